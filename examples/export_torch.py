@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Exports a PyTorch module for dpc: export_torch.py FOLDER [--format=pt2|onnx] [--without-weights] [--module=FILE.py:make]
 
-    python3 examples/export_torch.py mine         (needs torch, tried with 2.15, and numpy; --format=onnx also onnx)
+    python3 examples/export_torch.py mine         (needs torch, tested with 2.15, and numpy; --format=onnx also needs onnx)
     build/bin/dpc-opt mine/model.pt2 --cluster=local:2 --global-batch=32 -o mine/plan
     build/bin/dpc-run mine/plan --batches=mine/batches --steps=50
 
---module names a function of your own that returns (module, inputs): an nn.Module whose forward ends in a scalar, the
-loss, and a dict from the names of forward's arguments to tensors. Dimension 0 of every input is the batch. Of a Hugging
-Face model, for instance (dropout must be 0, or the module in .eval()):
+--module names your own function that returns (module, inputs): an nn.Module whose forward returns the loss as a scalar,
+and a dict from the names of forward's arguments to tensors. Dimension 0 of every input is the batch. An example with a
+Hugging Face model (dropout must be 0, or the module in .eval()):
 
     class Loss(nn.Module):
         def __init__(self, model):
@@ -20,8 +20,8 @@ Face model, for instance (dropout must be 0, or the module in .eval()):
         ids = torch.randint(0, 50257, (2, 128))
         return Loss(GPT2LMHeadModel(GPT2Config(...))), {"input_ids": ids, "labels": ids}
 
---without-weights writes a model to plan with, of any size: its parameters are never made. Training it takes values
-from `dpc-opt --init=random:SEED` or `--init=FILE.safetensors`.
+--without-weights writes a model of any size for planning, without allocating its parameters. To train it, set values
+with `dpc-opt --init=random:SEED` or `--init=FILE.safetensors`.
 """
 import argparse
 import contextlib
@@ -40,7 +40,7 @@ BATCH, FEATURES, CLASSES = 32, 20, 5
 
 
 class Classifier(nn.Module):
-    """The forward pass ends in a scalar, the loss: that is what dpc trains."""
+    """The forward pass ends in a scalar, the loss, which dpc trains."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ def make_classifier():
 
 
 def write_batches(folder):
-    """Ten batches for the classifier: one file per input of the model, [steps, global batch, ...]."""
+    """Writes ten batches for the classifier: one file per input of the model, [steps, global batch, ...]."""
     folder.mkdir(parents=True, exist_ok=True)
     x = torch.randn(10, BATCH, FEATURES)
     np.save(folder / "x.npy", x.numpy())
@@ -64,7 +64,7 @@ def write_batches(folder):
 
 
 def load(word):
-    """The function `make` of "FILE.py:make"."""
+    """Returns the function `make` of "FILE.py:make"."""
     path, _, function = word.rpartition(":")
     spec = importlib.util.spec_from_file_location("model_to_export", path)
     module = importlib.util.module_from_spec(spec)
@@ -80,7 +80,7 @@ def export_pt2(module, inputs, path):
 
 
 def keep_ties(module, path):
-    """Gives every tensor a record of its own, and tied ones the same: tensors without values share one."""
+    """Gives every tensor a separate record, and tied ones the same, because tensors without values share one record."""
     records, names = {}, {}
     for name, tensor in (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)):
         names[name] = records.setdefault(id(tensor), f"weight_{len(records)}")
@@ -111,7 +111,7 @@ def export_onnx(module, inputs, path, weights):
 
 
 def forget_weights(path):
-    """Says of every float weight that its data is in a file, which does not exist."""
+    """Declares for every float weight that its data is in a file, which does not exist."""
     import onnx
     model = onnx.load(path)
     for tensor in model.graph.initializer:

@@ -3,15 +3,15 @@
 
     import jax_export
     jax_export.write("model.mlir", loss, params, x, y)                         # a loss: dpc adds gradients and optimizer
-    jax_export.write("step.mlir", step, params, opt, x, y, donate=(0, 1))      # a training step as it stands
+    jax_export.write("step.mlir", step, params, opt, x, y, donate=(0, 1))      # a complete training step
 
-In a step, what is donated comes back as a result: parameters first (the floats of the first donated argument), then
-states. In a plain function the floats of the first argument are parameters, if that is a container (a dict, list or
-dataclass). Everything else is an input, whose first dimension counts samples. Arguments are named as in Python:
+In a step, donated arguments are also results: the floats of the first donated argument are parameters, the others are
+states. In a plain function the floats of the first argument are parameters if that is a container (a dict, list or
+dataclass). All other arguments are inputs, whose first dimension counts samples. Arguments are named as in Python:
 params["dense"]["w"] is "params.dense.w", x is "x". Arrays may be jax.ShapeDtypeStruct: such a model can be planned.
 
-Beside model.mlir lies model.safetensors with the values of parameters, and of states that do not start from 0, for --init. Run by itself, this file
-writes an MLP both ways and says what to do next.
+Beside model.mlir it writes model.safetensors with the values of parameters, and of states that do not start from 0, for
+--init. As a program, this file writes an MLP in both forms and prints the next commands.
 """
 import json
 import pathlib
@@ -26,7 +26,7 @@ TYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16
 
 
 def leaves(function, args):
-    """(name, array) of every array in the arguments, in the order in which StableHLO has them."""
+    """Yields (name, array) for every array in the arguments, in StableHLO's order."""
     names = list(__import__("inspect").signature(function).parameters)
     for name, arg in zip(names, args):
         for path, leaf in jax.tree_util.tree_flatten_with_path(arg)[0]:
@@ -46,9 +46,9 @@ def write_safetensors(path, arrays):
 
 
 def write(path, function, *args, donate=()):
-    """Writes `path` (.mlir) and, where the arrays of parameters and states have values, those beside it."""
+    """Writes `path` (.mlir) and, if the arrays of parameters and states have values, a file with these values."""
     path = pathlib.Path(path)
-    # keep_unused: the file's arguments are those of the function.
+    # keep_unused: the file must have all arguments of the function.
     lowered = jax.jit(function, donate_argnums=donate, keep_unused=True).lower(*args)
     module = lowered.compiler_ir("stablehlo").operation
     path.write_text(module.get_asm(print_generic_op_form=True, enable_debug_info=True))
@@ -56,7 +56,7 @@ def write(path, function, *args, donate=()):
     values = {name: leaf for name, leaf in leaves(function, held)}
     if not any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in values.values()):
         first = next(leaves(function, args))[0].split(".")[0]
-        # States start from zero where the file has nothing.
+        # States start from zero if the file does not have them.
         kept = {name: np.asarray(leaf) for name, leaf in values.items() if name.split(".")[0] == first or np.any(leaf)}
         write_safetensors(path.with_suffix(".safetensors"), kept)
 
@@ -69,7 +69,7 @@ def loss(params, x, y):
 
 
 def step(params, momentum, x, y):
-    """SGD with momentum; any optimizer (optax) will do."""
+    """SGD with momentum; any optimizer (optax) works."""
     value, grads = jax.value_and_grad(loss)(params, x, y)
     momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, grads)
     params = jax.tree.map(lambda p, m: p - 0.1 * m, params, momentum)

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""A model of Hugging Face from its config to trained weights that its library loads: train_huggingface.py NAME FOLDER
+"""Trains a Hugging Face model from its config to weights that its library loads: train_huggingface.py NAME FOLDER
 
     python3 examples/train_huggingface.py gpt2 mine --ranks=4                  (needs torch, transformers, safetensors)
     python3 examples/train_huggingface.py sd3 mine --strategy=dp=2,tp=2 --ranks=4                   (needs diffusers too)
 
-NAME is gpt2, llama, bert, vit or sd3: small ones with random weights; take your own config in their place. Step by step:
+NAME is gpt2, llama, bert, vit or sd3: small models with random weights; replace their config by yours. The steps:
 
-1. the module and its loss are exported: FOLDER/model.pt2, with a free batch size;
-2. batches are written as FOLDER/batches/INPUT.npy, [steps, global batch, ...];
-3. `dpc-opt` searches a strategy, or takes yours, and writes FOLDER/plan;
+1. export the module and its loss to FOLDER/model.pt2, with a symbolic batch size;
+2. write batches as FOLDER/batches/INPUT.npy, [steps, global batch, ...];
+3. `dpc-opt` searches a strategy, or uses yours, and writes FOLDER/plan;
 4. `dpc-run` trains on that many ranks and saves FOLDER/trained.safetensors;
-5. the weights get the names that the library gives them, FOLDER/trained/ is written by save_pretrained, and
-   from_pretrained loads it.
+5. rename the weights to the library's names, write FOLDER/trained/ with save_pretrained, and load it with
+   from_pretrained.
 
-With --compare torch trains the same model on the same batches, and the losses stand side by side.
+With --compare, torch trains the same model on the same batches, and the losses are printed side by side.
 """
 import argparse
 import json
@@ -32,7 +32,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 
 class LanguageLoss(nn.Module):
-    """The forward pass ends in a scalar, the loss: that is what dpc trains."""
+    """The forward pass ends in a scalar, the loss, which dpc trains."""
 
     def __init__(self, model):
         super().__init__()
@@ -52,7 +52,7 @@ class ClassLoss(nn.Module):
 
 
 class FlowLoss(nn.Module):
-    """Rectified flow: the transformer predicts the way from the latents to the noise."""
+    """Rectified flow: the transformer predicts the direction from the latents to the noise."""
 
     def __init__(self, model):
         super().__init__()
@@ -65,7 +65,7 @@ class FlowLoss(nn.Module):
 
 
 def language_model(name, **sizes):
-    """A decoder, or BERT, of transformers, and batches of token ids."""
+    """A decoder or BERT of transformers, and batches of token ids."""
     import transformers
     classes = {"gpt2": ("GPT2LMHeadModel", "GPT2Config"), "llama": ("LlamaForCausalLM", "LlamaConfig"),
                "bert": ("BertForMaskedLM", "BertConfig")}[name]
@@ -121,11 +121,11 @@ def call(*words):
 
 
 def give_back(model, trained, folder):
-    """Puts trained weights into the library's model, saves it and loads it again."""
-    prefix = "model."  # of the wrapper that adds the loss
+    """Loads trained weights into the library's model, saves it and loads it again."""
+    prefix = "model."  # the prefix of the wrapper that adds the loss
     weights = {name.removeprefix(prefix): value for name, value in load_file(trained).items()}
     own = model.state_dict()
-    # Tied weights are saved once, by the first of their names.
+    # Tied weights are saved once, under the first of their names.
     tensors = {id(value): name for name, value in model.named_parameters(remove_duplicate=False) if name in weights}
     for name, value in model.named_parameters(remove_duplicate=False):
         own[name] = weights[tensors[id(value)]]
@@ -156,7 +156,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--strategy", default="auto")
     parser.add_argument("--tools", type=pathlib.Path, default=REPOSITORY / "build" / "bin")
-    parser.add_argument("--compare", action="store_true", help="train with torch as well")
+    parser.add_argument("--compare", action="store_true", help="also train with torch")
     options = parser.parse_args()
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What does a checkpoint cost a training run? In every round, in turn:
+"""Measures what a checkpoint costs a training run. Every round runs these in turn:
 
-raw      files of a checkpoint's sizes, one by one: written, synced, renamed, their folder synced
-sync     a run that writes its checkpoints between steps: how long it stands still for one
+raw      writes, syncs and renames files of a checkpoint's sizes one by one, and syncs their folder
+sync     a run that writes its checkpoints between steps: the time that one stops the run
 without  a run without checkpoints: its seconds
-beside   the same run with checkpoints that are written beside its steps: its seconds
+beside   the same run with checkpoints written in the background: its seconds
 
-Printed: sync / raw (mark: at most 1.3) and beside / without - 1 (mark: at most 5 %), the median of the rounds and their
-spread. Exit status 1 on a missed mark.
+Prints sync / raw (limit 1.3) and beside / without - 1 (limit 5 %) as the median of the rounds and their spread. The
+exit status is 1 if a limit is missed.
 """
 import argparse
 import os
@@ -34,7 +34,7 @@ def make_plan(folder, hidden, blocks):
 
 
 class Steps:
-    """A run whose steps are timed as they are said."""
+    """A run whose steps are timed when it prints them."""
 
     def __init__(self, folder, steps, *words):
         metrics = f"{folder}/metrics.jsonl"
@@ -49,16 +49,16 @@ class Steps:
         self.seconds = [line["step_seconds"] for line in e2e.read_metrics(metrics)]
 
     def between(self, first, last):
-        """Seconds from the end of one step to that of another; steps count from 1."""
+        """Returns the seconds from the end of one step to that of another; steps count from 1."""
         return self.said[last - 1] - self.said[first - 1]
 
     def still(self, step):
-        """Seconds between a step and the next that are not of the next."""
+        """Returns the seconds between two steps, without the second step itself."""
         return self.between(step, step + 1) - self.seconds[step]
 
 
 def write_raw(folder, sizes, data):
-    """Seconds."""
+    """Returns seconds."""
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     begin = time.monotonic()
@@ -77,7 +77,7 @@ def write_raw(folder, sizes, data):
 
 
 def sync_round(folder, data):
-    """(seconds of a checkpoint between steps, of the same bytes alone, bytes)"""
+    """Returns (seconds of a checkpoint between steps, seconds of writing the same bytes alone, bytes)."""
     saved = f"{folder}/saved"
     shutil.rmtree(saved, ignore_errors=True)
     run = Steps(folder, 6, "--checkpoint=" + saved, "--checkpoint-every=2", "--checkpoint-sync")
@@ -89,7 +89,7 @@ def sync_round(folder, data):
 
 
 def stall_round(folder, every):
-    """(seconds of the same steps without checkpoints, with one beside them): `every` steps behind one, which has that long."""
+    """Returns (seconds of steps without checkpoints, seconds with a background checkpoint): `every` steps after a checkpoint, which can take that long."""
     saved = f"{folder}/saved"
     shutil.rmtree(saved, ignore_errors=True)
     without = Steps(folder, 2 * every).between(every, 2 * every)
@@ -104,11 +104,11 @@ def spread(values, form):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, help="where the model, the plan and the checkpoints go: on the disk that is asked about")
+    parser.add_argument("--out", required=True, help="folder for the model, the plan and the checkpoints, on the disk to measure")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--blocks", type=int, default=4)
-    parser.add_argument("--every", type=int, default=20, help="steps between checkpoints that are written beside them")
+    parser.add_argument("--every", type=int, default=20, help="steps between background checkpoints")
     arguments = parser.parse_args()
     os.makedirs(arguments.out, exist_ok=True)
     make_plan(arguments.out, arguments.hidden, arguments.blocks)
@@ -120,9 +120,9 @@ def main():
         ratios.append(sync / raw)
         stalls.append(beside / without - 1)
         print(f"round {number}: {size / 2**20:.0f} MiB: between steps {sync * 1e3:.0f} ms, raw {raw * 1e3:.0f} ms, ratio {ratios[-1]:.2f}; "
-              f"{arguments.every} steps {without * 1e3:.0f} ms, with a checkpoint beside them {beside * 1e3:.0f} ms, {stalls[-1]:+.1%}", flush=True)
+              f"{arguments.every} steps {without * 1e3:.0f} ms, with a background checkpoint {beside * 1e3:.0f} ms, {stalls[-1]:+.1%}", flush=True)
     print(f"between steps / raw: {spread(ratios, '{:.2f}'.format)}, mark {MARK_SYNC}")
-    print(f"stall beside steps: {spread(stalls, '{:+.1%}'.format)}, mark {MARK_STALL:.0%}; load {os.getloadavg()[0]:.1f}")
+    print(f"slowdown by background checkpoints: {spread(stalls, '{:+.1%}'.format)}, mark {MARK_STALL:.0%}; load {os.getloadavg()[0]:.1f}")
     return int(statistics.median(ratios) > MARK_SYNC or statistics.median(stalls) > MARK_STALL)
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Where a step's time goes, instruction by instruction.
+"""Shows where a step's time goes, instruction by instruction.
 
     breakdown.py PLAN TRACE.json [--top=N]
 
-TRACE.json is what `dpc-run PLAN --trace=TRACE.json` wrote. Rank 0's compute queue
-is summed over equal instructions; of each instruction the fastest steps count
-(the mean of the quicker half), so that a busy machine disturbs little.
+TRACE.json is the output of `dpc-run PLAN --trace=TRACE.json`. Rank 0's compute queue is summed over equal
+instructions. For each instruction only the fastest steps count (the mean of the faster half), so that a busy machine
+has little effect.
 """
 import argparse
 import collections
@@ -19,7 +19,7 @@ import traces
 
 
 def describe(instruction, buffers):
-    """(label, FLOPs, bytes) of one run."""
+    """Returns (label, FLOPs, bytes) of one execution."""
     if instruction["op"] == "matmul":
         m = instruction
         flops = 2.0 * m["m"] * m["n"] * m["k"] * m.get("batch", 1) * m.get("batch2", 1)

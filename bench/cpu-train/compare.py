@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains the same model in PyTorch and in dpc, in turn, and prints tokens per second.
+"""Trains the same model alternately in PyTorch and in dpc, and prints tokens per second.
 
     compare.py PYTHON_WITH_TORCH DPC_RUN FOLDER [--rounds=N] [--steps=N] [--ranks=1,2]
 
-FOLDER holds batches/ and the plans plan-1, plan-2 (see `run`). A round runs, for each
-number of ranks, PyTorch and then dpc, so that a machine whose speed drifts treats both
-alike; the ratio is taken round by round. The first two steps of a run warm up.
+FOLDER holds batches/ and the plans plan-1, plan-2 (see `run`). For each number of ranks, a round runs PyTorch and
+then dpc, so that a change in the machine's speed affects both. The ratio is computed per round. The first two steps
+of a run are warm-up.
 """
 import argparse
 import json

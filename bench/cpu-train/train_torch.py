@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the model in PyTorch and prints one JSON line: train_torch.py RANKS STEPS
 
-Eager fp32, one thread a rank; two or more ranks by DistributedDataParallel over gloo.
+Runs eagerly in fp32 with one thread per rank; two or more ranks use DistributedDataParallel over gloo.
 """
 import json
 import os

@@ -1,4 +1,4 @@
-"""The training runs that are measured on a GPU: models of dpc-model on one device, at sizes that people train."""
+"""The training runs to measure on a GPU: models of dpc-model on one device, at realistic sizes."""
 from dataclasses import dataclass
 
 GPT2 = ("gpt", "--layers=12", "--hidden=768", "--heads=12", "--vocab=50304", "--seq=1024")
@@ -7,7 +7,7 @@ LLAMA_1B = ("llama", "--layers=16", "--hidden=2048", "--heads=32", "--kv-heads=8
 BERT_LARGE = ("bert", "--layers=24", "--hidden=1024", "--heads=16", "--seq=512")
 VIT_BASE = ("vit", "--layers=12", "--hidden=768", "--heads=12")
 
-# What PyTorch's AdamW is given, too.
+# PyTorch's AdamW has the same parameters.
 ADAMW = {"lr": 3e-4, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1}
 
 
@@ -15,10 +15,10 @@ ADAMW = {"lr": 3e-4, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0
 class Case:
     name: str
     model: tuple            # words of dpc-model
-    batch: int              # samples a step
+    batch: int              # samples per step
     precision: str = "bf16"
-    strategy: str = ""      # behind dp=1
-    torch: str = ""         # the class of torch_models.py that is compared
+    strategy: str = ""      # besides dp=1
+    torch: str = ""         # the class of torch_models.py to compare with
 
     @property
     def full_strategy(self):
@@ -40,7 +40,7 @@ CASES = [
 
 
 def sizes(model):
-    """{"layers": 12, ...} of the words of dpc-model."""
+    """Returns {"layers": 12, ...} for the words of dpc-model."""
     return {key.replace("-", "_"): int(value) for key, _, value in (word.lstrip("-").partition("=") for word in model[1:]) if value}
 
 

@@ -1,8 +1,10 @@
-"""Where the time of a plan's step goes, by class of instruction, against what its operations and bytes must take.
+"""Shows where the time of a plan's step goes, by class of instruction, against the roofline of its operations and
+bytes.
 
-The floor of an instruction is the longer of its operations at the device's peak and its bytes at the memory's rate, where
-every buffer that it reads or writes moves once: a kernel in several launches counts once, and what it keeps for itself
-between them (its scratch) not at all. No time of a launch, and no caches: a floor, not an estimate.
+The floor of an instruction is the longer of the time of its operations at the device's peak and the time of its bytes
+at the memory's rate, where every buffer that it reads or writes moves once. A kernel with several launches counts
+once, and its scratch memory between them does not count. Launch times and caches are ignored: this is a lower limit,
+not an estimate.
 """
 import collections
 import glob
@@ -18,7 +20,7 @@ WIDTHS = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "bf16": 2,
 
 
 def peaks_of(name, devices):
-    """({type: FLOP/s}, bytes/s, the file's name) of the device file in `devices` that a GPU's name begins like, or None."""
+    """Returns ({type: FLOP/s}, bytes/s, file name) of the device file in `devices` whose name the GPU's name begins with, or None."""
     words = name.lower().replace("-", " ").split()
     for path in sorted(glob.glob(os.path.join(devices, "*.json"))):
         with open(path, encoding="utf-8") as file:
@@ -36,7 +38,7 @@ def class_of(instruction, phase):
 
 
 def bytes_of(instruction, buffers):
-    """What one instruction reads and writes."""
+    """Returns the buffers that one instruction reads and writes."""
     if instruction["op"] == "matmul":
         m, n, k, batch = instruction["m"], instruction["n"], instruction["k"], instruction["batch"] * instruction["batch2"]
         width = lambda which: WIDTHS[buffers[instruction[which]]["dtype"]]
@@ -52,7 +54,7 @@ def bytes_of(instruction, buffers):
 
 
 def lane_of(plan):
-    """(instruction, phase, whether it goes on with the kernel before it) of a step of rank 0."""
+    """Returns (instruction, phase, whether it continues the previous kernel) for a step of rank 0."""
     lane, before = [], None
     for instruction, phase in traces.lane_of(plan):
         what = (phase, instruction["name"], instruction.get("buffers"))
@@ -68,19 +70,19 @@ def compute_type(instruction):
 
 
 def model_flops(plan):
-    """Operations of products and attention in a step."""
+    """Returns the operations of GEMMs and attention in a step."""
     return sum(i["flops"] for i, _, _ in lane_of(plan) if i["op"] in ("matmul", "conv", "conv_grad", "attention", "attention_grad"))
 
 
 def floors(plan, peaks, bytes_per_second):
-    """{class: (instructions, floor in seconds, operations, bytes)}; `peaks` in operations a second, by type."""
+    """Returns {class: (instructions, floor in seconds, operations, bytes)}; `peaks` are operations per second, by type."""
     buffers = {buffer["id"]: buffer for buffer in plan["buffers"]}
     rows = collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0])
     for instruction, phase, goes_on in lane_of(plan):
         flops, moved = (0, 0) if goes_on else (instruction["flops"], bytes_of(instruction, buffers))
         row = rows[class_of(instruction, phase)]
         row[0] += 1
-        # Kernels compute beside tensor cores, and are bound by memory.
+        # Kernels run on other units than tensor cores, and are bound by memory.
         peak = math.inf if instruction["op"] == "kernel" else peaks.get(compute_type(instruction), peaks["f32"])
         row[1] += max(flops / peak, moved / bytes_per_second)
         row[2] += flops
@@ -89,7 +91,7 @@ def floors(plan, peaks, bytes_per_second):
 
 
 def measured(plan, trace):
-    """{class: seconds a step} of a trace of dpc-run, the least of its steps for every instruction."""
+    """Returns {class: seconds per step} of a trace of dpc-run, with the fastest step of every instruction."""
     lane, seconds = lane_of(plan), collections.Counter()
     for (instruction, phase, _), durations in zip(lane, traces.durations_of(trace, lane)):
         seconds[class_of(instruction, phase)] += min(durations) * 1e-6
@@ -97,7 +99,7 @@ def measured(plan, trace):
 
 
 def table(plan, trace, peaks, bytes_per_second):
-    """Lines: by class, milliseconds measured and at least, and the share of the floor that is reached."""
+    """Returns lines: by class, the measured milliseconds, the floor, and the share of the floor that is reached."""
     taken, least = measured(plan, trace), floors(plan, peaks, bytes_per_second)
     lines = [f"    {'':26}{'runs':>6}{'measured':>11}{'floor':>11}{'reached':>9}{'TFLOP':>9}{'GB':>8}"]
     for name in sorted(taken, key=taken.get, reverse=True):

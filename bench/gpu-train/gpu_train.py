@@ -1,14 +1,14 @@
-"""Trains models on a GPU by dpc and, in turn, by PyTorch, and compares with what dpc-opt predicts for that GPU.
+"""Trains models on a GPU alternately with dpc and PyTorch, and compares with dpc-opt's predictions for that GPU.
 
     bench/gpu-train/run pack    [--pack=build/gpu-check] [--target=sm_90]
     bench/gpu-train/run measure [--pack=build/gpu-check] [--build=build-gpu] [--seconds=300] [--only=TEXT]
     bench/gpu-train/run predict [--bin=build/bin] --results=results.json --measured=measured.json
 
-pack compiles the plans of cases.py, on a machine with a finished build (DPC_BUILD_DIR). measure runs them on a machine
-with a GPU and dpc-run with libdpc_cuda.so (tools/gpu-check run builds both), and writes BUILD/results.json; a Python
-with torch trains two of them, too (TORCH_PYTHON, or this one). predict, where dpc-opt is again, fits a device file to
-what dpc-run --measure-device wrote there, and compares the time of a step of every plan; exit 1 when one is more than
-10 % off.
+pack compiles the plans of cases.py on a machine with a finished build (DPC_BUILD_DIR). measure runs them on a machine
+with a GPU and dpc-run with libdpc_cuda.so (tools/gpu-check run builds both), and writes BUILD/results.json. A Python
+with torch also trains two of them (TORCH_PYTHON, or this one). predict runs where dpc-opt is. It fits a device file
+to the output of dpc-run --measure-device and compares the step time of every plan; the exit status is 1 if one is
+more than 10 % off.
 """
 import argparse
 import json
@@ -55,7 +55,7 @@ def tool(folder, name):
 
 
 def compile_case(case, tools, target, cluster, folder, emit="plan"):
-    """Compiles a case for one GPU; the report.json is in `folder`."""
+    """Compiles a case for one GPU; report.json is in `folder`."""
     with e2e.scratch() as scratch:
         model = os.path.join(scratch, "model.onnx")
         must([tool(tools, "dpc-model"), *case.model, "-o", model])
@@ -65,7 +65,7 @@ def compile_case(case, tools, target, cluster, folder, emit="plan"):
 
 
 def pack(folder, tools, target):
-    """Compiles all cases into folder/bench; returns how many of them could not be."""
+    """Compiles all cases into folder/bench; returns how many failed."""
     tool(tools, "dpc-opt")
     folder = os.path.join(folder, "bench")
     shutil.rmtree(folder, ignore_errors=True)
@@ -78,23 +78,23 @@ def pack(folder, tools, target):
             compile_case(case, tools, target, cluster, os.path.join(folder, case.name), emit="plan,report")
         except Failed as error:
             failed += 1
-            print(f"left out: {case.name}: {error}")
+            print(f"skipped: {case.name}: {error}")
             continue
-        for report in ("report.json", "report.html"): # Nobody looks at them there.
+        for report in ("report.json", "report.html"):  # They are not needed there.
             os.remove(os.path.join(folder, case.name, report))
     os.remove(cluster)
     return failed
 
 
 def read_results(path):
-    """What measure wrote; says so of another file."""
+    """Returns the output of measure; fails with a message on other files."""
     try:
         results = e2e.read_json(path)
         if all(isinstance(case["step_seconds"], float) for case in results["cases"].values()) and results["target"] and results["device"]:
             return results
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise Failed(f"{path} is no results.json of this program's measure")
+    raise Failed(f"{path} is not a results.json of this program's measure")
 
 
 def predict(options):
@@ -114,7 +114,7 @@ def predict(options):
             errors[case.name] = predicted / seconds - 1
             print(f"  {case.name:22}{predicted * 1e3:9.2f} ms{seconds * 1e3:9.2f} ms{errors[case.name] * 100:+7.1f} %")
     if not errors:
-        sys.exit(f"error: {options.results} holds no case of cases.py")
+        sys.exit(f"error: {options.results} has no case of cases.py")
     far = [name for name, error in errors.items() if abs(error) > MOST_ERROR]
     print(f"mean error {100 * statistics.mean(map(abs, errors.values())):.1f} %, {len(far)} of {len(errors)} more than {100 * MOST_ERROR:.0f} % off")
     return 1 if far else 0
@@ -124,7 +124,7 @@ def predict(options):
 
 
 def write_batches(plan, folder):
-    """One batch of random numbers for a plan's inputs, which every step reads again."""
+    """Writes one batch of random numbers for a plan's inputs, which every step reads."""
     os.makedirs(folder, exist_ok=True)
     draw = random.Random(7)
     for port in plan["inputs"]:
@@ -136,7 +136,7 @@ def write_batches(plan, folder):
 
 
 class Torch:
-    """PyTorch in a process of its own, which compiles once and waits between rounds."""
+    """PyTorch in a separate process, which compiles once and waits between rounds."""
 
     def __init__(self, case, batches):
         python = os.environ.get("TORCH_PYTHON", sys.executable)
@@ -144,7 +144,7 @@ class Torch:
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def train(self, steps):
-        """(seconds a step, last loss, version of PyTorch)"""
+        """Returns (seconds per step, last loss, version of PyTorch)."""
         self.tell(f"{WARM_UP}\n{steps}\n")
         for _ in range(2):
             line = self.process.stdout.readline()
@@ -167,8 +167,8 @@ class Torch:
 
 
 class Measure:
-    """`add(verdict, name, text)` gets a row for every case; `results` is what predict reads. dpc-run is given `environment`;
-    PyTorch is not, as it brings libraries of its own."""
+    """`add(verdict, name, text)` receives a row for every case; predict reads `results`. dpc-run gets `environment`,
+    but PyTorch does not, because it has its own libraries."""
 
     def __init__(self, options, add, environment=None):
         self.options, self.add, self.environment = options, add, environment
@@ -178,7 +178,7 @@ class Measure:
         self.results = {"device": "", "target": "", "cases": {}, "torch": {}}
 
     def train(self, case, words=(), steps=STEPS):
-        """(seconds of every step behind those to warm up, last loss)"""
+        """Returns (seconds of every step after the warm-up, last loss)."""
         metrics = os.path.join(self.scratch, case.name + ".jsonl")
         if os.path.exists(metrics):
             os.remove(metrics)
@@ -229,7 +229,7 @@ class Measure:
             self.trace(case, plan, peaks)
 
     def rounds(self, case):
-        """[(PyTorch's seconds a step, loss and version; dpc's steps and loss)]: in turn, so that a GPU that slows down treats both alike."""
+        """Returns [(PyTorch's seconds per step, loss and version; dpc's steps and loss)], alternating, so that a slower GPU affects both."""
         rounds, torch = [], Torch(case, os.path.join(self.scratch, case.name))
         try:
             for number in range(ROUNDS):
@@ -257,7 +257,7 @@ class Measure:
         ratios = sorted(theirs[0] / ours for theirs, ours in pairs)
         self.results["torch"][case.name] = {"ratios": ratios, "step_seconds": [theirs[0] for theirs, _ in pairs], "version": pairs[0][0][2]}
         apart = abs(pairs[-1][0][1] - rounds[-1][1][1])
-        # Other first weights, and other numbers of steps: only a program that trains something else is far away.
+        # The first weights and the numbers of steps differ; only a different program has a very different loss.
         same = apart <= 0.5
         self.add("ok" if same else "FAIL", f"bench {case.name} against PyTorch",
                  f"dpc / PyTorch {pairs[0][0][2]} {statistics.median(ratios):.3f} (by round {ratios[0]:.3f} to {ratios[-1]:.3f}), "
@@ -266,7 +266,7 @@ class Measure:
     def trace(self, case, plan, peaks):
         path = os.path.join(self.scratch, case.name + "-trace.json")
         self.train(case, [f"--trace={path}"], steps=1)
-        print(f"  {case.name}: floors of {peaks[2]}; a traced step is no CUDA graph")
+        print(f"  {case.name}: floors of {peaks[2]}; a traced step does not use CUDA graphs")
         print("\n".join(floors.table(plan, e2e.read_json(path), peaks[0], peaks[1])), flush=True)
 
 
@@ -290,12 +290,12 @@ def main():
         if name == "pack":
             command.add_argument("--target", default="sm_90", choices=["sm_80", "sm_90"], help="sm_80 for an A100")
         elif name == "measure":
-            command.add_argument("--build", default="build-gpu", help="folder of bin/dpc-run, and of what is written")
-            command.add_argument("--seconds", type=float, default=300, help="start nothing new after")
-            command.add_argument("--only", default="", help="cases with this in their name")
+            command.add_argument("--build", default="build-gpu", help="folder with bin/dpc-run, and for the output")
+            command.add_argument("--seconds", type=float, default=300, help="start no run after this time")
+            command.add_argument("--only", default="", help="only cases whose names contain this")
         else:
-            command.add_argument("--results", required=True, help="what measure wrote")
-            command.add_argument("--measured", required=True, help="what dpc-run --measure-device wrote")
+            command.add_argument("--results", required=True, help="output of measure")
+            command.add_argument("--measured", required=True, help="output of dpc-run --measure-device")
     options = parser.parse_args()
     try:
         if options.command == "pack":

@@ -1,11 +1,11 @@
-"""The models of dpc-model in PyTorch, with the loss at the end: the same layers, sizes and initial spread."""
+"""The models of dpc-model in PyTorch, including the loss: the same layers, sizes and initial standard deviations."""
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
 
 class Decoder(nn.Module):
-    """Blocks between an embedding and a head of the same weight."""
+    """Blocks between an embedding and a head that share their weight."""
 
     def __init__(self, vocab, hidden, blocks, norm):
         super().__init__()
@@ -54,7 +54,7 @@ class Gpt(Decoder):
 
 
 def rotate(x, cosines, sines):
-    """Rotary positions: halves of a head are the parts of complex numbers. x: [batch, heads, length, head]."""
+    """RoPE: the halves of a head are the parts of complex numbers. x: [batch, heads, length, head]."""
     a, b = x.float().chunk(2, dim=-1)
     return torch.cat((a * cosines - b * sines, b * cosines + a * sines), dim=-1).to(x.dtype)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains a case in PyTorch: torch.compile, bf16 by autocast, fused AdamW on fp32 weights.
+"""Trains a case in PyTorch: torch.compile, bf16 autocast, fused AdamW on fp32 weights.
 
     train_torch.py CASE BATCHES [--device=cuda]
 
-BATCHES holds ids.npy and labels.npy, [1, batch, length]. For every line "N" on stdin N steps run, and one JSON line
-says {"seconds": of all of them, "loss": the last}: the host waits only behind the last, so that steps are prepared
-beside those that run. A line "free" gives memory that is not in use back to the device.
+BATCHES holds ids.npy and labels.npy, [1, batch, length]. For every line "N" on stdin it runs N steps and prints one
+JSON line {"seconds": of all steps, "loss": the last}. The host waits only after the last step, so that it prepares
+steps while others run. A line "free" returns unused memory to the device.
 """
 import argparse
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One plan, two MPI ranks on two hosts behind a slow link: communication beside computation against in turn.
+"""Compares overlapped with exposed communication for one plan on two MPI ranks on two hosts behind a slow link.
 
-A transformer of 3 million parameters is trained data parallel; gradients are reduced in buckets while backward goes on.
-Rounds alternate between the two ways to run the same plan. Printed: milliseconds per step (median of a run), the ratio
-round by round, and from a trace how much of the communication ran beside computation.
+Trains a transformer with 3 million parameters data-parallel; gradients are reduced in buckets during the backward
+pass. Rounds alternate between the two modes of the same plan. Prints milliseconds per step (median of a run), the
+ratio per round, and from a trace how much communication overlaps with computation.
 """
 import argparse
 import os
@@ -28,7 +28,7 @@ def compile_plan(folder, bucket_mb, strategy):
 
 
 def train(hosts, folder, words, steps):
-    """Seconds of the median step, the first ones left out; (communication, of it beside computation) of a step."""
+    """Returns the seconds of the median step without the first steps; (communication, overlapped communication) of a step."""
     e2e.must(hosts.mpirun(per_host=1) + [e2e.tool("dpc-run"), f"{folder}/plan", "--comm=mpi", "--threads=1", f"--steps={steps}",
                                          f"--metrics={folder}/metrics.jsonl", f"--trace={folder}/trace.json", *words])
     seconds = [row["step_seconds"] for row in e2e.read_metrics(f"{folder}/metrics.jsonl")][2:]
@@ -38,12 +38,12 @@ def train(hosts, folder, words, steps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, help="where the model, the plan and the last traces go")
+    parser.add_argument("--out", required=True, help="folder for the model, the plan and the last traces")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--gigabits", type=float, default=1.0, help="of the link, per second")
+    parser.add_argument("--gigabits", type=float, default=1.0, help="speed of the link in Gbit/s")
     parser.add_argument("--bucket-mb", type=int, default=2)
-    parser.add_argument("--strategy", default="dp=2", help="of two ranks, such as dp=2,zero=3")
+    parser.add_argument("--strategy", default="dp=2", help="strategy for two ranks, such as dp=2,zero=3")
     arguments = parser.parse_args()
     why = two_hosts.why_not()
     if why:
@@ -60,11 +60,11 @@ def main():
             ratios.append(turn / beside)
             kinds = [(kind, *e2e.overlap_seconds(f"{arguments.out}/trace-overlap.json", kind=kind))
                      for kind in ("all_reduce", "reduce_scatter", "all_gather")]
-            print("beside computation, by kind: " + ", ".join(f"{kind} {part / whole:.0%}" for kind, whole, part in kinds if whole))
-            print(f"round {number}: beside {beside * 1e3:.0f} ms (communication {sent * 1e3:.0f} ms, {hidden / sent:.0%} of it beside "
-                  f"computation), in turn {turn * 1e3:.0f} ms (communication {sent_in_turn * 1e3:.0f} ms), ratio {ratios[-1]:.2f}",
+            print("overlapped, by kind: " + ", ".join(f"{kind} {part / whole:.0%}" for kind, whole, part in kinds if whole))
+            print(f"round {number}: overlapped {beside * 1e3:.0f} ms (communication {sent * 1e3:.0f} ms, {hidden / sent:.0%} hidden), "
+                  f"exposed {turn * 1e3:.0f} ms (communication {sent_in_turn * 1e3:.0f} ms), ratio {ratios[-1]:.2f}",
                   flush=True)
-    print(f"in turn / beside: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) at {arguments.gigabits:g} Gbit/s, "
+    print(f"exposed / overlapped: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) at {arguments.gigabits:g} Gbit/s, "
           f"load {os.getloadavg()[0]:.1f}; trace in {arguments.out}/trace-overlap.json")
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Predicted against measured step time of plans for this machine's ranks.
+"""Compares predicted with measured step times of plans for this machine's ranks.
 
-Calibrates (`dpc-opt --calibrate`), compiles the PLANS below with what was measured, and runs them in turn, several
-rounds. Of each plan the least step of all rounds counts: calibration is what the machine does undisturbed, and other
-work, or a host that gives its cores to others, only ever adds time. The median over all rounds is printed beside it:
-where the two are far apart, the machine was not quiet. Some plans run as MPI processes on two hosts (network
-namespaces, each with half of the cores) behind a link of --gigabits, whose speed `dpc-run --measure-links` measures.
-Printed: predicted, least and median milliseconds of each plan, the mean absolute error, what other guests of the host
-took meanwhile, and which place the measured-best plan of each group has among the predicted.
+Calibrates (`dpc-opt --calibrate`), compiles the PLANS below with the result, and runs them in turn in several rounds.
+For each plan the fastest step of all rounds counts, because calibration measures an undisturbed machine, and other
+work on it or on its host only adds time. The median over all rounds is printed beside it; a large difference means
+that the machine was not quiet. Some plans run as MPI processes on two hosts (network namespaces with half of the
+cores each) behind a link of --gigabits, whose speed `dpc-run --measure-links` measures. Prints the predicted, fastest
+and median milliseconds of each plan, the mean absolute error, the CPU time that the host gave to other guests, and
+the predicted rank of the measured-best plan of each group.
 """
 import argparse
 import contextlib
@@ -19,12 +19,12 @@ import statistics
 import e2e
 import two_hosts
 
-# Families and dims for dpc-model, with the samples of a step.
+# Families and dims for dpc-model, and samples per step.
 MODELS = {
     "gpt": ("gpt --layers=4 --hidden=256 --heads=4 --seq=128 --vocab=4096", 8),
     "llama": ("llama --layers=4 --hidden=384 --heads=6 --kv-heads=2 --ffn=1024 --seq=256 --vocab=2048", 8),
 }
-# (model, ranks, strategy) with ranks as threads; "2x1": two hosts with one process each.
+# (model, ranks, strategy) with ranks as threads; "2x1" means two hosts with one process each.
 PLANS = [
     ("gpt", "1", "dp=1"),
     ("gpt", "1", "dp=1,micro_batch=2"),
@@ -56,7 +56,7 @@ PLANS = [
 
 
 def share_of(device, ranks):
-    """The device of one of `ranks` ranks on the machine that `device` describes, which has no more cores than that."""
+    """Returns the device of one of `ranks` ranks on the machine that `device` describes, with its share of the cores."""
     part = copy.deepcopy(device)
     scaled = [part["memory_gibibytes"], part["memory_gigabytes_per_second"], part["memory_reserved_gibibytes"],
               *part["peak_teraflops"].values()]
@@ -80,7 +80,7 @@ class Bench:
         self.hosts = stack.enter_context(two_hosts.TwoHosts(bits_per_second=int(self.gigabits * 1e9), own_cores=True))
 
     def launcher(self, ranks):
-        """The words before dpc-run: none for threads."""
+        """Returns the words before dpc-run; none for threads."""
         return self.hosts.mpirun(int(ranks.split("x")[1])) if "x" in ranks else []
 
     def measure(self, name, words):
@@ -89,7 +89,7 @@ class Bench:
         return path
 
     def cluster(self, ranks):
-        """The words that tell dpc-opt what the plan is for."""
+        """Returns the words that describe the target of the plan to dpc-opt."""
         if "x" not in ranks:
             return [f"--cluster=local:{ranks}", f"--device-file={self.device}"]
         if ranks not in self.clusters:
@@ -144,14 +144,14 @@ class Case:
 
 
 class Stolen:
-    """The share of the cores' time that the host of this machine has given to others since this was made."""
+    """Returns the share of CPU time that this machine's host has given to others since this object exists."""
     def __init__(self):
         self.start = self.read()
 
     @staticmethod
     def read():
         with open("/proc/stat") as file:
-            return [int(word) for word in file.readline().split()[1:9]]  # guests' time is in user's
+            return [int(word) for word in file.readline().split()[1:9]]  # user time includes guest time
 
     def share(self):
         passed = [now - before for now, before in zip(self.read(), self.start)]
@@ -164,12 +164,12 @@ def print_table(cases):
         print(f"{case.model:6} {case.ranks:>5}  {case.strategy:32} {case.predicted * 1e3:7.1f} ms {case.measured * 1e3:7.1f} ms {case.error:+7.1%} {case.median * 1e3:7.1f} ms")
     errors = [abs(case.error) for case in cases]
     of_medians = statistics.mean(abs(case.predicted / case.median - 1) for case in cases)
-    print(f"mean absolute error {statistics.mean(errors):.1%}, largest {max(errors):.1%}, {of_medians:.1%} of the medians, "
+    print(f"mean absolute error {statistics.mean(errors):.1%}, largest {max(errors):.1%}, {of_medians:.1%} with medians, "
           f"{len(cases)} plans, load {os.getloadavg()[0]:.1f}")
 
 
 def print_places(cases):
-    """Where the measured-best plan of each group stands among the predicted."""
+    """Prints the predicted rank of the measured-best plan of each group."""
     groups = {}
     for case in cases:
         groups.setdefault((case.model, case.ranks), []).append(case)
@@ -183,12 +183,12 @@ def print_places(cases):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, help="where models, plans and what was measured go")
+    parser.add_argument("--out", required=True, help="folder for models, plans and measurements")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--gigabits", type=float, default=1.0, help="of the link between the hosts, per second")
-    parser.add_argument("--only", default="", help="plans whose model, ranks and strategy contain this")
-    parser.add_argument("--device-file", help="instead of calibrating")
+    parser.add_argument("--gigabits", type=float, default=1.0, help="speed of the link between the hosts in Gbit/s")
+    parser.add_argument("--only", default="", help="only plans whose model, ranks and strategy contain this")
+    parser.add_argument("--device-file", help="device file to use instead of calibrating")
     arguments = parser.parse_args()
     os.makedirs(arguments.out, exist_ok=True)
     device = arguments.device_file or f"{arguments.out}/device.json"

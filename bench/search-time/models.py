@@ -1,4 +1,4 @@
-"""ONNX models without weights that dpc-model does not write: ResNet-50, and decoders of several kinds of blocks."""
+"""ONNX models without weights that dpc-model does not write: ResNet-50, and decoders with several kinds of blocks."""
 import onnx
 from onnx import TensorProto, helper
 
@@ -8,7 +8,7 @@ class Builder:
         self.nodes, self.weights, self.count = [], [], 0
 
     def weight(self, name, dims):
-        """Described, but its bytes are nowhere: planning does not read them."""
+        """Describes a weight whose bytes do not exist; planning does not read them."""
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="location", value="absent.bin")
         self.weights.append(tensor)
@@ -37,7 +37,7 @@ class Builder:
 
 
 def convolve(net, name, x, inputs, outputs, size, stride=1, relu=True):
-    """Convolution, batch norm that trains, ReLU."""
+    """Convolution, batch norm in training mode, ReLU."""
     pad = size // 2
     x = net.op("Conv", x, net.weight(f"{name}.conv", [outputs, inputs, size, size]), kernel_shape=[size, size], pads=[pad] * 4,
                strides=[stride] * 2)
@@ -84,7 +84,7 @@ def norm(net, name, x, hidden):
 
 
 def write_kinds(path, kinds, layers, hidden=2048, heads=16, seq=1024, vocab=32000):
-    """So many layers, in runs of `kinds` kinds of blocks: each kind has a feed-forward part of its own width and activation."""
+    """`layers` layers in runs of `kinds` kinds of blocks; each kind has a different feed-forward width and activation."""
     net = Builder()
     x = net.op("Gather", net.weight("embedding", [vocab, hidden]), "ids")
     for layer in range(layers):

@@ -1,4 +1,4 @@
-//===- Blocks.cpp - What transformer layers are made of -------------------===//
+//===- Blocks.cpp - Building blocks of transformer layers -----------------===//
 #include "frontends/dims/Blocks.h"
 
 #include <cmath>
@@ -48,13 +48,14 @@ std::string Blocks::rmsNorm(const std::string &x, const std::string &name) {
 
 std::string Blocks::causalMask() {
   std::string shape = g.ints({d.seq, d.seq});
-  std::string much = g.op("Expand", {g.number(-1e9F), shape});
-  return g.op("Trilu", {much, g.integer(1)}, {{"upper", int64_t(1)}});
+  std::string masked = g.op("Expand", {g.number(-1e9F), shape});
+  return g.op("Trilu", {masked, g.integer(1)}, {{"upper", int64_t(1)}});
 }
 
-/// Slopes of n heads: 2^(-8 i / n) for i = 1 to n where n is a power of two,
-/// else those of the power below, and every other one of the power above
-/// (Press et al., 2021, and their code).
+/// ALiBi slopes of n heads. If n is a power of two, they are 2^(-8 i / n) for i
+/// = 1 to n. Otherwise they are the slopes for the next lower power of two,
+/// followed by every other slope for the next higher one (Press et al., 2021,
+/// and their code).
 static std::vector<float> alibiSlopes(int64_t heads) {
   int64_t power = 1;
   while (2 * power <= heads)
@@ -103,10 +104,10 @@ void Blocks::rotaryTables(Shared &shared) {
 std::string Blocks::rope(const std::string &x, const Shared &shared) {
   auto halves = g.ops("Split", 2, {x},
                       {{"axis", int64_t(-1)}, {"num_outputs", int64_t(2)}});
-  std::string turned = g.op("Concat", {g.op("Neg", {halves[1]}), halves[0]},
-                            {{"axis", int64_t(-1)}});
-  return g.op(
-      "Add", {g.op("Mul", {x, shared.cos}), g.op("Mul", {turned, shared.sin})});
+  std::string rotated = g.op("Concat", {g.op("Neg", {halves[1]}), halves[0]},
+                             {{"axis", int64_t(-1)}});
+  return g.op("Add", {g.op("Mul", {x, shared.cos}),
+                      g.op("Mul", {rotated, shared.sin})});
 }
 
 //===----------------------------------------------------------------------===//
@@ -195,15 +196,16 @@ std::string Blocks::swiGlu(const std::string &x, const std::string &name,
                 false);
 }
 
-/// One-hot of indices [.., ] over `depth` classes.
+/// One-hot encoding of indices [..] over `depth` classes.
 static std::string oneHot(OnnxGraph &g, const std::string &indices,
                           int64_t depth) {
   return g.op("OneHot", {indices, g.integer(depth), g.zeroAndOne()},
               {{"axis", int64_t(-1)}});
 }
 
-/// Masks [groups, group, experts, slots] of tokens [groups, group, hidden]:
-/// where tokens go, and with which weight they come back.
+/// Two masks [groups, group, experts, slots] for tokens [groups, group,
+/// hidden]: one that dispatches tokens to slots, and one with the weights that
+/// combine the experts' results.
 std::pair<std::string, std::string> Blocks::route(const std::string &tokens,
                                                   const std::string &name) {
   int64_t k = d.topk, e = d.experts;
@@ -216,7 +218,8 @@ std::pair<std::string, std::string> Blocks::route(const std::string &tokens,
   std::string sum =
       g.op("ReduceSum", {top[0], g.ints({-1})}, {{"keepdims", int64_t(1)}});
   std::string weights = g.op("Div", {top[0], sum});
-  // [groups, topk, group, experts]: first choices of all tokens, then second.
+  // [groups, topk, group, experts]: the first choices of all tokens, then their
+  // second choices.
   std::string chosen = oneHot(g, top[1], e);
   std::string inOrder = g.op(
       "Reshape", {g.op("Transpose", {chosen}, {{"perm", Shape{0, 2, 1, 3}}}),

@@ -1,4 +1,4 @@
-//===- Blocks.h - What transformer layers are made of -----------*- C++ -*-===//
+//===- Blocks.h - Building blocks of transformer layers ---------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_DIMS_BLOCKS_H
 #define DPC_FRONTENDS_DIMS_BLOCKS_H
 
@@ -7,18 +7,19 @@
 
 namespace dpc::model {
 
-/// What all layers of a model share.
+/// Values that all layers of a model share.
 struct Shared {
-  std::string mask;     ///< Added to scores, or "".
-  std::string bias;     ///< Of the scores [1, heads, 1, seq] (ALiBi), or "".
-  std::string cos, sin; ///< Rotary tables [seq, headDim], or "".
+  std::string mask;     ///< Added to the scores, or "".
+  std::string bias;     ///< ALiBi [1, heads, 1, seq] for the scores, or "".
+  std::string cos, sin; ///< RoPE tables [seq, headDim], or "".
 };
 
-/// base ^ -(0, 1 / count, 2 / count, ...): of the waves that tell positions.
+/// base ^ -(0, 1 / count, 2 / count, ...): the frequencies of sinusoidal and
+/// rotary position embeddings.
 std::vector<float> frequencies(int64_t count, double base);
 
-/// Writes blocks into a graph. `x` is [batch, seq, hidden] everywhere, `name`
-/// the path of the block's weights.
+/// Writes building blocks into a graph. `x` always has the shape [batch, seq,
+/// hidden]; `name` is the path of the block's weights.
 class Blocks {
 public:
   Blocks(OnnxGraph &graph, const ModelDims &dims, bool hasBiases)
@@ -27,37 +28,37 @@ public:
   /// x w [+ b]
   std::string linear(const std::string &x, const std::string &name,
                      int64_t inputs, int64_t outputs, bool hasBias);
-  /// Layer norm with scale, and bias where the model has biases.
+  /// Layer norm with a scale, and with a bias if the model has biases.
   std::string layerNorm(const std::string &x, const std::string &name);
   /// (x - mean) / deviation, without weights.
   std::string plainNorm(const std::string &x);
   std::string rmsNorm(const std::string &x, const std::string &name);
 
-  /// Added to scores [seq, seq]: nothing up to the diagonal, much beyond.
+  /// A mask [seq, seq] for the scores: 0 up to the diagonal and -1e9 beyond it.
   std::string causalMask();
-  /// Slopes of ALiBi by key position.
+  /// The ALiBi slopes times the key positions.
   std::string alibi();
-  /// Sets the tables of `shared`.
+  /// Fills in the RoPE tables of `shared`.
   void rotaryTables(Shared &shared);
 
-  /// Attention with one product for q, k and v.
+  /// Attention with one GEMM for q, k and v.
   std::string fusedAttention(const std::string &x, const std::string &name,
                              const Shared &shared);
-  /// The same with three, and fewer heads of k and v.
+  /// Attention with three GEMMs and possibly fewer heads for k and v.
   std::string groupedAttention(const std::string &x, const std::string &name,
                                const Shared &shared);
 
-  /// Two products and gelu between; "tanh" or "none" approximates it.
+  /// Two GEMMs with gelu in between; `approximate` is "tanh" or "none".
   std::string geluFfn(const std::string &x, const std::string &name,
                       const char *approximate);
-  /// silu(x w1) * (x w3), w2.
+  /// (silu(x w1) * (x w3)) w2.
   std::string swiGlu(const std::string &x, const std::string &name,
                      int64_t width);
   std::string silu(const std::string &x);
-  /// Chosen experts and shared ones.
+  /// Routed experts plus shared experts.
   std::string experts(const std::string &x, const std::string &name);
 
-  /// The mean cross entropy of logits [.., classes] and labels of as many.
+  /// The mean cross entropy of logits [.., classes] and labels [..].
   void crossEntropy(const std::string &logits, const std::string &labels,
                     int64_t classes);
 

@@ -1,4 +1,4 @@
-//===- Families.cpp - Networks of every family ----------------------------===//
+//===- Families.cpp - Networks of all model families ----------------------===//
 #include "frontends/dims/Blocks.h"
 #include "frontends/dims/ModelBuilder.h"
 #include "frontends/dims/StatedDims.h"
@@ -52,7 +52,7 @@ static std::string layerName(int64_t layer) {
   return "layers." + std::to_string(layer);
 }
 
-/// x times the embedding, or times a matrix of its own.
+/// Multiplies x by the embedding's weight or by a separate matrix.
 std::string Builder::head(const std::string &x, const std::string &table) {
   if (!d.tied)
     return b.linear(x, "head", d.hidden, d.vocab, false);
@@ -124,7 +124,7 @@ void Builder::bert() {
 // Images
 //===----------------------------------------------------------------------===//
 
-/// [batch, patches, hidden] of images [batch, channels, image, image].
+/// Converts images [batch, channels, image, image] to [batch, patches, hidden].
 std::string Builder::patches(const std::string &pixels) {
   std::string filter =
       g.weight("patches.weight", {d.hidden, d.channels, d.patch, d.patch});
@@ -163,7 +163,8 @@ void Builder::vit() {
                  d.classes);
 }
 
-/// Sines and cosines of times, made as wide as the model; plus the class.
+/// The sum of the class embedding and of the sinusoidal time embedding, which
+/// an MLP maps to the model's width.
 std::string Builder::ditCondition() {
   constexpr int64_t half = 128; // as in the paper's code
   std::string time = g.input("time", TensorProto::FLOAT, {});
@@ -176,13 +177,13 @@ std::string Builder::ditCondition() {
            {{"axis", int64_t(-1)}});
   std::string x = b.silu(b.linear(waves, "time.up", 2 * half, d.hidden, true));
   x = b.linear(x, "time.down", d.hidden, d.hidden, true);
-  // One class more, for samples whose class is dropped.
+  // The additional class is for samples whose class is dropped.
   std::string table = g.weight("classes.weight", {d.classes + 1, d.hidden});
   return add(x, g.op("Gather", {table, kind}));
 }
 
-/// [patches, hidden]: sines and cosines of both coordinates of a patch, not
-/// trained.
+/// [patches, hidden]: untrained sines and cosines of the two coordinates of
+/// each patch.
 std::string Builder::ditPositions() {
   int64_t side = d.image / d.patch, quarter = d.hidden / 4;
   std::string range =
@@ -204,7 +205,8 @@ std::string Builder::ditPositions() {
                           g.ints({d.seq, d.hidden})});
 }
 
-/// `parts` vectors [batch, 1, hidden] from the condition [batch, hidden].
+/// `parts` vectors [batch, 1, hidden] computed from the condition [batch,
+/// hidden].
 std::vector<std::string> Builder::modulation(const std::string &condition,
                                              const std::string &name,
                                              int64_t parts) {
@@ -220,7 +222,8 @@ std::string Builder::modulate(const std::string &x, const std::string &shift,
   return add(g.op("Mul", {b.plainNorm(x), factor}), shift);
 }
 
-/// [batch, channels, image, image] of patches [batch, patches, ..].
+/// Converts patches [batch, patches, ..] to images [batch, channels, image,
+/// image].
 std::string Builder::unpatch(const std::string &x, int64_t channels) {
   int64_t side = d.image / d.patch;
   std::string apart =
@@ -246,7 +249,7 @@ void Builder::dit() {
     x = add(x, g.op("Mul", {y, m[5]}));
   }
   auto m = modulation(condition, "final.modulation", 2);
-  // Noise, and the variance that the loss leaves alone.
+  // The outputs are the noise and the variance; the loss ignores the variance.
   int64_t outputs = 2 * d.channels;
   x = b.linear(modulate(x, m[0], m[1]), "final.out", d.hidden,
                d.patch * d.patch * outputs, true);

@@ -1,27 +1,28 @@
-//===- ModelBuilder.h - Weightless models from their dims -------*- C++ -*-===//
+//===- ModelBuilder.h - Models without weights, from their dims -*- C++ -*-===//
 //
-// ONNX graphs of the common families, loss inside, every weight described and
-// absent. What a layer is made of is written as exporters write it (products,
-// masks, softmax), so that the passes of the ordinary path find attention,
-// norms, rotary embeddings and activations in it.
+// Builds ONNX graphs of common model families. They include the loss, and they
+// describe every weight without its data. Layers are written as exporters write
+// them (matmuls, masks, softmax), so that the passes find attention, norms,
+// rotary embeddings and activations by the usual pattern matching.
 //
-// Inputs, each with the symbolic dimension `batch` first:
+// Inputs; the first dimension of each is the symbolic dimension `batch`:
 //
 //   gpt, bloom, mpt, llama, moe   ids, labels [seq]
 //   bert                          ids, types, labels [seq]; label -100 = none
 //   vit                           pixels [channels, image, image], label
 //   dit                           latent, target (as pixels), time, class
 //
-// ALiBi adds slope x key position to the scores, one row for all queries: what
-// a row of scores has in common does not change its softmax, so this equals
-// slope x (key - query).
+// ALiBi adds slope x key position to the scores, one row for all queries. This
+// equals slope x (key - query), because a term that is constant along a row of
+// scores does not change its softmax.
 //
-// Experts take tokens by one-hot masks (GShard): the tokens of a group choose
-// their experts in order, first choices first, each expert has capacity x
-// group x topk / experts slots in the group, and who comes late is left out.
+// Tokens are dispatched to experts by one-hot masks (GShard). The tokens of a
+// group choose their experts in order, first choices first. Each expert has
+// capacity x group x topk / experts slots per group, and drops tokens that find
+// no free slot.
 //
-// The loss of dit is the mean square of predicted - target noise; a learned
-// variance is not modelled, though its outputs are there as in the paper.
+// The loss of dit is the mean square of predicted - target noise. The outputs
+// include the learned variance of the paper, but the loss ignores it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_DIMS_MODELBUILDER_H
@@ -35,10 +36,10 @@ namespace dpc::model {
 
 struct Model {
   ::onnx::ModelProto proto;
-  double parameters = 0; ///< Trained elements.
+  double parameters = 0; ///< Number of trained elements.
 };
 
-/// The model of completed dims that are not refused (`ModelDims::refusal`).
+/// Builds the model for completed dims that `ModelDims::refusal` accepts.
 Model buildModel(const ModelDims &dims);
 
 } // namespace dpc::model

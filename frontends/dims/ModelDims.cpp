@@ -1,4 +1,4 @@
-//===- ModelDims.cpp - What a model of a family is made of ----------------===//
+//===- ModelDims.cpp - Dims of a model family -----------------------------===//
 #include "frontends/dims/ModelDims.h"
 
 #include <algorithm>
@@ -20,16 +20,17 @@ constexpr FamilyName kFamilies[] = {
     {Family::llama, "llama", "decoder: RoPE, RMS norm, SwiGLU, few kv heads"},
     {Family::moe, "moe", "llama with experts (Mixtral, DeepSeek)"},
     {Family::bert, "bert", "encoder: post-norm, predicts masked tokens"},
-    {Family::vit, "vit", "encoder of image patches, classifies"},
+    {Family::vit, "vit", "encoder of image patches, image classifier"},
     {Family::dit, "dit", "diffusion transformer over latent patches"},
 };
 
-/// More of anything is a typing error; bytes of a weight stay below 2^63.
+/// Larger sizes are typing errors. With this limit the bytes of a weight stay
+/// below 2^63.
 constexpr int64_t kMaxWidth = int64_t(1) << 20;
 constexpr int64_t kMaxLength = int64_t(1) << 24;
 constexpr int64_t kMaxCount = int64_t(1) << 14; ///< Layers, experts.
 
-/// One line, as `--NAME=VALUE: why`.
+/// A one-line message `--NAME=VALUE: why`.
 std::string wrong(const char *name, int64_t value, const std::string &why) {
   return "--" + std::string(name) + "=" + std::to_string(value) + ": " + why;
 }
@@ -139,7 +140,7 @@ void ModelDims::complete() {
       --group;
 }
 
-/// Sizes that are out of range, by family.
+/// Checks the ranges of the sizes that the family uses.
 static std::string checkRanges(const ModelDims &d) {
   struct Size {
     const char *name;
@@ -185,10 +186,10 @@ static std::string checkExperts(const ModelDims &d) {
   if (d.seq % d.group != 0)
     return wrong("group", d.group,
                  "must divide --seq=" + text(d.seq) +
-                     ", for a group lies in one sample");
+                     ", since a group lies in one sample");
   if (!(d.capacity > 0.0 && d.capacity <= static_cast<double>(d.experts)))
     return "--capacity=" + std::to_string(d.capacity) +
-           ": expected a number above 0, up to the number of experts, " +
+           ": expected a number above 0 and up to the number of experts, " +
            text(d.experts);
   return "";
 }
@@ -198,11 +199,12 @@ static std::string checkImage(const ModelDims &d) {
     return wrong("patch", d.patch, "must divide --image=" + text(d.image));
   if (d.seq > kMaxLength)
     return wrong("patch", d.patch,
-                 "makes " + text(d.seq) + " patches of an image, expected " +
-                     text(kMaxLength) + " at most");
+                 "gives " + text(d.seq) +
+                     " patches per image, expected at most " +
+                     text(kMaxLength));
   if (d.family == Family::dit && d.hidden % 4 != 0)
     return wrong("hidden", d.hidden,
-                 "must be a multiple of 4, for sine and cosine of two "
+                 "must be a multiple of 4, for the sine and cosine of two "
                  "coordinates");
   return "";
 }
@@ -220,7 +222,8 @@ std::string ModelDims::refusal() const {
     return "--rope-theta=" + std::to_string(ropeTheta) +
            ": expected a number of at least 1";
   if (isGated() && headDim % 2 != 0)
-    return wrong("head-dim", headDim, "must be even, as RoPE turns pairs");
+    return wrong("head-dim", headDim,
+                 "must be even, because RoPE rotates pairs");
   if (isImage())
     return checkImage(*this);
   return family == Family::moe ? checkExperts(*this) : "";

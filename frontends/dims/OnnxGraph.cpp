@@ -1,4 +1,4 @@
-//===- OnnxGraph.cpp - Writes an ONNX graph node by node ------------------===//
+//===- OnnxGraph.cpp - Node-by-node construction of an ONNX graph ---------===//
 #include "frontends/dims/OnnxGraph.h"
 
 #include <cstdio>
@@ -8,10 +8,10 @@ using ::onnx::TensorProto;
 
 namespace dpc::model {
 
-/// RMSNormalization came with operator set 23.
+/// The operator set that introduces RMSNormalization.
 static constexpr int64_t kOpset = 23;
 static constexpr int64_t kIrVersion = 10;
-/// A file that nobody writes, so that the weights are absent.
+/// A file that does not exist, so that the weights are abstract.
 static constexpr const char *kAbsent = "absent.bin";
 
 OnnxGraph::OnnxGraph(const std::string &name) : graph(*model.mutable_graph()) {

@@ -1,8 +1,8 @@
-//===- OnnxGraph.h - Writes an ONNX graph node by node ----------*- C++ -*-===//
+//===- OnnxGraph.h - Node-by-node construction of an ONNX graph -*- C++ -*-===//
 //
-// Values are named by strings, as in ONNX. Weights are described and absent:
-// float initializers whose external file is never there, which the importer
-// takes for abstract ones (frontends/onnx/ModelFile.h).
+// Strings name the values, as in ONNX. Weights are described without data: they
+// are float initializers with an external file that never exists. The importer
+// treats such weights as abstract (frontends/onnx/ModelFile.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_DIMS_ONNXGRAPH_H
@@ -33,38 +33,38 @@ public:
   /// An input whose first dimension is the symbol `batch`; `shape` is the rest.
   std::string input(const std::string &name, ::onnx::TensorProto::DataType type,
                     const Shape &shape);
-  /// A trained float tensor without data. Names differ.
+  /// A trained float tensor without data. Names must be unique.
   std::string weight(const std::string &name, const Shape &shape);
   /// A float vector that is stored in the model.
   std::string vector(const std::string &name, const std::vector<float> &values);
-  /// Constants, which are stored once however often they are asked for.
+  /// Constants; each distinct constant is stored once.
   std::string number(float value);
   std::string integer(int64_t value);
   std::string ints(const Shape &values);
-  /// A constant that is stored in a node: no initializer, hence not trained.
+  /// A constant in a node. It is not an initializer and hence not trained.
   std::string table(const std::vector<float> &values);
-  /// What one-hot puts in: 0 and 1.
+  /// The values of OneHot: 0 and 1.
   std::string zeroAndOne();
 
-  /// The result of a node of one output.
+  /// Adds a node with one output and returns that output.
   std::string op(const char *kind, const std::vector<std::string> &inputs,
                  const std::vector<Attribute> &attributes = {});
-  /// The results of a node of `outputs` outputs.
+  /// Adds a node with `outputs` outputs and returns them.
   std::vector<std::string> ops(const char *kind, int outputs,
                                const std::vector<std::string> &inputs,
                                const std::vector<Attribute> &attributes = {});
-  /// Names `value`, a float scalar, as an output of the model.
+  /// Makes `value`, a float scalar, an output of the model called `name`.
   void result(const std::string &name, const std::string &value);
 
-  /// Elements of all weights so far.
+  /// The number of elements of all weights so far.
   double parameters() const { return count; }
-  /// The model; the graph is of no use afterwards.
+  /// Returns the model; the graph must not be used afterwards.
   ::onnx::ModelProto take() { return std::move(model); }
 
 private:
   ::onnx::ModelProto model;
   ::onnx::GraphProto &graph;
-  std::set<std::string> constants; ///< Those that are there.
+  std::set<std::string> constants; ///< Constants that exist already.
   std::string oneHotValues;
   int64_t nodes = 0;
   double count = 0;

@@ -1,4 +1,4 @@
-//===- StatedDims.cpp - Dims that a model's file states -------------------===//
+//===- StatedDims.cpp - Dims recorded in a model's metadata ---------------===//
 #include "frontends/dims/StatedDims.h"
 
 #include "frontends/dims/ModelBuilder.h"
@@ -36,7 +36,7 @@ constexpr Size kSizes[] = {{"layers", &ModelDims::layers},
                            {"channels", &ModelDims::channels},
                            {"classes", &ModelDims::classes}};
 
-/// Models without weights take a few MiB; others need not be read.
+/// Models without weights take a few MiB; larger files are not read.
 constexpr uintmax_t kMaxBytes = uintmax_t(64) << 20;
 
 } // namespace
@@ -109,9 +109,9 @@ std::optional<ModelDims> dimsOfFile(const std::string &path) {
   for (const auto &entry : model.metadata_props())
     if (entry.key() == kDimsKey)
       dims = parseDims(entry.value());
-  bool isTheirs =
+  bool isUnchanged =
       dims && buildModel(*dims).proto.SerializeAsString() == bytes.str();
-  return isTheirs ? dims : std::nullopt;
+  return isUnchanged ? dims : std::nullopt;
 }
 
 bool writeModelFile(const ModelDims &dims, const std::string &path) {

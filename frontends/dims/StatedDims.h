@@ -1,7 +1,7 @@
-//===- StatedDims.h - Dims that a model's file states -----------*- C++ -*-===//
+//===- StatedDims.h - Dims recorded in a model's metadata -------*- C++ -*-===//
 //
-// dpc-model writes into a model's metadata what it was made of, so that a
-// reader can make the same model of another size.
+// dpc-model records the dims of a model in its metadata, so that a reader can
+// build the same model with other sizes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_DIMS_STATEDDIMS_H
@@ -11,19 +11,19 @@
 
 namespace dpc::model {
 
-/// The metadata's key.
+/// The key of the metadata entry.
 inline constexpr const char *kDimsKey = "dpc.model";
 
-/// "llama,layers=126,hidden=16384,...": all sizes, whatever the family.
+/// All sizes as text, whatever the family: "llama,layers=126,hidden=16384,...".
 std::string stringifyDims(const ModelDims &dims);
 /// Inverse of stringifyDims.
 std::optional<ModelDims> parseDims(const std::string &text);
 
-/// What the file of a model states, where it is what buildModel makes of these
-/// dims; none where it was changed since, is another's, or cannot be read.
+/// The dims that a model file records. Returns nullopt if the file cannot be
+/// read, records no dims, or differs from what buildModel builds from them.
 std::optional<ModelDims> dimsOfFile(const std::string &path);
 
-/// Writes the model of completed dims that are not refused; whether it could.
+/// Writes the model of completed, valid dims; returns whether it succeeded.
 bool writeModelFile(const ModelDims &dims, const std::string &path);
 
 } // namespace dpc::model

@@ -1,4 +1,4 @@
-//===- Bind.cpp - Symbolic dimensions get their sizes ---------------------===//
+//===- Bind.cpp - Sizes for symbolic dimensions ---------------------------===//
 #include "frontends/emit/Bind.h"
 
 using namespace mlir;
@@ -79,7 +79,7 @@ private:
            });
   }
 
-  /// Whether `name` is that of an input of one number.
+  /// Whether an input of one number has this `name`.
   bool isNumber(const std::string &name) const {
     return !isSymbol(name) &&
            llvm::any_of(inputs, [&](const DeclaredInput &input) {
@@ -137,7 +137,7 @@ private:
   int64_t globalBatch;
   std::vector<DeclaredInput> inputs;
   std::string batchSymbol;
-  int64_t staticBatch = 0; ///< of a model without a batch symbol
+  int64_t staticBatch = 0; ///< for a model without a batch symbol
 };
 
 } // namespace

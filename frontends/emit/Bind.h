@@ -1,4 +1,4 @@
-//===- Bind.h - Symbolic dimensions get their sizes ------------*- C++ -*-===//
+//===- Bind.h - Sizes for symbolic dimensions -------------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_EMIT_BIND_H
 #define DPC_FRONTENDS_EMIT_BIND_H
 
@@ -20,21 +20,24 @@ struct DeclaredInput {
   std::vector<InputDim> dims;
 };
 
-/// An input of static type.
+/// An input whose dimensions are all known.
 struct BoundInput {
   std::string name;
   mlir::RankedTensorType type;
   std::optional<int64_t> batchDim;
-  /// Of one whole number that is bound too: a constant of the program.
+  /// The value that `--bind` gives to an input of one integer or boolean; such
+  /// an input becomes a constant of the program.
   std::optional<int64_t> value;
 };
 
-/// Binds every symbolic dimension of the inputs of `file`, and inputs of one
-/// integer or boolean that a binding names. The batch symbol is
-/// that of dimension 0 of the first input that has one; a model without
-/// symbols has its batch in dimension 0 of the first input. Fails when a
-/// symbol is unbound, a binding names neither, a size is not positive, or
-/// contradicts `globalBatch`.
+/// Gives a size to every symbolic dimension of the inputs of `file`, and a
+/// value to each input of one integer or boolean that a binding names.
+/// The batch symbol is the symbol in dimension 0 of the first input that has
+/// one there. A model without symbols has its batch in dimension 0 of its first
+/// input.
+/// Fails when a symbol is unbound, when a binding names neither a symbol nor an
+/// input, when a size is not positive, and when a size contradicts
+/// `globalBatch`.
 llvm::Expected<std::vector<BoundInput>>
 bindInputs(llvm::StringRef file, std::vector<DeclaredInput> inputs,
            const ImportOptions &options);

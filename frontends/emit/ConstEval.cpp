@@ -1,4 +1,4 @@
-//===- ConstEval.cpp - Scalar functions of the elementwise kinds ----------===//
+//===- ConstEval.cpp - Scalar evaluation of elementwise kinds -------------===//
 #include "frontends/emit/ConstTensor.h"
 
 #include <cmath>
@@ -135,7 +135,7 @@ Scalar evalBinary(BinaryKind kind, Scalar a, Scalar b, bool isFloat) {
   case BinaryKind::mul:
     r.i = wrap(x * y);
     break;
-  // b == -1 apart, because INT64_MIN / -1 traps.
+  // b == -1 is a special case because INT64_MIN / -1 traps.
   case BinaryKind::div:
     r.i = b.i == 0 ? 0 : b.i == -1 ? wrap(-x) : a.i / b.i;
     break;

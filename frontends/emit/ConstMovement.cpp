@@ -48,8 +48,8 @@ ConstTensor convertTo(const ConstTensor &x, Type element) {
   });
 }
 
-/// A tensor of `shape` whose element at an index is `x` at the returned
-/// row-major position.
+/// A tensor of `shape`; `position` maps each of its indices to the row-major
+/// position in `x` that the element comes from.
 static ConstTensor
 gathered(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
          llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> position) {
@@ -63,7 +63,7 @@ gathered(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
   return ConstTensor::dense(x.element(), shape, std::move(values));
 }
 
-/// `x`, a Triangle, with other leading dimensions.
+/// The Triangle `x` with other leading dimensions.
 static ConstTensor withLeading(const ConstTensor &x,
                                llvm::ArrayRef<int64_t> shape,
                                int64_t diagonal) {

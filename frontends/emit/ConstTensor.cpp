@@ -1,4 +1,4 @@
-//===- ConstTensor.cpp - Tensors known while importing --------------------===//
+//===- ConstTensor.cpp - Tensors known at import time ---------------------===//
 #include "frontends/emit/ConstTensor.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -71,7 +71,7 @@ ConstTensor ConstTensor::dense(Type element, llvm::ArrayRef<int64_t> shape,
   ConstTensor t;
   t.elementType = element;
   t.dims.assign(shape.begin(), shape.end());
-  // One element is uniform, which keeps what it is broadcast to small.
+  // A single element is uniform. As a Splat its broadcasts stay small.
   t.kind = values.size() == 1 ? Layout::Splat : Layout::Dense;
   t.values = std::move(values);
   return t;
@@ -144,8 +144,9 @@ ConstTensor ConstTensor::compacted() const {
     return splat(elementType, dims, values[0]);
   if (rank() < 2 || dims.back() < 2 || dims[rank() - 2] < 2)
     return *this;
-  // The first row fixes the diagonal: v0 up to it, v1 from it on. Where the
-  // first row is uniform, the bottom-left corner holds the other value.
+  // The first row determines the diagonal: elements before it are v0, the
+  // others v1. If the first row is uniform, the bottom-left corner holds the
+  // other value.
   int64_t columns = dims.back(), rows = dims[rank() - 2];
   int64_t change = 1;
   while (change < columns && same(values[change], values[0]))

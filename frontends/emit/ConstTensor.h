@@ -1,8 +1,8 @@
-//===- ConstTensor.h - Tensors known while importing -----------*- C++ -*-===//
+//===- ConstTensor.h - Tensors known at import time -------------*- C++ -*-===//
 //
-// Shape arithmetic, masks and scalars are evaluated while importing, so that
-// every shape of the module is static. Masks may be large (sequence squared):
-// uniform and triangular tensors are kept symbolic.
+// The frontends evaluate shape arithmetic, masks and scalars at import time, so
+// that every shape of the module is static. Masks can be large (the sequence
+// length squared), so uniform and triangular tensors have a symbolic layout.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_CONSTTENSOR_H
@@ -25,11 +25,11 @@ union Scalar {
   int64_t i;
 };
 
-/// Product of the sizes; the largest number when that is larger.
+/// Product of the sizes; INT64_MAX when the product is larger.
 int64_t numElements(llvm::ArrayRef<int64_t> shape);
 
-/// An immutable host tensor. Elements are held widened (double, int64_t) and
-/// already rounded to the element type.
+/// An immutable host tensor. It stores its elements widened (double, int64_t)
+/// and already rounded to the element type.
 class ConstTensor {
 public:
   enum class Layout {
@@ -60,13 +60,13 @@ public:
   const std::vector<Scalar> &stored() const { return values; }
   /// Element at a row-major index.
   Scalar at(int64_t index) const;
-  /// All elements as integers (float elements truncate).
+  /// All elements as integers; float elements are truncated.
   Shape asInts() const;
   mlir::RankedTensorType type() const;
 
-  /// The same tensor as Splat or Triangle where its elements allow.
+  /// The same tensor in the layout Splat or Triangle if its elements allow it.
   ConstTensor compacted() const;
-  /// As an attribute for `dpc.constant`.
+  /// Converts the tensor to an attribute for `dpc.constant`.
   mlir::DenseElementsAttr toAttr() const;
 
 private:
@@ -82,30 +82,31 @@ Scalar coerce(Scalar value, mlir::Type element);
 /// A float or integer number as an element of `element`.
 Scalar makeScalar(double value, mlir::Type element);
 
-/// Applies `fn` to every element; keeps the layout. The results are coerced.
+/// Applies `fn` to every element, keeps the layout and coerces the results.
 ConstTensor mapElements(const ConstTensor &x, mlir::Type element,
                         llvm::function_ref<Scalar(Scalar)> fn);
-/// Applies `fn` to corresponding elements of tensors of one shape.
+/// Applies `fn` to corresponding elements of tensors of the same shape.
 ConstTensor mapElements(const ConstTensor &a, const ConstTensor &b,
                         mlir::Type element,
                         llvm::function_ref<Scalar(Scalar, Scalar)> fn);
-/// Elements of `onTrue` where `condition`, else of `onFalse`; one shape.
+/// Takes the element of `onTrue` where `condition` holds, else that of
+/// `onFalse`; all three have the same shape.
 ConstTensor selectElements(const ConstTensor &condition,
                            const ConstTensor &onTrue,
                            const ConstTensor &onFalse);
 
-/// The function of one dpc elementwise kind.
+/// Evaluates one dpc elementwise kind.
 Scalar evalUnary(UnaryKind kind, Scalar x, bool isFloat);
 Scalar evalBinary(BinaryKind kind, Scalar a, Scalar b, bool isFloat);
 bool evalCompare(CompareKind kind, Scalar a, Scalar b, bool isFloat);
 
-// Data movement, with the meaning of the dpc ops of the same names.
+// Data movement with the semantics of the dpc ops of the same names.
 ConstTensor convertTo(const ConstTensor &x, mlir::Type element);
 ConstTensor reshapeTo(const ConstTensor &x, llvm::ArrayRef<int64_t> shape);
 ConstTensor broadcastTo(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
 ConstTensor transposed(const ConstTensor &x, llvm::ArrayRef<int64_t> perm);
-/// Steps may be negative here (dpc.slice has none, numpy does).
+/// Unlike dpc.slice, this accepts negative steps, as numpy does.
 ConstTensor sliced(const ConstTensor &x, llvm::ArrayRef<int64_t> offsets,
                    llvm::ArrayRef<int64_t> sizes,
                    llvm::ArrayRef<int64_t> steps);

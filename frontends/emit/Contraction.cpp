@@ -1,4 +1,4 @@
-//===- Contraction.cpp - Products of tensors ------------------------------===//
+//===- Contraction.cpp - Tensor contractions ------------------------------===//
 #include "frontends/emit/Contraction.h"
 
 #include <map>
@@ -12,7 +12,7 @@ static Val batchedMatmul(Emitter &e, Val a, Val b) {
   if (!a || !b)
     return {};
   Shape batchA(a.shape().drop_back(2)), batchB(b.shape().drop_back(2));
-  // A right operand without a batch is applied to every matrix of the left.
+  // A right operand without a batch applies to every matrix of the left one.
   if (numElements(batchB) == 1 && a.rank() >= b.rank())
     return e.matmul(a, e.reshape(b, b.shape().take_back(2)));
   if (batchA == batchB)
@@ -61,7 +61,8 @@ struct Labeled {
   std::string labels;
 };
 
-/// `x` with dimensions in the order of `labels`, which it holds all of.
+/// `x` with its dimensions in the order of `labels`; `x` has all of these
+/// labels.
 Val ordered(Emitter &e, const Labeled &x, llvm::StringRef labels) {
   Shape perm;
   for (char label : labels)
@@ -69,7 +70,7 @@ Val ordered(Emitter &e, const Labeled &x, llvm::StringRef labels) {
   return e.transpose(x.value, perm);
 }
 
-/// Sums the dimensions whose labels are not in `wanted`.
+/// Sums over the dimensions whose labels are not in `wanted`.
 Labeled summedTo(Emitter &e, const Labeled &x, llvm::StringRef wanted) {
   Labeled result;
   Shape dims;
@@ -94,7 +95,7 @@ public:
       return {};
     while (operands.size() > 1) {
       auto [i, j] = cheapestPair(operands);
-      // Labels still needed after this product.
+      // Labels that later contractions or the output still need.
       std::string later = output;
       for (size_t n = 0; n < operands.size(); ++n)
         if (n != i && n != j)
@@ -156,7 +157,7 @@ private:
     return ok;
   }
 
-  /// Without '->': labels that occur once, in alphabetical order.
+  /// The output without '->': labels that occur once, in alphabetical order.
   std::string implicitOutput(llvm::StringRef left) const {
     std::string output;
     for (const auto &[label, size] : sizes)
@@ -178,7 +179,8 @@ private:
     return shape;
   }
 
-  /// The two operands whose product has the fewest terms; the first of equals.
+  /// The two operands whose product has the fewest terms; the first pair on
+  /// ties.
   std::pair<size_t, size_t>
   cheapestPair(const std::vector<Labeled> &operands) const {
     std::pair<size_t, size_t> best;
@@ -198,7 +200,8 @@ private:
     return best;
   }
 
-  /// The product of two operands, summed over what `later` does not name.
+  /// Multiplies two operands and sums over the labels that `later` does not
+  /// name.
   Labeled contract(const Labeled &left, const Labeled &right,
                    llvm::StringRef later) {
     Labeled a = summedTo(e, left, later.str() + right.labels);
@@ -243,8 +246,8 @@ private:
     return x.labels.substr(0, x.labels.find_first_of(summed.str()));
   }
 
-  /// The product of a matrix with a stack of matrices, such as tokens with the
-  /// weights of every expert ("td,edf->etf"): `a` is repeated, which costs
+  /// Multiplies a matrix with a stack of matrices, such as tokens with the
+  /// weights of every expert ("td,edf->etf"). `a` is repeated, which costs
   /// nothing, so that the stack `b` stays in place.
   Labeled stacked(const Labeled &a, const Labeled &b, const std::string &stack,
                   const std::string &onlyA, const std::string &summed) {
@@ -262,7 +265,7 @@ private:
     return {e.reshape(e.matmul(x, y), shapeOf(result)), result};
   }
 
-  /// A product without a sum: both sides are broadcast.
+  /// A product without a summed label; both operands are broadcast.
   Val outerProduct(const Labeled &a, const Labeled &b, const std::string &batch,
                    const std::string &onlyA, const std::string &onlyB) {
     Shape shapeA = shapeOf(batch + onlyA);

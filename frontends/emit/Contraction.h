@@ -1,4 +1,4 @@
-//===- Contraction.h - Products of tensors ---------------------*- C++ -*-===//
+//===- Contraction.h - Tensor contractions ----------------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_EMIT_CONTRACTION_H
 #define DPC_FRONTENDS_EMIT_CONTRACTION_H
 
@@ -6,11 +6,12 @@
 
 namespace dpc::frontend {
 
-/// numpy.matmul: matrices in the last two dimensions, the others broadcast;
-/// an operand of rank 1 is a row on the left, a column on the right.
+/// numpy.matmul: the last two dimensions hold matrices and the others
+/// broadcast. An operand of rank 1 is a row on the left and a column on the
+/// right.
 Val stackedMatmul(Emitter &e, Val a, Val b);
 
-/// numpy.einsum without '...' and without a label twice in one operand.
+/// numpy.einsum, without '...' and without repeated labels in one operand.
 Val einsum(Emitter &e, llvm::StringRef equation, llvm::ArrayRef<Val> operands);
 
 } // namespace dpc::frontend

@@ -1,4 +1,4 @@
-//===- Dropout.cpp - Elements left out at random --------------------------===//
+//===- Dropout.cpp - Random dropout of elements ---------------------------===//
 #include "frontends/emit/Dropout.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,7 +13,7 @@ static constexpr uint64_t kGolden = 0x9E3779B97F4A7C15,
                           kFirst = 0xBF58476D1CE4E5B9,
                           kSecond = 0x94D049BB133111EB;
 
-/// The argument of the function being made that holds the step's number.
+/// The argument of the function under construction that holds the step number.
 static Value stepOf(Emitter &emit) {
   auto function =
       cast<func::FuncOp>(emit.builder.getInsertionBlock()->getParentOp());
@@ -25,7 +25,7 @@ static Value stepOf(Emitter &emit) {
   LogicalResult inserted =
       function.insertArgument(index, RankedTensorType::get({}, b.getF32Type()),
                               attrs, function.getLoc());
-  assert(succeeded(inserted) && "an argument behind all others");
+  assert(succeeded(inserted) && "an argument after all others");
   (void)inserted;
   return function.getArgument(index);
 }
@@ -55,7 +55,7 @@ public:
         BinaryKind::logical_xor, x,
         emit.binary(BinaryKind::div, x, number(uint64_t(1) << bits)));
   }
-  /// Of `mix`, all but the last shift.
+  /// `mix` without its last shift.
   Val mixedHigh(Val z) {
     return mul(folded(mul(folded(z, 30), kFirst), 27), kSecond);
   }
@@ -79,10 +79,10 @@ static Val nextKey(Emitter &emit) {
   return key;
 }
 
-Val keptAtRandom(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
+Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
   if (!(p >= 0 && p <= 1))
-    return emit.fail("leaves out " + llvm::Twine(std::to_string(p)) +
-                     " of its elements; accepted: 0 to 1");
+    return emit.fail("probability " + llvm::Twine(std::to_string(p)) +
+                     "; accepted: 0 to 1");
   int64_t count = numElements(shape);
   auto limit = static_cast<uint64_t>(std::ldexp(std::min(p, 0.5), 64));
   if (p > 0.5)
@@ -96,7 +96,7 @@ Val keptAtRandom(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
   return emit.compare(CompareKind::ge, u.mixedHigh(from), u.number(limit));
 }
 
-Val dropped(Emitter &emit, Val x, Val kept, double p) {
+Val applyDropout(Emitter &emit, Val x, Val kept, double p) {
   if (!x || !kept)
     return {};
   if (p >= 1)

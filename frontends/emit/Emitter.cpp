@@ -1,12 +1,12 @@
-//===- Emitter.cpp - Builds dpc ops or folds them -------------------------===//
+//===- Emitter.cpp - Builds or folds dpc ops ------------------------------===//
 #include "frontends/emit/Emitter.h"
 
 using namespace mlir;
 
 namespace dpc::frontend {
 
-/// Results with more elements than this are computed by the module, unless
-/// they are uniform or triangular.
+/// The module computes results with more elements than this, unless they are
+/// uniform or triangular.
 static constexpr int64_t kFoldLimit = int64_t(1) << 22;
 
 RankedTensorType Val::type() const {
@@ -42,11 +42,12 @@ static bool isUniform(const ConstTensor &t) {
   return t.layout() == ConstTensor::Layout::Splat;
 }
 
-/// Whether an op on `operands` is evaluated here: all are known, and the
-/// result is small or stays symbolic (at most one triangle, the rest uniform).
+/// Whether an op on `operands` is evaluated at import: all operands are known,
+/// and the result is small or stays symbolic (at most one operand is triangular
+/// and the others are uniform).
 static bool foldable(llvm::ArrayRef<int64_t> shape,
                      std::initializer_list<Val> operands) {
-  // Unsigned numbers of 64 bits do not fit a Scalar.
+  // Unsigned 64-bit numbers do not fit a Scalar.
   if (!llvm::all_of(operands, [](const Val &v) {
         return v.constant && !v.element().isUnsignedInteger(64);
       }))
@@ -148,7 +149,7 @@ bool Emitter::sameElement(Val a, Val b) {
   return false;
 }
 
-/// Kinds whose value for an integer is an integer.
+/// Kinds whose result for an integer is an integer.
 static bool takesIntegers(UnaryKind kind) {
   switch (kind) {
   case UnaryKind::neg:
@@ -219,7 +220,7 @@ Val Emitter::unary(UnaryKind kind, Val x) {
 Val Emitter::binary(BinaryKind kind, Val a, Val b) {
   if (!a || !b || !sameElement(a, b))
     return {};
-  // Logical kinds take integers bit by bit.
+  // Logical kinds combine integers bit by bit.
   bool isBitwise = isLogical(kind) && !a.isFloat();
   if (!isBitwise && !accepts(a, true, isLogical(kind)))
     return {};
@@ -246,7 +247,7 @@ Val Emitter::round(Val x) {
   if (!odd)
     return {};
   Val half = scalar(0.5, x.element()), one = scalar(1, x.element());
-  // Up above a half, and at a half from odd numbers.
+  // Round up above a half, and at a half if the floor is odd.
   Val even =
       select(compare(CompareKind::eq, rest, half), odd, scalar(0, x.element()));
   Val up = select(compare(CompareKind::gt, rest, half), one, even);
@@ -380,7 +381,7 @@ Val Emitter::slice(Val x, llvm::ArrayRef<int64_t> offsets,
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (steps[d] > 0 || sizes[d] <= 1)
       continue;
-    // Backwards along d, then the rest as it is.
+    // Reverse along d, then slice the rest unchanged.
     Shape positions;
     for (int64_t n = 0; n < sizes[d]; ++n)
       positions.push_back(offsets[d] + n * steps[d]);

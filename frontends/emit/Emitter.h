@@ -1,9 +1,9 @@
-//===- Emitter.h - Builds dpc ops or folds them ----------------*- C++ -*-===//
+//===- Emitter.h - Builds or folds dpc ops ----------------------*- C++ -*-===//
 //
-// Every operator is written once, over values that may be known while
-// importing. The Emitter evaluates what is known and makes dpc ops of the
-// rest. A null value stands for a failure that was already noted; every method
-// passes it through, so that operators need no checks between steps.
+// Operators are written once, over values that may be known at import time. The
+// Emitter evaluates what is known and creates dpc ops for the rest. A null
+// value represents a failure that was already noted. Every method passes a null
+// value through, so operators need no checks between steps.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_EMITTER_H
@@ -20,8 +20,8 @@
 
 namespace dpc::frontend {
 
-/// A value of the model: known while importing, or computed by the module, or
-/// a sequence of such values (see ops/Sequences.cpp).
+/// A value of the model: known at import time, computed by the module, or a
+/// sequence of such values (see ops/Sequences.cpp).
 struct Val {
   std::shared_ptr<const ConstTensor> constant;
   mlir::Value value;
@@ -41,10 +41,10 @@ struct Val {
   bool isFloat() const { return mlir::isa<mlir::FloatType>(element()); }
 };
 
-/// Whether `v` is a constant known at sight to be 0 everywhere.
+/// Whether `v` is a constant in uniform layout that is 0 everywhere.
 bool isZero(const Val &v);
 
-/// "8x32xf32": a type as messages show it.
+/// The type as messages show it, such as "8x32xf32".
 std::string describe(mlir::RankedTensorType type);
 std::string describe(llvm::ArrayRef<int64_t> shape);
 /// {0, 1, .., n - 1}.
@@ -56,43 +56,43 @@ public:
       : builder(builder), loc(builder.getUnknownLoc()) {}
 
   mlir::OpBuilder builder;
-  mlir::Location loc; ///< of the node being converted
+  mlir::Location loc; ///< the node being converted
 
-  /// Notes why the current node cannot be converted (the first reason stays)
-  /// and returns the null value.
+  /// Notes why the current node cannot be converted and returns the null value.
+  /// Later failures do not replace the first one.
   Val fail(const llvm::Twine &why);
   bool failed() const { return !error.empty(); }
   std::string error;
 
-  /// What buffers (arguments) hold after a training step.
+  /// The value that each buffer (argument) has after a training step.
   llvm::MapVector<mlir::BlockArgument, mlir::Value> updates;
 
-  /// Of what dropout leaves out (Dropout.h): the seed, and the key of the last
-  /// one; null before the first one.
+  /// State of dropout (Dropout.h): the seed, and the key of the last dropout,
+  /// which is null before the first one.
   int64_t dropoutSeed = 0;
   mlir::Value dropoutKey;
 
-  /// `v` as an SSA value; constants become `dpc.constant`, triangular ones
-  /// iota, compare and select.
+  /// Converts `v` to an SSA value. Constants become `dpc.constant`; triangular
+  /// ones become iota, compare and select.
   mlir::Value materialize(Val v);
 
   /// A rank-0 constant.
   Val scalar(double value, mlir::Type element);
-  /// A constant of one value.
+  /// A constant with one value in every element.
   Val splat(double value, mlir::Type element, llvm::ArrayRef<int64_t> shape);
-  /// i_dim at every index, i64.
+  /// The index along `dim` at every position, i64.
   Val iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
 
-  // Elementwise; operands are broadcast as numpy does.
+  // Elementwise ops; operands are broadcast as in numpy.
   Val unary(UnaryKind kind, Val x);
   Val binary(BinaryKind kind, Val a, Val b);
   Val compare(CompareKind kind, Val a, Val b);
   Val select(Val condition, Val onTrue, Val onFalse);
   Val convert(Val x, mlir::Type element);
-  /// binary with a constant scalar of x's element type.
+  /// The binary op with a constant scalar of x's element type.
   Val binary(BinaryKind kind, Val x, double scalar);
 
-  /// The nearest whole number, halves to even ones; of floats.
+  /// The nearest whole number of each float; halves round to even.
   Val round(Val x);
 
   // Movement.
@@ -101,7 +101,7 @@ public:
   /// Operand dimension i becomes result dimension dims[i].
   Val broadcast(Val x, llvm::ArrayRef<int64_t> shape,
                 llvm::ArrayRef<int64_t> dims);
-  /// Numpy alignment: dimensions match from the last one.
+  /// Numpy alignment: dimensions are matched from the last one.
   Val broadcastTo(Val x, llvm::ArrayRef<int64_t> shape);
   Val slice(Val x, llvm::ArrayRef<int64_t> offsets,
             llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> steps);
@@ -109,19 +109,19 @@ public:
   Val sliceDim(Val x, int64_t dim, int64_t begin, int64_t size,
                int64_t step = 1);
   Val concat(llvm::ArrayRef<Val> parts, int64_t dim);
-  /// The given positions of one dimension, in their order; all must lie in it.
+  /// The given positions of one dimension, in this order; all must be valid.
   Val take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions);
-  /// Dimensions `a` and `b` exchanged; its own inverse.
+  /// Exchanges dimensions `a` and `b`; the operation is its own inverse.
   Val swapDims(Val x, int64_t a, int64_t b);
 
-  /// Reduced dimensions are dropped. `dims` ascending.
+  /// Drops the reduced dimensions. `dims` must be ascending.
   Val reduce(ReduceKind kind, Val x, llvm::ArrayRef<int64_t> dims);
-  /// Sum times 1/count.
+  /// The sum times 1/count.
   Val mean(Val x, llvm::ArrayRef<int64_t> dims);
-  /// Puts unit dimensions back where a reduction dropped `dims`.
+  /// Restores as unit dimensions the `dims` that a reduction dropped.
   Val keepDims(Val reduced, Val original, llvm::ArrayRef<int64_t> dims);
 
-  /// dpc.matmul; shapes must obey its constraints.
+  /// dpc.matmul; the shapes must satisfy its constraints.
   Val matmul(Val a, Val b, bool ta = false, bool tb = false);
   /// Softmax along the last dimension.
   Val softmax(Val x);
@@ -132,23 +132,24 @@ public:
   Val cumsum(Val x, bool exclusive, bool reverse);
   /// x - max - log(sum(exp(x - max))) along the last dimension.
   Val logSoftmax(Val x);
-  /// Losses of rows of `scores` by class, in f64 for f64, else in f32; 0 where
-  /// the label is `ignore`.
+  /// The loss of each row of `scores` given its class. Computes in f64 for f64
+  /// and in f32 otherwise. The loss is 0 where the label is `ignore`.
   Val crossEntropy(Val scores, Val labels, int64_t ignore);
   /// Rows of `table` [n, columns].
   Val embedding(Val table, Val ids);
 
-  /// The shape of a numpy broadcast, or failure (noted).
+  /// The shape of a numpy broadcast; notes a failure if there is none.
   std::optional<Shape> broadcastShape(llvm::ArrayRef<int64_t> a,
                                       llvm::ArrayRef<int64_t> b);
 
 private:
-  /// `v` in `shape`, emitted; uniform constants take the shape themselves.
+  /// Emits `v` in `shape`; uniform constants are created in that shape.
   mlir::Value expanded(Val v, llvm::ArrayRef<int64_t> shape);
   mlir::Value emitConstant(const ConstTensor &tensor);
   mlir::Value emitTriangle(const ConstTensor &tensor);
   bool sameElement(Val a, Val b);
-  /// Whether x has booleans (`booleans`), else floats or, if so, integers.
+  /// Whether x holds booleans (`booleans`), else floats, or also integers
+  /// (`integers`).
   bool accepts(Val x, bool integers, bool booleans);
 
   llvm::DenseMap<const ConstTensor *,

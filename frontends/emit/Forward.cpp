@@ -1,4 +1,4 @@
-//===- Forward.cpp - The function @forward being made ---------------------===//
+//===- Forward.cpp - Construction of the function @forward ----------------===//
 #include "frontends/emit/Forward.h"
 
 #include "mlir/IR/Verifier.h"
@@ -26,7 +26,7 @@ llvm::StringRef dtypeName(Type element) {
     if (type.getWidth() >= 8)
       return names[llvm::Log2_32(type.getWidth()) - 3][type.isUnsigned()];
   }
-  // Narrower ones are constants of the module.
+  // Weights of narrower types are constants of the module.
   llvm_unreachable("no element type of weights");
 }
 
@@ -64,7 +64,8 @@ static DictionaryAttr attrsOf(const BoundInput &input, MLIRContext *c) {
 }
 
 void Forward::makeModule(llvm::ArrayRef<std::string> constants) {
-  // A place, no name: what the compiler adds must not be called by the folder.
+  // The location is a position and not a name, so that the folder's name does
+  // not appear in the names that the compiler derives from locations.
   Location loc = FileLineColLoc::get(context, file, 0, 0);
   module = ModuleOp::create(loc);
   (*module)->setAttr(attr::kModel,
@@ -92,7 +93,7 @@ llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
     }
   llvm::StringMap<Val> values;
   for (const BoundInput &input : inputs) {
-    // What has no elements is known.
+    // An input without elements is known.
     if (input.type.getNumElements() == 0) {
       values[input.name] = Val(ConstTensor::dense(input.type.getElementType(),
                                                   input.type.getShape(), {}));
@@ -122,7 +123,8 @@ llvm::StringMap<Val> Forward::begin(llvm::ArrayRef<WeightArgument> weights,
   return values;
 }
 
-/// The next values of buffers that the model moves (running statistics).
+/// Appends the next values of buffers that the model updates, such as running
+/// statistics.
 void Forward::addUpdates(llvm::SmallVectorImpl<Value> &results,
                          llvm::SmallVectorImpl<DictionaryAttr> &attrs) {
   Builder b(context);
@@ -175,7 +177,8 @@ FailureOr<OwningOpRef<ModuleOp>>
 verified(llvm::Expected<OwningOpRef<ModuleOp>> module, llvm::StringRef file,
          MLIRContext &context) {
   if (!module) {
-    // Names of a damaged file may hold anything; the message stays one line.
+    // Names in a damaged file can contain any bytes; the message must stay one
+    // line.
     std::string message = llvm::toString(module.takeError());
     for (char &c : message)
       if (static_cast<unsigned char>(c) < ' ')

@@ -1,8 +1,8 @@
-//===- Forward.h - The function @forward being made ------------*- C++ -*-===//
+//===- Forward.h - Construction of the function @forward --------*- C++ -*-===//
 //
-// What every frontend owes the rest of the compiler is made here: the module,
-// its function, names, roles and sources of arguments, names of results and
-// the loss among them.
+// Forward creates what every frontend must provide to the rest of the compiler:
+// the module, its function, the names, roles and sources of its arguments, the
+// names of its results and the loss among them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_FORWARD_H
@@ -17,19 +17,19 @@
 
 namespace dpc::frontend {
 
-/// Where a weight's row-major little-endian bytes lie.
+/// Location of a weight's row-major little-endian bytes.
 struct DataLocation {
   std::string file;
   int64_t offset = 0;
   int64_t bytes = 0;
 };
 
-/// "f32", "i64", "bool", ...: how `dpc.source` spells an element type.
+/// The spelling of an element type in `dpc.source`: "f32", "i64", "bool", ...
 llvm::StringRef dtypeName(mlir::Type element);
-/// Bytes of one element in a file (booleans take one).
+/// Bytes of one element in a file; a boolean takes one byte.
 int64_t elementBytes(mlir::Type element);
 
-/// A weight that is an argument.
+/// A weight that is an argument of @forward.
 struct WeightArgument {
   std::string name;
   mlir::RankedTensorType type;
@@ -45,19 +45,19 @@ struct NamedResult {
 
 class Forward {
 public:
-  /// `file` is the model's path, which messages and `dpc.model` name.
+  /// `file` is the model's path; messages and `dpc.model` name it.
   Forward(llvm::StringRef file, mlir::MLIRContext *context)
       : emit(mlir::OpBuilder(context)), file(file), context(context) {}
 
-  /// Begins the function. Its arguments are the parameters, the buffers, then
-  /// the inputs; the result holds the value of each by name. `constants` are
-  /// the float weights that are no arguments.
+  /// Begins the function. Its arguments are the parameters, the buffers and the
+  /// inputs, in this order. The result maps each name to its value. `constants`
+  /// are the float weights that are not arguments.
   llvm::StringMap<Val> begin(llvm::ArrayRef<WeightArgument> weights,
                              llvm::ArrayRef<BoundInput> inputs,
                              llvm::ArrayRef<std::string> constants);
 
-  /// Ends it: returns `results`, the first scalar float one of which is the
-  /// loss, and the new values of buffers that `emit.updates` holds.
+  /// Finishes the function. It returns `results` and the new values of the
+  /// buffers in `emit.updates`. The first scalar float result is the loss.
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
   finish(llvm::ArrayRef<NamedResult> results);
 
@@ -74,7 +74,7 @@ private:
   mlir::func::FuncOp function;
 };
 
-/// Hands `module` over after verifying it; makes one diagnostic of an error.
+/// Verifies `module` and returns it; reports an error as one diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 verified(llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> module,
          llvm::StringRef file, mlir::MLIRContext &context);

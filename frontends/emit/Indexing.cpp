@@ -1,4 +1,4 @@
-//===- Indexing.cpp - Elements by index -----------------------------------===//
+//===- Indexing.cpp - Gather and scatter by runtime indices ---------------===//
 #include "frontends/emit/Indexing.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// Whether `x` is an argument that holds weights.
+/// Whether `x` is a weight argument.
 static bool isWeight(Val x) {
   auto argument = dyn_cast_if_present<BlockArgument>(x.value);
   if (!argument)
@@ -37,14 +37,15 @@ Val oneHotMask(Emitter &e, Val indices, int64_t depth) {
   return e.compare(CompareKind::eq, e.iota(shape, indices.rank()), wanted);
 }
 
-/// Sums over `dim` of `x`, spread to [b.., k, rows, columns], where places are
-/// those of rows. `dims` says where x's dimensions go.
+/// Broadcasts `x` to [b.., k, rows, columns], where `places` selects rows, and
+/// sums the selected elements over `dim`. `dims` maps the dimensions of `x` to
+/// those of the result.
 static Val sumWhereHit(Emitter &e, Val x, llvm::ArrayRef<int64_t> dims,
                        Val places, int64_t rows, int64_t dim) {
   Val hit = oneHotMask(e, places, rows);
   if (!x || !hit)
     return {};
-  // There are no sums of booleans.
+  // dpc has no sums of booleans.
   Type element = x.element();
   if (element.isInteger(1))
     x = e.convert(x, e.builder.getF32Type());
@@ -74,7 +75,8 @@ Val addRows(Emitter &e, Val updates, Val places, int64_t rows) {
 }
 
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
-  // Token ids are never negative: a plain look-up is what embeddings are.
+  // Token ids are never negative, and a plain lookup is recognized as an
+  // embedding.
   if (indices.constant || !isWeight(x))
     indices = wrapped(e, indices, x.dim(axis));
   Shape perm = {axis};
@@ -90,8 +92,8 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
   Shape shape(indices.shape());
   shape.append(rest.begin(), rest.end());
   rows = e.reshape(rows, shape);
-  // [indices.., rest..] -> the indices' dimensions move behind the first
-  // `axis` of the rest.
+  // The dimensions are [indices.., rest..]; move those of the indices after the
+  // first `axis` dimensions of the rest.
   int64_t k = indices.rank();
   Shape back;
   for (int64_t d = 0; d < axis; ++d)
@@ -104,7 +106,7 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
 }
 
 //===----------------------------------------------------------------------===//
-// Along one dimension
+// Gather and scatter along one dimension
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -113,14 +115,15 @@ Val swappedToLast(Emitter &e, Val x, int64_t axis) {
   return x ? e.swapDims(x, axis, x.rank() - 1) : Val();
 }
 
-/// Data and indices of one rank.
+/// Data and indices of the same rank.
 struct AlongAxis {
   int64_t axis;
-  Val data;    ///< cut to the indices' sizes but along `axis`; axis last
+  Val data;    ///< sliced to the indices' sizes except along `axis`; axis last
   Val indices; ///< i64, not negative; axis last
   Val hit;     ///< [.., indices, positions]: the index is the position
 
-  /// `x` [.., indices] or, with `positions`, [.., positions] as hit's shape.
+  /// Broadcasts `x` [.., indices] or, if `positions`, [.., positions] to the
+  /// shape of `hit`.
   Val spread(Emitter &e, Val x, bool positions) const {
     Shape dims = iotaDims(hit.rank() - 1);
     if (positions)
@@ -159,7 +162,7 @@ std::optional<AlongAxis> alongAxis(Emitter &e, Val data, Val indices,
   return result;
 }
 
-/// `along.data` with the updates put in; null for an unknown reduction.
+/// `along.data` with the updates written; null for an unknown reduction.
 Val scattered(Emitter &e, const AlongAxis &along, Val updates,
               llvm::StringRef reduction) {
   Val wide = along.spread(e, updates, /*positions=*/false);
@@ -170,7 +173,7 @@ Val scattered(Emitter &e, const AlongAxis &along, Val updates,
     return e.reduce(kind, chosen, {indexDim});
   };
   if (reduction == "none") {
-    // Indices of one row are distinct, so that the sum has one term.
+    // The indices of one row are distinct, so the sum has one term.
     Val placed = combined(ReduceKind::sum, 0);
     if (isZero(along.data))
       return placed;
@@ -219,7 +222,7 @@ Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
   Val result = swappedToLast(
       e, scattered(e, *along, swappedToLast(e, updates, axis), reduction),
       axis);
-  // What lies beside the indices' box stays as it is.
+  // Elements outside the box of the indices stay unchanged.
   for (int64_t d = 0; result && d < data.rank(); ++d) {
     if (result.dim(d) == data.dim(d))
       continue;

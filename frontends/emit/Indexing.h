@@ -1,10 +1,10 @@
-//===- Indexing.h - Elements by index --------------------------*- C++ -*-===//
+//===- Indexing.h - Gather and scatter by runtime indices -------*- C++ -*-===//
 //
-// Rows of a table go through `dpc.embedding`. Single elements are looked up
-// and placed by comparing every index with every position: [.., indices,
-// positions] is never stored, the sums over it are one kernel, and all
-// dimensions may be split. It costs a comparison per pair, which suits rows of
-// experts.
+// Rows of a table are looked up with `dpc.embedding`. Single elements are
+// gathered and scattered by comparing every index with every position. The
+// array [.., indices, positions] is never stored: its sums are one kernel, and
+// all dimensions may be sharded. The cost is one comparison per pair, which
+// suits the short rows that expert routing produces.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_INDEXING_H
@@ -14,35 +14,39 @@
 
 namespace dpc::frontend {
 
-/// Negative indices count from the end of a dimension of `size`.
+/// Maps negative indices to the end of a dimension of `size`.
 Val wrapped(Emitter &e, Val indices, int64_t size);
 
-/// Whether each position of a new last dimension of `depth` is the index.
+/// Whether each position of a new last dimension of size `depth` equals the
+/// index.
 Val oneHotMask(Emitter &e, Val indices, int64_t depth);
 
-/// Rows [b.., k, columns] of tables [b.., rows, columns] at places [b.., k].
-/// Every element is one of the table's or 0: what other rows hold (infinity)
-/// has no part in it.
+/// Rows [b.., k, columns] of tables [b.., rows, columns] at indices [b.., k].
+/// Every element of the result is an element of the table or 0: an infinity in
+/// another row has no effect.
 Val pickRows(Emitter &e, Val tables, Val places);
 
-/// Rows [b.., k, columns] added up by places [b.., k]: [b.., rows, columns].
+/// Adds rows [b.., k, columns] to the rows at indices [b.., k] of a zero tensor
+/// [b.., rows, columns].
 Val addRows(Emitter &e, Val updates, Val places, int64_t rows);
 
-/// Dimension `axis` of `x` replaced by the dimensions of `indices`, which count
-/// in it. Negative ones are not looked for where `x` is a weight.
+/// Replaces dimension `axis` of `x` by the dimensions of `indices`, which index
+/// that dimension. Negative indices are not supported when `x` is a weight.
 Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis);
 
-/// Element [.., i, ..] is data[.., indices[.., i, ..], ..] (GatherElements of
-/// ONNX, gather of ATen).
+/// Element [.., i, ..] is data[.., indices[.., i, ..], ..] (GatherElements in
+/// ONNX, gather in ATen).
 Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis);
 
-/// `data` with `updates` put where `indices`, of the same shape, say. The
-/// reduction is none (indices of a row are distinct), add, mul, max or min.
+/// `data` with `updates` written at `indices`, which has the shape of
+/// `updates`. The reduction is none (indices of a row are distinct), add, mul,
+/// max or min.
 Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
                  llvm::StringRef reduction);
 
-/// The position of the greatest (or least) element along `axis`, which stays
-/// with size 1; the first of equals, or the `last`. NaN beats all.
+/// The position of the greatest or least element along `axis`, which stays with
+/// size 1. Ties resolve to the first position, or to the last if `last`. NaN
+/// wins over every number.
 Val argReduce(Emitter &e, ReduceKind kind, Val x, int64_t axis, bool last);
 
 } // namespace dpc::frontend

@@ -1,4 +1,4 @@
-//===- Options.cpp - What the user decides about a model ------------------===//
+//===- Options.cpp - Import options that the user sets --------------------===//
 #include "frontends/emit/Options.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- Options.h - What the user decides about a model ---------*- C++ -*-===//
+//===- Options.h - Import options that the user sets ------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_EMIT_OPTIONS_H
 #define DPC_FRONTENDS_EMIT_OPTIONS_H
 
@@ -12,36 +12,37 @@
 
 namespace dpc {
 
-/// What the user decides about a model at import.
+/// Import options that the user sets.
 struct ImportOptions {
   /// Sizes of symbolic dimensions by symbol (`--bind=seq=1024`), and values of
   /// inputs of one whole number by name.
   std::map<std::string, int64_t> bind;
-  /// Samples in a step over all ranks; sets the batch symbol, which is the
-  /// symbol of dimension 0 of the first input that has one. 0 = not given.
+  /// Samples per step over all ranks; 0 means not given. It sets the batch
+  /// symbol, which is the symbol of dimension 0 of the first input that has one
+  /// there.
   int64_t globalBatch = 0;
-  /// Names or globs of float weights that are not trained.
+  /// Names or globs of float weights that stay untrained.
   std::vector<std::string> frozen;
-  /// Names or globs of float weights that are trained although they look
-  /// like tables, masks or scalar constants. Wins over `frozen`.
+  /// Names or globs of float weights that are trained although they look like
+  /// tables, masks or scalar constants. Takes precedence over `frozen`.
   std::vector<std::string> trainable;
-  /// Whether the caller appends a loss to what is imported (`--loss`).
+  /// Whether the caller appends a loss to the imported model (`--loss`).
   bool appendsLoss = false;
-  /// Of what dropout leaves out (`--seed=N`): 0 to 2^32 - 1.
+  /// The seed of dropout (`--seed=N`): 0 to 2^32 - 1.
   int64_t seed = 0;
 };
 
 namespace frontend {
 
-/// An error of one line.
+/// Creates an error whose message is one line.
 llvm::Error makeError(const llvm::Twine &message);
 
-/// The weights that a list of names and globs means.
+/// The set of weights that a list of names and globs selects.
 class NameFilter {
 public:
-  /// `names` are the weights of `file`, which it calls `what` ("initializer").
-  /// Fails on patterns that are no globs or match none of them; its message
-  /// shows some of `examples`.
+  /// `names` are the weights of `file`; messages call one of them `what`
+  /// ("initializer"). Fails on invalid globs and on patterns that match no
+  /// name; the message then shows some of `examples`.
   static llvm::Expected<NameFilter>
   create(llvm::StringRef option, const std::vector<std::string> &patterns,
          llvm::StringRef file, llvm::StringRef what,

@@ -1,4 +1,4 @@
-//===- Resample.cpp - Resampling along dimensions -------------------------===//
+//===- Resample.cpp - Resampling of dimensions ----------------------------===//
 #include "frontends/emit/Resample.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Where in the input output position `i` lies.
+/// The input coordinate of output position `i`.
 double sourceOf(const ResampledAxis &axis, const ResampleMode &mode,
                 int64_t i) {
   auto in = static_cast<double>(axis.in), out = static_cast<double>(axis.out);
@@ -43,8 +43,8 @@ int64_t nearestOf(double x, llvm::StringRef mode) {
                                                           : std::ceil(x - 0.5));
 }
 
-/// The interpolation kernel at distance `x`; Keys' cubic convolution with
-/// parameter `a`.
+/// The interpolation kernel at distance `x`. Cubic interpolation is Keys'
+/// convolution with parameter `a`.
 double kernelAt(double x, bool cubic, double a) {
   x = std::abs(x);
   if (!cubic)
@@ -54,7 +54,7 @@ double kernelAt(double x, bool cubic, double a) {
   return x < 2 ? a * (((x - 5) * x + 8) * x - 4) : 0;
 }
 
-/// Column `i` of the matrix: what output position `i` takes of each input.
+/// Column `i` of the matrix: the weight of each input for output position `i`.
 std::vector<double> weightsOf(const ResampledAxis &axis,
                               const ResampleMode &mode, int64_t i) {
   std::vector<double> weights(axis.in, 0);
@@ -79,7 +79,7 @@ std::vector<double> weightsOf(const ResampledAxis &axis,
   return weights;
 }
 
-/// `x` times the matrix of `axis`.
+/// Multiplies `x` by the matrix of `axis`.
 Val interpolated(Emitter &e, Val x, const ResampledAxis &axis,
                  const ResampleMode &mode) {
   std::vector<Scalar> values(axis.in * axis.out);
@@ -104,7 +104,7 @@ Val picked(Emitter &e, Val x, const ResampledAxis &axis,
   return e.take(x, axis.dim, positions);
 }
 
-/// `mode.outside` where a region reaches beyond the input.
+/// Writes `mode.outside` where a region extends beyond the input.
 Val filledOutside(Emitter &e, Val x, const ResampledAxis &axis,
                   const ResampleMode &mode) {
   std::vector<Scalar> inside(axis.out);

@@ -1,9 +1,9 @@
-//===- Resample.h - Resampling along dimensions ----------------*- C++ -*-===//
+//===- Resample.h - Resampling of dimensions --------------------*- C++ -*-===//
 //
-// Sizes and scales are known while importing, so that resampling a dimension is
-// a product with a constant matrix [in, out] (nearest: a choice of positions),
-// one dimension after the other. Matmuls have gradients, sharding rules and
-// kernels already.
+// Sizes and scales are known at import time. Each dimension in turn is
+// resampled by a matmul with a constant matrix [in, out]; nearest mode selects
+// positions instead. Matmuls already have gradients, sharding rules and
+// kernels.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_EMIT_RESAMPLE_H
@@ -13,12 +13,12 @@
 
 namespace dpc::frontend {
 
-/// How one dimension is resampled.
+/// The resampling of one dimension.
 struct ResampledAxis {
   int64_t dim;
   int64_t in, out;
   double scale;
-  double begin = 0, end = 1; ///< of the region (tf_crop_and_resize)
+  double begin = 0, end = 1; ///< the region (tf_crop_and_resize)
 };
 
 /// The attributes of ONNX's Resize.
@@ -31,7 +31,7 @@ struct ResampleMode {
   bool excludeOutside, antialias;
 };
 
-/// `x` resampled along each of `axes`.
+/// Resamples `x` along each of `axes`.
 Val resampled(Emitter &e, Val x, llvm::ArrayRef<ResampledAxis> axes,
               const ResampleMode &mode);
 

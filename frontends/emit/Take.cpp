@@ -1,23 +1,23 @@
-//===- Take.cpp - Positions of a dimension that are known -----------------===//
+//===- Take.cpp - Selection of known positions of a dimension -------------===//
 #include "frontends/emit/Emitter.h"
 
 using namespace mlir;
 
 namespace dpc::frontend {
 
-/// More pieces than this are looked up instead.
-static constexpr size_t kMaxPieces = 64;
+/// With more slices than this, the positions become a lookup.
+static constexpr size_t kMaxSlices = 64;
 
 namespace {
 
-/// Positions begin, begin + step, .. that one slice can take.
+/// Positions begin, begin + step, .. that one slice covers.
 struct Run {
   int64_t begin, count, step;
 };
 
 } // namespace
 
-/// Cuts a list into runs, longest first come.
+/// Splits a list into runs greedily: each run is as long as possible.
 static llvm::SmallVector<Run> runsOf(llvm::ArrayRef<int64_t> positions) {
   llvm::SmallVector<Run> runs;
   for (size_t n = 0; n < positions.size();) {
@@ -47,13 +47,13 @@ Val Emitter::take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions) {
   llvm::SmallVector<Run> runs = runsOf(positions);
   if (runs.empty())
     return sliceDim(x, dim, 0, 0);
-  if (x.constant || runs.size() <= kMaxPieces) {
-    llvm::SmallVector<Val> pieces;
+  if (x.constant || runs.size() <= kMaxSlices) {
+    llvm::SmallVector<Val> slices;
     for (const Run &run : runs)
-      pieces.push_back(sliceDim(x, dim, run.begin, run.count, run.step));
-    return concat(pieces, dim);
+      slices.push_back(sliceDim(x, dim, run.begin, run.count, run.step));
+    return concat(slices, dim);
   }
-  // [positions, rest] as rows of a table.
+  // Move `dim` to the front, so that [positions, rest] are rows of a table.
   Val front = swapDims(x, 0, dim);
   int64_t size = x.dim(dim);
   Shape shape(front.shape());

@@ -1,4 +1,4 @@
-//===- Windows.cpp - Windows that slide over images -----------------------===//
+//===- Windows.cpp - Sliding windows over images --------------------------===//
 #include "frontends/emit/Windows.h"
 
 using namespace mlir;
@@ -8,25 +8,25 @@ namespace dpc::frontend {
 bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
                  llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
                  llvm::ArrayRef<int64_t> interior) {
-  // Products of two numbers up to this are no overflow.
-  constexpr int64_t kMost = int64_t(1) << 31;
+  // Products of two numbers up to this limit do not overflow.
+  constexpr int64_t kMax = int64_t(1) << 31;
   int64_t elements = 1;
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t between = interior.empty() ? 0 : interior[d];
     for (int64_t pad : {low[d], high[d], between})
-      if (pad > kMost || pad < -kMost) {
+      if (pad > kMax || pad < -kMax) {
         e.fail("pads dimension " + llvm::Twine(d) + " by " + llvm::Twine(pad) +
-               "; accepted: up to " + llvm::Twine(kMost));
+               "; accepted: up to " + llvm::Twine(kMax));
         return false;
       }
-    int64_t size = std::min(shape[d], kMost);
+    int64_t size = std::min(shape[d], kMax);
     size = low[d] + high[d] + size + std::max<int64_t>(size - 1, 0) * between;
-    elements = std::min(elements, kMost * kMost / std::max<int64_t>(size, 1));
+    elements = std::min(elements, kMax * kMax / std::max<int64_t>(size, 1));
     elements *= std::max<int64_t>(size, 1);
   }
-  if (elements > kMost * 256)
+  if (elements > kMax * 256)
     e.fail("pads " + describe(shape) + " to more than " +
-           llvm::Twine(kMost * 256) + " elements");
+           llvm::Twine(kMax * 256) + " elements");
   return !e.failed();
 }
 

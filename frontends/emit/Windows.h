@@ -1,4 +1,4 @@
-//===- Windows.h - Windows that slide over images --------------*- C++ -*-===//
+//===- Windows.h - Sliding windows over images ------------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_EMIT_WINDOWS_H
 #define DPC_FRONTENDS_EMIT_WINDOWS_H
 
@@ -8,18 +8,19 @@
 
 namespace dpc::frontend {
 
-/// Whether a tensor of `shape` with so much in front of and behind each
-/// dimension, and between its elements, has a size that can be counted and
-/// something left; notes a failure otherwise.
+/// Whether a tensor of `shape` keeps a nonempty size that fits an int64_t after
+/// padding by `low` and `high` per dimension and by `interior` between its
+/// elements. Notes a failure otherwise.
 bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
                  llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
                  llvm::ArrayRef<int64_t> interior = {});
 
-/// The windows of a node over the spatial dimensions of an input.
+/// The windows of a node over the spatial dimensions of its input.
 struct Windows {
   llvm::SmallVector<Window, 3> dims;
 
-  /// One attribute of the dpc ops; pads are first those in front.
+  /// One field of every window, for the dpc ops. In pads, the leading pads come
+  /// first.
   Shape list(int64_t Window::*field) const {
     Shape values;
     for (const Window &window : dims)
@@ -31,7 +32,7 @@ struct Windows {
     values.append(list(&Window::behind));
     return values;
   }
-  /// `shape`'s first two dimensions and then the windows.
+  /// The batch, the channels and then the number of windows per dimension.
   Shape resultShape(int64_t batch, int64_t channels) const {
     Shape shape = {batch, channels};
     shape.append(list(&Window::out));
@@ -39,24 +40,24 @@ struct Windows {
   }
 };
 
-/// One more window where the last one would be cut off, unless it begins in
-/// the padding behind.
+/// Adds one more window where the last window would be cut off, unless that
+/// window begins in the trailing padding.
 void roundUp(Window &window);
 
-/// dpc.conv; the operands fit.
+/// Emits dpc.conv; the operands must fit.
 Val makeConv(Emitter &e, Val x, Val w, const Windows &windows);
 
 /// Sums over the windows of every channel: a convolution with ones.
 Val windowSums(Emitter &e, Val x, const Windows &windows);
 
-/// 1 / number of elements that every window averages, [1, 1, out..]. Of the
-/// padding in front and behind, so much counts in each dimension; none is what
-/// rounding up added.
+/// 1 / the number of elements that each window averages, [1, 1, out..]. In each
+/// dimension `before` and `behind` elements of the padding count; positions
+/// that rounding up adds do not.
 Val windowShares(Emitter &e, mlir::Type element, const Windows &windows,
                  llvm::ArrayRef<int64_t> before,
                  llvm::ArrayRef<int64_t> behind);
 
-/// `channels` as [1, C, 1..] of the rank of `like`.
+/// Reshapes `channels` to [1, C, 1..] with the rank of `like`.
 Val alongChannels(Emitter &e, Val channels, Val like);
 
 } // namespace dpc::frontend

@@ -1,4 +1,4 @@
-//===- Annotate.cpp - The plan as an annotated ONNX model -----------------===//
+//===- Annotate.cpp - Plan shardings in an ONNX model ---------------------===//
 #include "frontends/onnx/Annotate.h"
 
 #include "frontends/onnx/PlanShardings.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The first version of ONNX's IR that has devices.
+/// The first version of ONNX's IR with device configurations.
 static constexpr int64_t kIrWithDevices = 11;
 static constexpr llvm::StringLiteral kConfiguration = "dpc";
 
@@ -70,7 +70,7 @@ bool Annotator::addSpec(::onnx::NodeDeviceConfigurationProto &configuration,
   return true;
 }
 
-/// "sum over tp"
+/// Records the partial sum in the metadata, as "sum over tp".
 void Annotator::notePartial(::onnx::NodeProto &node, const std::string &name,
                             const ShardingSpec &spec) {
   std::string text;
@@ -127,11 +127,11 @@ static std::vector<std::string> externalFiles(const ::onnx::GraphProto &graph) {
 static llvm::Error writeModel(const ::onnx::ModelProto &model,
                               llvm::StringRef target) {
   if (model.ByteSizeLong() > size_t(INT32_MAX))
-    return frontend::makeError(
-        target + ": the annotated model takes " +
-        llvm::Twine(model.ByteSizeLong() >> 20) +
-        " MiB, a protobuf message at most 2047; export the model with external "
-        "data");
+    return frontend::makeError(target + ": the annotated model needs " +
+                               llvm::Twine(model.ByteSizeLong() >> 20) +
+                               " MiB, but a protobuf message holds at most "
+                               "2047 MiB; export the model with external "
+                               "data");
   std::ofstream file(target.str(), std::ios::binary);
   if (!model.SerializeToOstream(&file) || !file.flush())
     return frontend::makeError(target + ": cannot be written");

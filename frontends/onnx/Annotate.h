@@ -1,23 +1,25 @@
-//===- Annotate.h - The plan as an annotated ONNX model --------*- C++ -*-===//
+//===- Annotate.h - Plan shardings in an ONNX model -------------*- C++ -*-===//
 //
-// ONNX can say, since version 11 of its IR, on which devices the inputs and
-// outputs of a node lie and how they are split (ShardingSpecProto). This writes
-// the source model again, each node with what the plan does there:
+// Since version 11 of its IR, ONNX can state on which devices the inputs and
+// outputs of a node lie and how they are sharded (ShardingSpecProto). This file
+// writes a copy of the source model that states, for each node, what the plan
+// does there:
 //
-// - A value that the plan has is written as it is made; inputs as the node
-//   reads them. One that was fused away is what the rules of the ops make of
-//   the others.
-// - A factor of a dimension is several simple_shardings, one a factor.
-// - Copies on several devices are groups of devices.
-// - Stages of a pipeline are pipeline_stage, and the devices of that stage.
-// - Partial sums get no spec, which cannot say it; the node's metadata
-//   dpc.partial.NAME says over what.
-// - Uneven shards are given by their number (ONNX leaves the rest open); the
-//   model's metadata says ceil(n/k).
+// - A value that exists in the plan has the sharding with which it is computed;
+//   the inputs of a node have the sharding with which the node reads them. The
+//   sharding of a value that was fused away follows from the others by the
+//   sharding rules of the ops.
+// - A dimension with several factors has one simple_sharding per factor.
+// - Replicas on several devices are device groups.
+// - Pipeline stages are pipeline_stage and the devices of that stage.
+// - Partial sums have no spec, because specs cannot express them. Instead the
+//   node's metadata dpc.partial.NAME lists the mesh axes of the sum.
+// - Uneven shards are given by their number, and the model's metadata says
+//   ceil(n/k), because ONNX does not define their sizes.
 //
 // Device i is rank i of the plan. Micro-batches are points in time, which specs
-// do not have; the model's metadata has the strategy. Values known when the
-// model is compiled have no spec.
+// cannot express; the model's metadata records the strategy. Values known at
+// compile time have no spec.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_ANNOTATE_H
@@ -29,19 +31,19 @@
 
 namespace dpc {
 
-/// What was written.
+/// Statistics of a written model.
 struct OnnxAnnotation {
-  int64_t nodes = 0;     ///< of the graph
-  int64_t annotated = 0; ///< of them
+  int64_t nodes = 0;     ///< nodes of the graph
+  int64_t annotated = 0; ///< nodes with shardings
   int64_t partial = 0;   ///< outputs that are partial sums
-  /// Files that weights are in, as the source names them.
+  /// Files that hold weights, as the source names them.
   std::vector<std::string> externalFiles;
 };
 
 /// Writes the ONNX model `source`, imported with `options`, to `target` with
-/// the shardings of `sharded`, the program at the sharded altitude that it
-/// became. `strategy` goes into the metadata. Weights stay where they are: in
-/// the file, or referred to by it.
+/// the shardings of `sharded`, the program at the sharded altitude that it was
+/// lowered to. `strategy` is recorded in the metadata. Weights stay in the
+/// file, or in the external files that it refers to.
 llvm::Expected<OnnxAnnotation> writeAnnotatedOnnx(llvm::StringRef source,
                                                   llvm::StringRef target,
                                                   const ImportOptions &options,

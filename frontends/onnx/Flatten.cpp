@@ -1,4 +1,4 @@
-//===- Flatten.cpp - Model-local functions become plain nodes -------------===//
+//===- Flatten.cpp - Inlining of model-local functions --------------------===//
 #include "frontends/onnx/Flatten.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -13,7 +13,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Calls nest no deeper than this; recursion is not allowed in ONNX.
+/// The maximal depth of calls; ONNX does not allow recursion.
 constexpr int kMaxDepth = 64;
 
 std::string functionKey(const std::string &domain, const std::string &name,
@@ -67,7 +67,7 @@ private:
         names[body.output(i)] = call.output(i);
     if (int64_t own = defaultOpset(body.opset_import()))
       opset = own;
-    // An output that is an input of the body needs a node to carry it.
+    // An output that is also an input of the body needs a node that copies it.
     for (int i = 0; i < body.output_size(); ++i)
       for (int j = 0; j < body.input_size(); ++j)
         if (body.output(i) == body.input(j) && i < call.output_size() &&
@@ -92,7 +92,7 @@ private:
   }
 
   /// Replaces references to the function's attributes by the call's values or
-  /// the function's defaults; an attribute with neither disappears.
+  /// the function's defaults. An attribute with neither is removed.
   static void bindAttributes(NodeProto &node, const NodeProto &call,
                              const FunctionProto &body) {
     google::protobuf::RepeatedPtrField<AttributeProto> bound;
@@ -120,7 +120,7 @@ private:
     node.mutable_attribute()->Swap(&bound);
   }
 
-  /// Gives every value of `node` its name outside the function.
+  /// Renames the values of `node` to their names outside the function.
   static void rename(NodeProto &node, llvm::StringMap<std::string> &names,
                      const std::string &prefix) {
     auto outer = [&](std::string *name) {

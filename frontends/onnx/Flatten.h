@@ -1,4 +1,4 @@
-//===- Flatten.h - Model-local functions become plain nodes ----*- C++ -*-===//
+//===- Flatten.h - Inlining of model-local functions ------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_ONNX_FLATTEN_H
 #define DPC_FRONTENDS_ONNX_FLATTEN_H
 
@@ -21,16 +21,16 @@ template <typename Imports> int64_t defaultOpset(const Imports &imports) {
   return 0;
 }
 
-/// Nodes of `graph` (the main graph of `model` or the subgraph of a node) in
-/// order, calls of model-local functions replaced by the functions' bodies.
-/// Values of a body get names of their own. Nodes are numbered by position, or
-/// all get `index` when it is given.
+/// Returns the nodes of `graph` (the main graph of `model` or the subgraph of a
+/// node) in order. Replaces each call of a model-local function by the
+/// function's body, whose values get new names. Nodes are numbered by position,
+/// or all have the number `index` if it is given.
 llvm::Expected<std::vector<FlatNode>>
 flatten(const ::onnx::ModelProto &model, const ::onnx::GraphProto &graph,
         int64_t opset, std::optional<int64_t> index = std::nullopt);
 
-/// Adds every value name that `node` reads, those that its subgraphs capture
-/// included.
+/// Adds every value name that `node` reads, including names that its subgraphs
+/// capture.
 void collectReads(const ::onnx::NodeProto &node,
                   llvm::function_ref<void(llvm::StringRef)> read);
 

@@ -1,4 +1,4 @@
-//===- Import.cpp - ONNX files become dpc modules -------------------------===//
+//===- Import.cpp - Import of ONNX files into dpc modules -----------------===//
 #include "frontends/onnx/Import.h"
 #include "frontends/emit/Forward.h"
 #include "frontends/onnx/NodeContext.h"
@@ -12,11 +12,11 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// Operator sets that the operators here were written against.
+/// The range of operator sets that the converters support.
 static constexpr int64_t kMinOpset = 1;
 static constexpr int64_t kMaxOpset = 27;
 
-/// Longer loops would make programs that are too long to compile.
+/// Longer loops would become programs that are too long to compile.
 static constexpr int64_t kMaxIterations = 1024;
 
 static const OpTable &opTable() {
@@ -44,7 +44,7 @@ static const OpTable &opTable() {
   return table;
 }
 
-/// Operators whose result shape is decided by data.
+/// Operators whose result shape depends on data.
 static bool isDataDependent(llvm::StringRef op) {
   return op == "NonZero" || op == "Unique" || op == "Compress" ||
          op == "NonMaxSuppression";
@@ -97,7 +97,7 @@ private:
 
   Val lookup(llvm::StringRef name) const;
   llvm::Error nodeError(const FlatNode &node, const llvm::Twine &why) const;
-  std::string othersUnknown(llvm::StringRef op) const;
+  std::string otherUnsupported(llvm::StringRef op) const;
 
   const ModelFile &file;
   MLIRContext *context;
@@ -105,12 +105,12 @@ private:
   Forward forward;
   Emitter &emit;
   std::vector<Scope> scopes = std::vector<Scope>(1);
-  std::vector<std::string> unknown; ///< Operators of the main graph, each once.
+  std::vector<std::string> unknown; ///< Unsupported ops, without repeats.
 };
 
 } // namespace
 
-/// Nodes that the names in `live` depend on, in order.
+/// The nodes that the names in `live` depend on, in order.
 static std::vector<FlatNode> liveNodes(std::vector<FlatNode> nodes,
                                        llvm::StringSet<> live) {
   std::vector<FlatNode> kept;
@@ -133,13 +133,13 @@ static llvm::StringSet<> outputNames(const ::onnx::GraphProto &graph) {
   return names;
 }
 
-/// Exporters write "?" for every size that they do not know.
+/// Exporters write "?" for each size that they do not know.
 static bool isNamed(const ::onnx::TensorShapeProto::Dimension &size) {
   return !size.dim_param().empty() && size.dim_param() != "?";
 }
 
-/// The graph's inputs (initializers listed among them are none). A dimension
-/// without a name is called INPUT.D.
+/// The graph's inputs, without initializers that are listed among them. A
+/// dimension without a name is called INPUT.D.
 static llvm::Expected<std::vector<DeclaredInput>>
 declaredInputs(const ModelFile &file, MLIRContext *context) {
   const auto &graph = file.model().graph();
@@ -153,7 +153,7 @@ declaredInputs(const ModelFile &file, MLIRContext *context) {
     std::string what = file.path() + ": input '" + info.name() + "'";
     const auto &tensor = info.type().tensor_type();
     if (!info.type().has_tensor_type() || !tensor.has_shape())
-      return makeError(what + " is no tensor of known rank");
+      return makeError(what + " is not a tensor of known rank");
     DeclaredInput input{
         info.name(), elementTypeOf(tensor.elem_type(), context), {}};
     if (!input.element)
@@ -221,7 +221,7 @@ llvm::Error Importer::nodeError(const FlatNode &node,
 }
 
 //===----------------------------------------------------------------------===//
-// Function
+// Construction of @forward
 //===----------------------------------------------------------------------===//
 
 llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
@@ -267,17 +267,17 @@ Val Importer::lookup(llvm::StringRef name) const {
   return {};
 }
 
-/// So that what a model lacks is said at once; of a file that lacks hundreds,
-/// some.
-std::string Importer::othersUnknown(llvm::StringRef op) const {
-  constexpr size_t kMost = 20;
+/// Lists other unsupported operators of the model in the same message, up to a
+/// limit.
+std::string Importer::otherUnsupported(llvm::StringRef op) const {
+  constexpr size_t kMax = 20;
   std::string text;
   size_t others = 0;
   for (const std::string &other : unknown)
-    if (other != op && others++ < kMost)
-      text += (text.empty() ? "; nor are " : ", ") + other;
-  if (others > kMost)
-    text += " and " + std::to_string(others - kMost) + " more";
+    if (other != op && others++ < kMax)
+      text += (text.empty() ? "; also not supported: " : ", ") + other;
+  if (others > kMax)
+    text += " and " + std::to_string(others - kMax) + " more";
   return text;
 }
 
@@ -300,22 +300,24 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
     return convertScan(node);
   if (isDefault && isDataDependent(op))
     return nodeError(node, "operator " + op +
-                               " makes a tensor whose shape depends on data, "
-                               "which is not supported; a mask of the whole "
-                               "shape (Where, Mul) can take its place");
+                               " returns a tensor whose shape depends on data, "
+                               "which is not supported; use a mask of the full "
+                               "shape (Where, Mul) instead");
   auto handler = opTable().find(op);
   if (!isDefault || handler == opTable().end())
     return nodeError(node, "operator " + op + " (domain '" + proto.domain() +
-                               "') is not supported" + othersUnknown(op));
+                               "') is not supported" + otherUnsupported(op));
   llvm::SmallVector<Val> inputs;
   for (const std::string &name : proto.input()) {
     inputs.push_back(name.empty() ? Val() : lookup(name));
     if (!name.empty() && !inputs.back())
-      return nodeError(node, "input '" + name + "' is made by no earlier node");
+      return nodeError(node, "input '" + name +
+                                 "' is not defined by an earlier node");
     if (inputs.back().parts && !takesSequences(op))
-      return nodeError(node, "operator " + op + ": input '" + name +
-                                 "' is a sequence, which only SequenceAt, "
-                                 "SequenceLength and ConcatFromSequence take");
+      return nodeError(
+          node, "operator " + op + ": input '" + name +
+                    "' is a sequence; only SequenceAt, "
+                    "SequenceLength and ConcatFromSequence take sequences");
   }
   llvm::StringRef place = proto.name().empty() ? op : proto.name();
   emit.loc = locationOf(context, place,
@@ -328,9 +330,9 @@ llvm::Error Importer::convertNode(const FlatNode &node) {
     if (proto.output(i).empty())
       continue;
     if (!converted.outputs[i])
-      continue; // an optional output; a reader of it is told by name
+      continue; // an optional output; an error names it if a node reads it
     Val &output = scopes.back()[proto.output(i)] = converted.outputs[i];
-    // Other outputs than the first are called by their own names.
+    // The locations of outputs after the first carry their own names.
     Operation *maker = output.value ? output.value.getDefiningOp() : nullptr;
     if (i > 0 && maker && maker->getLoc() == emit.loc)
       maker->setLoc(locationOf(context, place, proto.output(i)));
@@ -347,7 +349,7 @@ static const ::onnx::GraphProto *bodyOf(const ::onnx::NodeProto &node,
   return nullptr;
 }
 
-/// Converts the nodes of a subgraph in a scope of its own, `inputs` given.
+/// Converts the nodes of a subgraph in a new scope that defines `inputs`.
 llvm::Expected<std::vector<Val>>
 Importer::runBody(const ::onnx::GraphProto &body, const FlatNode &node,
                   llvm::ArrayRef<Val> inputs) {
@@ -371,7 +373,7 @@ Importer::runBody(const ::onnx::GraphProto &body, const FlatNode &node,
     results.push_back(lookup(output.name()));
     if (!results.back())
       return nodeError(node, "output '" + output.name() +
-                                 "' of its body is made by no node");
+                                 "' of its body is not defined");
   }
   scopes.pop_back();
   return results;
@@ -383,7 +385,7 @@ void Importer::setOutputs(const FlatNode &node, llvm::ArrayRef<Val> results) {
       scopes.back()[name] = value;
 }
 
-/// Input `i` as a number known while importing; nullopt when it is not.
+/// Input `i` as a number known at import time, or nullopt.
 std::optional<int64_t> Importer::knownInput(const ::onnx::NodeProto &proto,
                                             int i) const {
   Val v = i < proto.input_size() ? lookup(proto.input(i)) : Val();
@@ -398,9 +400,8 @@ llvm::Error Importer::convertIf(const FlatNode &node) {
   if (!condition)
     return nodeError(node, "operator If: condition '" +
                                (proto.input_size() ? proto.input(0) : "") +
-                               "' is computed from data; only conditions "
-                               "known when the model is compiled are "
-                               "supported");
+                               "' is computed from data; accepted: conditions "
+                               "known at compile time");
   llvm::StringRef wanted = *condition ? "then_branch" : "else_branch";
   const ::onnx::GraphProto *branch = bodyOf(proto, wanted);
   if (!branch)
@@ -412,7 +413,7 @@ llvm::Error Importer::convertIf(const FlatNode &node) {
   return llvm::Error::success();
 }
 
-/// Tensors of one shape along a new dimension.
+/// Stacks tensors of the same shape along a new dimension.
 static Val stacked(Emitter &emit, llvm::ArrayRef<Val> parts, int64_t dim) {
   llvm::SmallVector<Val> wide;
   for (const Val &part : parts) {
@@ -423,7 +424,7 @@ static Val stacked(Emitter &emit, llvm::ArrayRef<Val> parts, int64_t dim) {
   return emit.concat(wide, dim);
 }
 
-/// Loops are written out: how often they run must be known.
+/// Unrolls a loop; its number of iterations must be known.
 llvm::Error Importer::convertLoop(const FlatNode &node) {
   const ::onnx::NodeProto &proto = node.proto;
   const ::onnx::GraphProto *body = bodyOf(proto, "body");
@@ -433,8 +434,9 @@ llvm::Error Importer::convertLoop(const FlatNode &node) {
   std::optional<int64_t> trips = knownInput(proto, 0);
   std::optional<int64_t> running = given(1) ? knownInput(proto, 1) : 1;
   if (!body || (given(0) && !trips) || !running)
-    return nodeError(node, "operator Loop: how often it runs is computed from "
-                           "data; it must be known when the model is compiled");
+    return nodeError(node,
+                     "operator Loop: its number of iterations is computed from "
+                     "data; it must be known at compile time");
   llvm::SmallVector<Val> carried;
   for (int i = 2; i < proto.input_size(); ++i)
     carried.push_back(lookup(proto.input(i)));
@@ -454,9 +456,9 @@ llvm::Error Importer::convertLoop(const FlatNode &node) {
     if (!results)
       return results.takeError();
     if (!results->front().constant)
-      return nodeError(node, "operator Loop: whether it goes on is computed "
-                             "from data; it must be known when the model is "
-                             "compiled");
+      return nodeError(node, "operator Loop: its condition is computed "
+                             "from data; it must be known at compile "
+                             "time");
     running = results->front().constant->at(0).i;
     carried.assign(results->begin() + 1, results->end() - scans);
     for (auto [list, value] :
@@ -482,7 +484,7 @@ static int64_t entryOf(const ::onnx::NodeProto &node, llvm::StringRef name,
   return 0;
 }
 
-/// Written out, one body for each position of the scanned dimensions.
+/// Unrolls a scan into one body per position of the scanned dimensions.
 llvm::Error Importer::convertScan(const FlatNode &node) {
   const ::onnx::NodeProto &proto = node.proto;
   const ::onnx::GraphProto *body = bodyOf(proto, "body");

@@ -1,6 +1,6 @@
-//===- Import.h - ONNX files become dpc modules ----------------*- C++ -*-===//
+//===- Import.h - Import of ONNX files into dpc modules ---------*- C++ -*-===//
 //
-// The public face of the ONNX frontend. See README.md for what is accepted.
+// The public interface of the ONNX frontend. README.md lists what it accepts.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_IMPORT_H
@@ -23,29 +23,29 @@ class ModelFile;
 } // namespace frontend
 
 /// Reads the ONNX model `file` into a module with one function `@forward` at
-/// the graph altitude: every type is static, no type has an encoding.
+/// the graph altitude: every type is static and has no encoding.
 ///
-/// Arguments are parameters, then buffers, then inputs, each with `dpc.name`
-/// and `dpc.role`; weights with data have `dpc.source` = {file, offset, bytes,
-/// dtype}, a weight without it is abstract (external data that is not there).
-/// Inputs have `dpc.batch_dim` when they have a batch dimension. Results have
-/// `dpc.name`; the first scalar float result also has `dpc.loss`. The module
-/// has `dpc.model`, the file's stem.
+/// The arguments are the parameters, then the buffers, then the inputs, each
+/// with `dpc.name` and `dpc.role`. Weights with data have `dpc.source` = {file,
+/// offset, bytes, dtype}; a weight without data is abstract (its external file
+/// does not exist). Inputs with a batch dimension have `dpc.batch_dim`. Results
+/// have `dpc.name`; the first scalar float result also has `dpc.loss`. The
+/// module has `dpc.model`, the file's stem.
 ///
-/// On failure one diagnostic, of one line, says what is wrong and what would
-/// be accepted.
+/// On failure, one single-line diagnostic says what is wrong and what is
+/// accepted.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(llvm::StringRef file, mlir::MLIRContext &context,
            const ImportOptions &options);
 
-/// The same for the bytes of a file that is in memory and would be called
-/// `file`.
+/// Reads the bytes of a file that is in memory; messages call it `file`.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
            mlir::MLIRContext &context, const ImportOptions &options);
 
-/// The same for a model that was read before. `values`, if given, are those of
-/// the module that are values of the model's graph, by their names.
+/// Imports a model that is already parsed. `values`, if given, receives the
+/// values of the module that correspond to values of the model's graph, by
+/// name.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(const frontend::ModelFile &model, mlir::MLIRContext &context,
            const ImportOptions &options,

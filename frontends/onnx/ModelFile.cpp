@@ -18,7 +18,7 @@ namespace dpc::frontend {
 // Element types
 //===----------------------------------------------------------------------===//
 
-/// Unsigned integers are so in MLIR, too; signed ones have no sign there.
+/// Unsigned integers are unsigned in MLIR, too; signed ones are signless there.
 static Type integerTypeOf(int32_t onnxType, MLIRContext *context) {
   auto natural = [&](unsigned width) {
     return IntegerType::get(context, width, IntegerType::Unsigned);
@@ -91,7 +91,7 @@ std::string onnxTypeName(int32_t onnxType) {
 // Opening
 //===----------------------------------------------------------------------===//
 
-/// The bytes of larger tensors cannot be counted.
+/// With more elements than this, the number of bytes overflows.
 static constexpr int64_t kMaxElements = int64_t(1) << 59;
 
 // Field numbers of onnx-ml.proto.
@@ -113,9 +113,9 @@ static llvm::Error checkName(llvm::StringRef path, llvm::StringRef what,
                    "' is not UTF-8");
 }
 
-/// Names that come back in plans and files of weights. protobuf does not check
-/// what it calls strings. (Nodes of branches and functions are left: their
-/// names stay inside.)
+/// Checks the names that appear in plans and in weight files, because protobuf
+/// does not validate UTF-8. Names within branches and functions are not
+/// checked: they do not appear there.
 static llvm::Error checkNames(llvm::StringRef path,
                               const ::onnx::GraphProto &graph) {
   for (const TensorProto &tensor : graph.initializer())
@@ -155,12 +155,12 @@ ModelFile::parse(std::unique_ptr<llvm::MemoryBuffer> buffer,
   llvm::StringRef bytes = result->buffer->getBuffer();
   if (bytes.size() >= (uint64_t(1) << 31))
     return makeError(path + ": " + llvm::Twine(bytes.size()) +
-                     " bytes: an ONNX file holds less than 2 GiB, larger "
+                     " bytes, but an ONNX file holds less than 2 GiB; larger "
                      "weights must be stored as external data");
   ::google::protobuf::SetLogHandler(nullptr);
   if (!result->proto.ParseFromArray(bytes.data(),
                                     static_cast<int>(bytes.size())))
-    return makeError(path + ": not a valid ONNX file (truncated, damaged or of "
+    return makeError(path + ": not a valid ONNX file (truncated, damaged or in "
                             "another format)");
   if (!result->proto.has_graph() || result->proto.opset_import_size() == 0)
     return makeError(path + ": not an ONNX model: it has no " +
@@ -232,7 +232,7 @@ ModelFile::locateExternal(const TensorProto &tensor, int64_t bytes) const {
       bad = value.getAsInteger(10, length);
     if (bad)
       return makeError(file + ": " + describe(tensor) + ": external data " +
-                       entry.key() + " '" + value + "' is no valid number");
+                       entry.key() + " '" + value + "' is not a valid number");
   }
   bool leaves = llvm::sys::path::is_absolute(location);
   for (auto part = llvm::sys::path::begin(location);
@@ -280,7 +280,7 @@ ModelFile::locateInitializer(int index, Type element) const {
   return DataLocation{file, std::max<int64_t>(span.offset, 0), bytes};
 }
 
-/// The element that `bits` code.
+/// Decodes the element with the given bits.
 static Scalar decodeBits(uint64_t bits, Type element) {
   Scalar s;
   if (auto type = dyn_cast<FloatType>(element)) {
@@ -297,7 +297,7 @@ static Scalar decodeBits(uint64_t bits, Type element) {
   return coerce(s, element);
 }
 
-/// One element at `data`, little-endian.
+/// Reads one little-endian element at `data`.
 static Scalar readElement(const char *data, Type element) {
   if (element.isF32()) {
     Scalar s;
@@ -310,13 +310,14 @@ static Scalar readElement(const char *data, Type element) {
   return decodeBits(bits, element);
 }
 
-/// Bits of an element where several share a byte, the first one lowest; else 0.
+/// The width of element types that share bytes, the first element in the lowest
+/// bits; 0 for other types.
 static unsigned packedWidth(Type element) {
   unsigned width = element.getIntOrFloatBitWidth();
   return width > 1 && width < 8 ? width : 0;
 }
 
-/// The last byte may be filled up: `count` elements at most.
+/// Reads `count` elements; the last byte can have padding bits.
 static std::vector<Scalar> readElements(llvm::StringRef bytes, Type element,
                                         int64_t count) {
   std::vector<Scalar> values;
@@ -335,7 +336,7 @@ static std::vector<Scalar> readElements(llvm::StringRef bytes, Type element,
   return values;
 }
 
-/// Elements from the typed fields of a tensor.
+/// Reads elements from the typed fields of a tensor.
 static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element,
                                      int64_t count) {
   std::vector<Scalar> values;
@@ -359,7 +360,7 @@ static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element,
     take(tensor.uint64_data(), asBits);
   else if (element.isInteger(64))
     take(tensor.int64_data(), asBits);
-  else if (!packedWidth(element)) // 16-bit floats keep their bits there, too
+  else if (!packedWidth(element)) // 16-bit floats store their bits there, too
     take(tensor.int32_data(), asBits);
   else {
     std::string bytes;

@@ -1,4 +1,4 @@
-//===- ModelFile.h - An .onnx file and its weights -------------*- C++ -*-===//
+//===- ModelFile.h - An .onnx file and its weights --------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_ONNX_MODELFILE_H
 #define DPC_FRONTENDS_ONNX_MODELFILE_H
 
@@ -15,45 +15,46 @@
 
 namespace dpc::frontend {
 
-/// The MLIR element type of an ONNX element type, or null when unsupported.
+/// The MLIR element type of an ONNX element type; null if it is unsupported.
 mlir::Type elementTypeOf(int32_t onnxType, mlir::MLIRContext *context);
-/// "FLOAT", "STRING", ...: the schema's spelling, for messages.
+/// The schema's spelling of an element type ("FLOAT", "STRING", ...), for
+/// messages.
 std::string onnxTypeName(int32_t onnxType);
 /// Fails when a dimension is negative or the size overflows.
 llvm::Error checkDims(const ::onnx::TensorProto &tensor);
 
-/// A parsed model. Weights stay in the files; only their places are known.
+/// A parsed model. Weights stay in the files; only their locations are read.
 class ModelFile {
 public:
-  /// Reads and parses `path`. Fails on files that are missing, damaged, no
-  /// ONNX models or larger than a protobuf message may be (2 GiB).
+  /// Reads and parses `path`. Fails if the file is missing, damaged, not an
+  /// ONNX model, or larger than a protobuf message can be (2 GiB).
   static llvm::Expected<std::unique_ptr<ModelFile>> open(llvm::StringRef path);
-  /// The same for a file that is in memory; `path` is what messages call it,
-  /// and where external data is looked for.
+  /// Parses a file that is in memory. Messages call it `path`, and external
+  /// data is looked up relative to it.
   static llvm::Expected<std::unique_ptr<ModelFile>>
   parse(std::unique_ptr<llvm::MemoryBuffer> buffer, llvm::StringRef path);
 
   const std::string &path() const { return file; }
   const ::onnx::ModelProto &model() const { return proto; }
 
-  /// Where initializer `index` of the main graph has its data; nullopt when it
-  /// is abstract, that is, stored in an external file that does not exist.
-  /// Fails when the data is there but unusable.
+  /// The location of the data of initializer `index` of the main graph. Returns
+  /// nullopt if the initializer is abstract, that is, if its external file does
+  /// not exist. Fails if the data exists but is unusable.
   llvm::Expected<std::optional<DataLocation>>
   locateInitializer(int index, mlir::Type element) const;
 
-  /// Decodes a tensor held in the model or in an existing external file.
+  /// Decodes a tensor stored in the model or in an existing external file.
   llvm::Expected<ConstTensor> decode(const ::onnx::TensorProto &tensor,
                                      mlir::MLIRContext *context) const;
 
 private:
   ModelFile() = default;
 
-  /// The byte range of an initializer's data field inside the .onnx file.
+  /// The byte range of an initializer's data field in the .onnx file.
   struct Span {
     int64_t offset = -1;
     int64_t bytes = 0;
-    bool scattered = false; ///< several pieces, or varints
+    bool scattered = false; ///< several ranges, or varints
   };
 
   llvm::Error scanInitializers();

@@ -1,4 +1,4 @@
-//===- NodeContext.cpp - One ONNX node being converted --------------------===//
+//===- NodeContext.cpp - Conversion context of one ONNX node --------------===//
 #include "frontends/onnx/NodeContext.h"
 
 using namespace mlir;
@@ -19,7 +19,7 @@ Shape NodeContext::intsIn(int64_t i) {
   if (v.constant)
     return v.constant->asInts();
   fail("input " + llvm::Twine(i) + " '" + node.proto.input(i) +
-       "' is computed from data; it must be known when the model is compiled");
+       "' is computed from data; it must be known at compile time");
   return {};
 }
 
@@ -29,7 +29,7 @@ double NodeContext::numberIn(int64_t i) {
     return 0.0;
   if (!v.constant || v.constant->size() != 1) {
     fail("input " + llvm::Twine(i) + " '" + node.proto.input(i) +
-         "' must be a constant of one element");
+         "' must be a constant with one element");
     return 0.0;
   }
   Scalar s = v.constant->at(0);

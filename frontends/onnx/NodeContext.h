@@ -1,4 +1,4 @@
-//===- NodeContext.h - One ONNX node being converted -----------*- C++ -*-===//
+//===- NodeContext.h - Conversion context of one ONNX node ------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_ONNX_NODECONTEXT_H
 #define DPC_FRONTENDS_ONNX_NODECONTEXT_H
 
@@ -9,9 +9,9 @@
 
 namespace dpc::frontend {
 
-/// What an operator sees of its node: inputs, attributes, and where outputs
-/// go. Accessors note a failure and return null or a default when the node
-/// lacks what was asked for; the caller need not check.
+/// The view that an operator's converter has of its node: inputs, attributes
+/// and outputs. Accessors note a failure and return null or a default if the
+/// node lacks the requested item, so callers need not check.
 class NodeContext {
 public:
   NodeContext(Emitter &emit, const ModelFile &file, const FlatNode &node,
@@ -31,12 +31,12 @@ public:
   int64_t numInputs() const { return static_cast<int64_t>(inputs.size()); }
   /// Whether optional input `i` is given.
   bool has(int64_t i) const { return i < numInputs() && inputs[i]; }
-  /// Input `i`, which must be given.
+  /// Input `i`, which must exist.
   Val in(int64_t i);
-  /// Input `i` as numbers known while importing; fails, naming the value, when
+  /// Input `i` as numbers known at import time. Fails with the value's name if
   /// it is computed from data.
   Shape intsIn(int64_t i);
-  /// The one element of constant input `i`.
+  /// The single element of constant input `i`.
   double numberIn(int64_t i);
 
   bool hasAttr(llvm::StringRef name) const { return findAttr(name); }
@@ -47,18 +47,19 @@ public:
   Shape intsAttr(llvm::StringRef name) const;
   const ::onnx::AttributeProto *findAttr(llvm::StringRef name) const;
 
-  /// Integers that older operator sets keep in attribute `name`, newer ones in
-  /// input `i`; nullopt when given by neither.
+  /// Integers that older operator sets store in attribute `name` and newer ones
+  /// in input `i`; nullopt if neither exists.
   std::optional<Shape> intsAttrOrIn(llvm::StringRef name, int64_t i);
 
-  /// Input `i`, a second operand that is broadcast to the first: before
-  /// operator set 7, attribute `axis` says where.
+  /// Input `i`, a second operand that is broadcast to the first. Before
+  /// operator set 7, attribute `axis` gives the position of its dimensions.
   Val secondIn(int64_t i);
 
-  /// Axis counted from the end when negative; fails when out of range.
+  /// Normalizes an axis; negative values count from the end. Fails if it is out
+  /// of range.
   int64_t axis(int64_t value, int64_t rank);
 
-  /// Whether anything reads output `i` (by position; "" is an unused one).
+  /// Whether a node reads output `i`; an output called "" is unused.
   bool wants(int64_t i) const {
     return i < node.proto.output_size() && !node.proto.output(i).empty();
   }
@@ -72,12 +73,12 @@ public:
   llvm::SmallVector<Val> outputs;
 };
 
-/// Converts one node: reads the context's inputs, fills its outputs.
+/// Converts one node: reads the context's inputs and sets its outputs.
 using OpHandler = void (*)(NodeContext &);
-/// Operators of the default domain by name.
+/// Converters of the default domain by operator name.
 using OpTable = llvm::StringMap<OpHandler>;
 
-// One per file of ops/.
+// Each function registers the converters of one file of ops/.
 void addAttentionOps(OpTable &table);
 void addComposedOps(OpTable &table);
 void addContractionOps(OpTable &table);
@@ -96,10 +97,10 @@ void addShapeOps(OpTable &table);
 void addSpatialNormOps(OpTable &table);
 void addSpatialOps(OpTable &table);
 
-/// A convolution as `c` describes it (strides, pads, groups, ..) of floats.
+/// A convolution with the attributes of the node (strides, pads, groups, ..).
 Val convolution(NodeContext &c, Val x, Val w);
 
-/// Whether `op` takes sequences of tensors; all others take tensors only.
+/// Whether `op` accepts sequences of tensors; all others accept only tensors.
 bool takesSequences(llvm::StringRef op);
 
 } // namespace dpc::frontend

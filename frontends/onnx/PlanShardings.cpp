@@ -1,4 +1,4 @@
-//===- PlanShardings.cpp - What a plan says of a model's values -----------===//
+//===- PlanShardings.cpp - Shardings of model values in a plan ------------===//
 #include "frontends/onnx/PlanShardings.h"
 
 #include "frontends/onnx/ValueNames.h"
@@ -14,8 +14,8 @@ static StringRef argumentName(func::FuncOp func, BlockArgument argument) {
   return name ? name.getValue() : StringRef();
 }
 
-/// What a value is called in the model: an argument's name, or that of the
-/// value its op was made for.
+/// The name of a value in the model: the name of an argument, or of the value
+/// that its op was created for.
 static StringRef nameOf(func::FuncOp func, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argumentName(func, argument);
@@ -33,10 +33,10 @@ PlanShardings::PlanShardings(func::FuncOp sharded, func::FuncOp forward) {
 }
 
 //===----------------------------------------------------------------------===//
-// The plan
+// Values in the plan
 //===----------------------------------------------------------------------===//
 
-/// How `op` reads the values of the model, through reshards in between.
+/// Records how `op` reads the values of the model, looking through reshards.
 void PlanShardings::readOperands(Operation &op, func::FuncOp sharded) {
   StringRef reader = valueNameOf(op.getLoc());
   for (Value operand : op.getOperands()) {
@@ -48,7 +48,8 @@ void PlanShardings::readOperands(Operation &op, func::FuncOp sharded) {
     if (!type || name.empty() || !getSharding(type))
       continue;
     byReader.try_emplace({reader.str(), name.str()}, type);
-    // A parameter lies as its first reader takes it: ZeRO stores it otherwise.
+    // A parameter gets the sharding of its first reader; ZeRO stores it
+    // differently.
     if (isa<BlockArgument>(source) && byName[name].empty())
       byName[name].push_back(type);
   }
@@ -73,10 +74,10 @@ void PlanShardings::readProgram(func::FuncOp sharded) {
 }
 
 //===----------------------------------------------------------------------===//
-// What was fused away
+// Values that were fused away
 //===----------------------------------------------------------------------===//
 
-/// The factors of iteration dimensions that the known operands of an op tell.
+/// The factors of iteration dimensions that the known operands of an op imply.
 static void learnFactors(const TensorMap &map, const ShardingSpec &spec,
                          const ShardingRule &rule,
                          llvm::DenseMap<int64_t, DimFactors> &known) {
@@ -93,7 +94,8 @@ static void learnFactors(const TensorMap &map, const ShardingSpec &spec,
   }
 }
 
-/// A tensor of `type` that lies as iteration dimensions are split.
+/// The sharding of a tensor of `type` that follows from the split iteration
+/// dimensions.
 static ShardingSpec fitted(MeshAttr mesh, RankedTensorType type,
                            const TensorMap &map,
                            const llvm::DenseMap<int64_t, DimFactors> &known) {
@@ -113,8 +115,8 @@ static ShardingSpec fitted(MeshAttr mesh, RankedTensorType type,
   return spec;
 }
 
-/// Operands that nobody has a sharding of are made of constants alone: they are
-/// taken as the op needs them.
+/// Operands without a known sharding are computed from constants alone; they
+/// get the sharding that the op needs.
 void PlanShardings::followOp(Operation &op) {
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled ||
@@ -139,7 +141,7 @@ void PlanShardings::followOp(Operation &op) {
   std::string why;
   auto results = inferResults(rule, meshAttr, operands, {}, why);
   if (!results)
-    return; // the plan brings them together first; nobody can tell how
+    return; // the plan reshards the operands first, in an unknown way
   for (auto [result, spec] : llvm::zip(op.getResults(), *results))
     specs.try_emplace(result, std::move(spec));
 }
@@ -164,7 +166,8 @@ void PlanShardings::follow(func::FuncOp forward) {
     if (auto spec = made(nameOf(forward, value), value))
       specs[value] = *spec;
   };
-  // The last op of a node makes its output; earlier ones make what only it has.
+  // The last op of a node computes its output; earlier ops compute values that
+  // exist only within the node.
   llvm::StringMap<Operation *> last;
   for (Operation &op : body)
     last[valueNameOf(op.getLoc())] = &op;
@@ -180,7 +183,7 @@ void PlanShardings::follow(func::FuncOp forward) {
 }
 
 //===----------------------------------------------------------------------===//
-// Answers
+// Queries
 //===----------------------------------------------------------------------===//
 
 std::optional<ShardingSpec> PlanShardings::made(StringRef name,

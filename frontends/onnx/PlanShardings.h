@@ -1,4 +1,4 @@
-//===- PlanShardings.h - What a plan says of a model's values --*- C++ -*-===//
+//===- PlanShardings.h - Shardings of model values in a plan ----*- C++ -*-===//
 #ifndef DPC_FRONTENDS_ONNX_PLANSHARDINGS_H
 #define DPC_FRONTENDS_ONNX_PLANSHARDINGS_H
 
@@ -13,22 +13,23 @@
 
 namespace dpc::frontend {
 
-/// Shardings of the source model's values, by their names.
+/// The shardings of the source model's values, by name.
 class PlanShardings {
 public:
-  /// Reads them off `sharded`, and follows them through `forward`, the function
-  /// as it was imported, to values that the plan has fused away.
+  /// Reads the shardings from `sharded`. Propagates them through `forward`, the
+  /// function as imported, to values that the plan fused away.
   PlanShardings(mlir::func::FuncOp sharded, mlir::func::FuncOp forward);
 
   MeshAttr mesh() const { return meshAttr; }
 
-  /// How `value`, called `name`, lies where it is made.
+  /// The sharding with which `value`, called `name`, is computed.
   std::optional<ShardingSpec> made(llvm::StringRef name,
                                    mlir::Value value) const;
-  /// How the node whose first output is `reader` reads it; never partial.
+  /// The sharding with which the node whose first output is `reader` reads the
+  /// value; it is never a partial sum.
   std::optional<ShardingSpec> read(llvm::StringRef reader, llvm::StringRef name,
                                    mlir::Value value) const;
-  /// The virtual pipeline stage that makes `value`, if there are any.
+  /// The virtual pipeline stage that computes `value`, if there are stages.
   std::optional<int64_t> stage(mlir::Value value) const;
 
 private:
@@ -44,8 +45,8 @@ private:
   llvm::StringMap<llvm::SmallVector<mlir::RankedTensorType, 2>> byName;
   std::map<Key, mlir::RankedTensorType> byReader;
   llvm::StringMap<int64_t> stageByName;
-  llvm::DenseMap<mlir::Value, ShardingSpec> specs; ///< of `forward`
-  llvm::DenseMap<mlir::Value, int64_t> stages;     ///< of `forward`
+  llvm::DenseMap<mlir::Value, ShardingSpec> specs; ///< in `forward`
+  llvm::DenseMap<mlir::Value, int64_t> stages;     ///< in `forward`
 };
 
 } // namespace dpc::frontend

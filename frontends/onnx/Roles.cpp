@@ -1,4 +1,4 @@
-//===- Roles.cpp - Which initializers are trained -------------------------===//
+//===- Roles.cpp - Roles of initializers ----------------------------------===//
 #include "frontends/onnx/Roles.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -12,7 +12,7 @@ namespace {
 
 /// Integer and boolean initializers up to this size become constants.
 constexpr int64_t kMaxConstantElements = int64_t(4) << 20;
-/// Additive masks hold zeros and numbers at most this large.
+/// Additive masks hold zeros and numbers that are at most this value.
 constexpr double kMaskValue = -1e3;
 
 const llvm::StringSet<> &movementOps() {
@@ -31,9 +31,9 @@ const llvm::StringSet<> &gradientFreeOps() {
   return ops;
 }
 
-/// True when `name` is the path of a member of some module ("blocks.0.gate"),
-/// which is what frameworks call weights; names that exporters make up for
-/// literals ("val_3", "/mul/Constant_output_0", "const_0.5") are not.
+/// Whether `name` is the path of a module's member ("blocks.0.gate"), as
+/// frameworks name weights. Names that exporters invent for literals ("val_3",
+/// "/mul/Constant_output_0", "const_0.5") are not.
 bool isModulePath(llvm::StringRef name) {
   if (!name.contains('.') || name.contains('/') || name.contains(':'))
     return false;
@@ -46,8 +46,8 @@ bool isModulePath(llvm::StringRef name) {
   return true;
 }
 
-/// Whether a name may be a member of the outermost module (`logit_scale`).
-/// Exporters number what they name themselves.
+/// Whether `name` can be a member of the outermost module (`logit_scale`).
+/// Exporters number the names that they invent.
 bool looksLikeMember(llvm::StringRef name) {
   return !name.empty() && !llvm::isDigit(name.front()) &&
          !llvm::isDigit(name.back()) && llvm::all_of(name, [](char c) {
@@ -73,15 +73,15 @@ public:
     return users.contains(name) || results.contains(name);
   }
 
-  /// The rule for a float weight that the user did not name.
+  /// The default role of a float weight that the user did not name.
   llvm::Expected<WeightRole> defaultRole(const Weight &weight,
                                          MLIRContext *context) const {
     llvm::StringRef name = weight.tensor->name();
     if (weight.type.getRank() == 0 && weight.hasData && !isModulePath(name)) {
-      if (looksLikeMember(name) && scalesSomething(name))
+      if (looksLikeMember(name) && feedsArithmetic(name))
         emitRemark(UnknownLoc::get(context))
-            << "'" << name << "' is taken as a constant, as scalars are that "
-            << "are not named like blocks.0.gate; --trainable=" << name
+            << "'" << name << "' is a constant, like all scalars whose names "
+            << "are not paths such as blocks.0.gate; --trainable=" << name
             << " trains it";
       return WeightRole::Constant;
     }
@@ -113,8 +113,8 @@ public:
 private:
   using Node = ::onnx::NodeProto;
 
-  /// Whether arithmetic reads `name`: what a trained scalar is there for.
-  bool scalesSomething(llvm::StringRef name) const {
+  /// Whether an arithmetic op reads `name`; only such scalars are trained.
+  bool feedsArithmetic(llvm::StringRef name) const {
     auto found = users.find(name);
     return found != users.end() &&
            llvm::any_of(found->second, [](const Node *node) {
@@ -137,8 +137,9 @@ private:
     return node.op_type() == "Add" || node.op_type() == "Where";
   }
 
-  /// Whether every use of `name`, followed through data movement (and through
-  /// products when `throughProducts`), ends at a node that `accept` takes.
+  /// Whether every use of `name` ends at a node that `accept` accepts. Follows
+  /// uses through data movement and, if `throughProducts`, through
+  /// multiplications.
   template <typename Accept>
   bool feedsOnly(llvm::StringRef name, Accept accept,
                  bool throughProducts) const {
@@ -201,14 +202,14 @@ llvm::Expected<NameFilter> makeFilter(llvm::StringRef option,
                             examples);
 }
 
-/// Decides one weight whose type is set.
+/// Determines the role of a weight whose type is set.
 llvm::Expected<WeightRole> roleOf(const Weight &weight,
                                   const Classifier &classifier,
                                   const NameFilter &frozen,
                                   const NameFilter &trainable,
                                   MLIRContext *context) {
   llvm::StringRef name = weight.tensor->name();
-  // Floats of 8 bits are codes, not trained.
+  // 8-bit floats are quantized codes and not trained.
   Type element = weight.type.getElementType();
   if (!isa<FloatType>(element) || element.getIntOrFloatBitWidth() < 16)
     return weight.hasData && Classifier::isSmall(weight) ? WeightRole::Constant
@@ -220,7 +221,8 @@ llvm::Expected<WeightRole> roleOf(const Weight &weight,
   return classifier.defaultRole(weight, context);
 }
 
-/// Sets whether weight `index` has data, and where if that is external.
+/// Sets whether weight `index` has data and, if the data is external, its
+/// location.
 llvm::Error findData(const ModelFile &file, int index, Weight &weight) {
   weight.hasData = true;
   if (weight.tensor->data_location() != TensorProto::EXTERNAL)

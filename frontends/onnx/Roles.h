@@ -1,15 +1,17 @@
-//===- Roles.h - Which initializers are trained ----------------*- C++ -*-===//
+//===- Roles.h - Roles of initializers --------------------------*- C++ -*-===//
 //
-// An ONNX file does not say what is a parameter. Every float initializer is
-// trained except
+// An ONNX file does not say which initializers are parameters. Every float
+// initializer is trained except
 //   * batch-norm statistics;
 //   * tables that only feed Cos and Sin (rotary and timestep frequencies);
 //   * masks: every element is 0 or a large negative number, and the tensor
 //     only feeds Add and Where;
-//   * scalars (rank 0) whose name is not the path of a module's member, as
-//     "blocks.0.gate" is: exporters store literal constants this way;
-//   * what only feeds operators without a gradient;
-//   * what the user names (`--frozen`); `--trainable` wins over all of these.
+//   * scalars (rank 0) whose name is not the path of a module's member, such as
+//     "blocks.0.gate", because exporters store literal constants this way;
+//   * initializers that only feed operators without a gradient;
+//   * initializers that the user names (`--frozen`).
+//
+// `--trainable` takes precedence over all of these rules.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_ROLES_H
@@ -21,8 +23,8 @@
 namespace dpc::frontend {
 
 enum class WeightRole {
-  Unused,    ///< nothing reads it: it disappears
-  Constant,  ///< its value is needed while importing
+  Unused,    ///< not read, and therefore dropped
+  Constant,  ///< its value is needed at import time
   Parameter, ///< trained
   Buffer,    ///< read, not trained
 };
@@ -36,8 +38,8 @@ struct Weight {
   std::optional<DataLocation> data; ///< set for parameters and buffers
 };
 
-/// Finds type, data and role of every initializer that is read. Fails on
-/// unsupported element types, unusable data and patterns of `options` that
+/// Determines type, data and role of every initializer that is read. Fails on
+/// unsupported element types, unusable data, and patterns of `options` that
 /// match no initializer.
 llvm::Expected<std::vector<Weight>>
 classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,

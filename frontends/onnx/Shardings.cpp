@@ -1,4 +1,4 @@
-//===- Shardings.cpp - Shardings that an ONNX model comes with ------------===//
+//===- Shardings.cpp - Shardings in the imported ONNX model ---------------===//
 #include "frontends/onnx/Shardings.h"
 
 #include "frontends/onnx/Specs.h"
@@ -12,15 +12,15 @@ namespace dpc::frontend {
 
 namespace {
 
-/// An argument of the module and what nodes say of it.
+/// An argument of the module and what the nodes say about it.
 struct Annotated {
   unsigned index = 0;
   std::string name;
   RankedTensorType type;
   bool isInput = false;
   int64_t batchDim = -1;
-  std::optional<ReadSpec> spec; ///< of the first node that has one
-  bool isLeft = false;          ///< to the search
+  std::optional<ReadSpec> spec; ///< from the first node that has one
+  bool isLeft = false;          ///< left to the search
 };
 
 class Keeper {
@@ -52,10 +52,10 @@ private:
   std::vector<Annotated> arguments;
   llvm::StringMap<size_t> byName;
   std::set<int32_t> stages;
-  /// By device, which part of the batch, or of the sequence, it works on.
+  /// For each device, its part of the batch and its part of the sequence.
   std::map<int64_t, int64_t> batchOf, sequenceOf;
   std::optional<int64_t> dp, tp, cp, pp, vpp;
-  int64_t inside = 0; ///< Specs of values that are no arguments.
+  int64_t inside = 0; ///< Number of specs of values that are not arguments.
 };
 
 } // namespace
@@ -92,10 +92,10 @@ llvm::Error Keeper::readOne(const ::onnx::ShardingSpecProto &spec,
   if (!llvm::is_contained(node.input(), name) &&
       !llvm::is_contained(node.output(), name))
     return makeError(what + "its sharding spec names '" + name +
-                     "', which is no input or output of the node");
+                     "', which is not an input or output of the node");
   Val value = values.lookup(name);
   if (!value || value.parts)
-    return llvm::Error::success(); // of a node that no output needs
+    return llvm::Error::success(); // the node is dead
   auto read =
       readSpec(spec, value.rank(), file.model().configuration(0).num_devices());
   if (!read)
@@ -120,18 +120,18 @@ llvm::Error Keeper::readNode(const ::onnx::NodeProto &node,
   for (const auto &configuration : node.device_configurations()) {
     const std::string &id = configuration.configuration_id();
     if (llvm::none_of(known, [&](const auto &c) { return c.name() == id; }))
-      return makeError(
-          what + "device configuration '" + id + "' is none of the model's" +
-          (known.empty()
-               ? ", which has none"
-               : "; the first of them is '" + known.Get(0).name() + "'"));
+      return makeError(what + "device configuration '" + id +
+                       "' does not exist in the model" +
+                       (known.empty() ? ", which has no configurations"
+                                      : "; the first of them is '" +
+                                            known.Get(0).name() + "'"));
     if (id != known.Get(0).name())
       continue;
     if (configuration.has_pipeline_stage()) {
       if (configuration.pipeline_stage() < 0)
         return makeError(what + "pipeline stage " +
                          llvm::Twine(configuration.pipeline_stage()) +
-                         "; accepted: numbers from 0 on");
+                         "; accepted: 0 or more");
       stages.insert(configuration.pipeline_stage());
     }
     for (const auto &spec : configuration.sharding_spec())
@@ -155,8 +155,8 @@ llvm::Error Keeper::agree(std::optional<int64_t> &degree, int64_t asked,
   return llvm::Error::success();
 }
 
-/// Which of the shards that `counts` is true for each device holds; into how
-/// many shards that is.
+/// The index of each device's shard among the dimensions for which `counts` is
+/// true; returns the number of such shards.
 static int64_t
 placesOf(const ReadSpec &spec,
          llvm::function_ref<bool(const ReadSpec::Split &)> counts,
@@ -189,7 +189,7 @@ llvm::Error Keeper::findData() {
   return llvm::Error::success();
 }
 
-/// Other dimensions of token ids are positions.
+/// Treats the other dimensions of token ids as positions.
 llvm::Error Keeper::findSequence() {
   for (const Annotated &argument : arguments) {
     if (!argument.isInput || !argument.spec ||
@@ -201,7 +201,7 @@ llvm::Error Keeper::findSequence() {
     std::map<int64_t, int64_t> places;
     int64_t shards = placesOf(*argument.spec, isSequence, places);
     if (shards == 1)
-      continue; // one number for each sample, say
+      continue; // one number per sample, for example
     if (llvm::Error error = agree(cp, shards, argument, "the sequence"))
       return error;
     sequenceOf.insert(places.begin(), places.end());
@@ -209,10 +209,11 @@ llvm::Error Keeper::findSequence() {
   return llvm::Error::success();
 }
 
-/// Whether devices of one part of the batch (or the sequence) hold one shard.
+/// Whether all devices with the same part of the batch (or sequence) hold the
+/// same shard.
 static bool follows(const ReadSpec &spec, size_t split,
                     const std::map<int64_t, int64_t> &parts) {
-  std::map<int64_t, int64_t> shardOf; // by part
+  std::map<int64_t, int64_t> shardOf; // of each part
   for (const auto &[device, at] : spec.places) {
     auto part = parts.find(device);
     if (part == parts.end())
@@ -233,7 +234,7 @@ llvm::Error Keeper::split(Annotated &argument) {
     if (argument.isInput && argument.type.getElementType().isInteger())
       continue;
     if (follows(*argument.spec, i, sequenceOf))
-      continue; // positions, next to those of the activations
+      continue; // positions are sharded like those of the activations
     if (follows(*argument.spec, i, batchOf)) {
       argument.isLeft = true;
       return llvm::Error::success();
@@ -242,7 +243,7 @@ llvm::Error Keeper::split(Annotated &argument) {
       dims.push_back(split.dim);
     shards *= split.shards;
   }
-  // Over a grid, some weights are split along a part of it only.
+  // Over a grid, some weights are sharded along a part of it only.
   int64_t most = std::max(shards, tp.value_or(1));
   if (most % shards || most % tp.value_or(1))
     return makeError(file.path() + ": '" + argument.name + "' is split in " +
@@ -260,7 +261,7 @@ llvm::Error Keeper::findStages() {
     return llvm::Error::success();
   int64_t devices = file.model().configuration(0).num_devices();
   int64_t count = *stages.rbegin() + 1;
-  int64_t inStage = 1; // more than all devices is as good as any number
+  int64_t inStage = 1; // saturates above the number of devices
   for (const std::optional<int64_t> &degree : {dp, tp, cp})
     inStage = std::min(inStage * degree.value_or(1), devices + 1);
   int64_t groups = devices / inStage;
@@ -292,12 +293,13 @@ void Keeper::put() {
   if (inside)
     emitRemark(made.getLoc())
         << inside
-        << " shardings of values inside of the model are left to the search; "
+        << " shardings of values inside the model are left to the search; "
            "those of weights and inputs are kept";
   if (left)
     emitRemark(made.getLoc())
         << left
-        << " weights are split over the devices of the batch, or in two ways, "
+        << " weights are sharded over the devices of the batch, or in two "
+           "ways, "
            "which is left to the search (zero and ep in --strategy)";
 }
 
@@ -340,7 +342,7 @@ llvm::Error keepShardings(const ModelFile &file,
       return makeError(file.path() + ": device configuration '" +
                        configuration.name() + "' has " +
                        llvm::Twine(configuration.num_devices()) +
-                       " devices; accepted: numbers from 1 on");
+                       " devices; accepted: 1 or more");
   return Keeper(file, values, made).run();
 }
 

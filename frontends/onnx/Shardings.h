@@ -1,4 +1,4 @@
-//===- Shardings.h - Shardings that an ONNX model comes with ---*- C++ -*-===//
+//===- Shardings.h - Shardings in the imported ONNX model -------*- C++ -*-===//
 //
 // The ShardingSpecs of nodes (IR version 11) become constraints on the search:
 //
@@ -7,9 +7,9 @@
 //   dimensions of weights and of float inputs       tp, and dpc.user_split
 //   pipeline_stage                                  pp, and vpp
 //
-// A weight that is split over the devices of the batch (experts, ZeRO), or read
-// in two ways, is left to search, and so are values inside of the model; a
-// remark says so. Of several configurations the first one counts.
+// Left to the search, with a remark: weights that are sharded over the devices
+// of the batch (experts, ZeRO), weights that are read with two shardings, and
+// values inside the model. Of several configurations only the first one counts.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_SHARDINGS_H
@@ -19,8 +19,8 @@
 
 namespace dpc::frontend {
 
-/// Puts what the nodes of `file` say on `made`, the module that it became.
-/// `values` are the values of the main graph.
+/// Adds the shardings in the nodes of `file` to `made`, the module that it was
+/// imported into. `values` are the values of the main graph.
 llvm::Error keepShardings(const ModelFile &file,
                           const llvm::StringMap<Val> &values,
                           mlir::ModuleOp made);

@@ -1,4 +1,4 @@
-//===- Specs.cpp - Shardings as ONNX says them ----------------------------===//
+//===- Specs.cpp - Reader and writer of ShardingSpecs ---------------------===//
 #include "frontends/onnx/Specs.h"
 
 using namespace mlir;
@@ -28,7 +28,7 @@ SpecWriter::SpecWriter(MeshAttr mesh) : mesh(mesh) {
   }
 }
 
-/// One factor of a dimension and the axes of ranks that split it.
+/// One factor of a dimension and the mesh axes that shard it.
 namespace {
 struct SplitFactor {
   llvm::SmallVector<int64_t, 2> axes;
@@ -108,7 +108,7 @@ holdersOf(const ::onnx::ShardingSpecProto &spec, int64_t entry,
   for (int64_t device : holders)
     if (device < 0 || device >= devices)
       return makeError("device " + llvm::Twine(device) +
-                       " is none of the configuration's; accepted: 0 to " +
+                       " is not in the configuration; accepted: 0 to " +
                        llvm::Twine(devices - 1) +
                        ", or the key of a device group");
   return holders;
@@ -134,8 +134,8 @@ static llvm::Error readSplits(const ::onnx::ShardingSpecProto &spec,
                          " devices");
       shards *= simple.num_shards();
       if (shards > devices)
-        return makeError("there are more shards than the " +
-                         llvm::Twine(devices) + " devices");
+        return makeError("the shards outnumber the " + llvm::Twine(devices) +
+                         " devices");
       if (simple.num_shards() > 1)
         read.splits.push_back({axis, simple.num_shards()});
     }

@@ -1,8 +1,8 @@
-//===- Specs.h - Shardings as ONNX says them -------------------*- C++ -*-===//
+//===- Specs.h - Reader and writer of ShardingSpecs -------------*- C++ -*-===//
 //
-// A ShardingSpecProto lists, for every shard of a tensor in row-major order of
-// its split dimensions, a device or (by a negative key) a group of devices that
-// hold copies.
+// A ShardingSpecProto lists a device for every shard of a tensor, in row-major
+// order of its sharded dimensions. A negative key instead of a device names a
+// group of devices that hold replicas.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_SPECS_H
@@ -18,31 +18,32 @@ class SpecWriter {
 public:
   explicit SpecWriter(MeshAttr mesh);
 
-  /// `spec` on the devices of a virtual pipeline stage, or on all of them.
+  /// Writes `spec` on the devices of a virtual pipeline stage, or on all
+  /// devices.
   void write(const ShardingSpec &spec, std::optional<int64_t> stage,
              ::onnx::ShardingSpecProto &out) const;
 
 private:
   MeshAttr mesh;
-  std::vector<llvm::SmallVector<int64_t, 4>> coordinates; ///< By device.
+  std::vector<llvm::SmallVector<int64_t, 4>> coordinates; ///< Of each device.
 };
 
-/// A spec that was read.
+/// A parsed spec.
 struct ReadSpec {
-  /// A split dimension and into how many shards. A dimension that is split in
-  /// several factors has several of these.
+  /// A sharded dimension and its number of shards. A dimension that is sharded
+  /// by several factors has several of these.
   struct Split {
     int64_t dim;
     int64_t shards;
   };
   std::vector<Split> splits;
-  /// By device: which shard it holds along each of `splits`. Devices without
-  /// any part are left out.
+  /// For each device, the shard that it holds along each of `splits`. Devices
+  /// without a shard are absent.
   std::map<int64_t, std::vector<int64_t>> places;
 };
 
-/// Reads the spec of a tensor of `rank` dimensions over `devices`; the error
-/// names what contradicts itself.
+/// Reads the spec of a tensor of `rank` dimensions over `devices`. The error
+/// says what is contradictory.
 llvm::Expected<ReadSpec> readSpec(const ::onnx::ShardingSpecProto &spec,
                                   int64_t rank, int64_t devices);
 

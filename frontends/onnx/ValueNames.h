@@ -1,12 +1,14 @@
-//===- ValueNames.h - Names of the model that ops keep ---------*- C++ -*-===//
+//===- ValueNames.h - Model value names in op locations ---------*- C++ -*-===//
 //
-// Every op says by its location which node it was made of, and for which value:
+// The location of every op names the node that it was created from, and the
+// value:
 //
 //   loc("/layers.0/Gemm"("layers.0.out"))
 //
-// The values of a node that are none of the model's carry the name of its first
-// output, which the last of its ops makes. Fusions keep the location of what
-// they replace, so that the names lead from the plan back to the file.
+// An op within a node whose value does not exist in the model carries the name
+// of the node's first output, which the node's last op computes. Fusions keep
+// the locations of the ops that they replace, so the names lead from the plan
+// back to the file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_VALUENAMES_H
@@ -17,7 +19,7 @@
 
 namespace dpc::frontend {
 
-/// Where an op that is made for `value` of `node` comes from.
+/// The location of an op that is created for `value` of `node`.
 inline mlir::Location locationOf(mlir::MLIRContext *context,
                                  llvm::StringRef node, llvm::StringRef value) {
   auto name = mlir::StringAttr::get(context, node);
@@ -27,7 +29,7 @@ inline mlir::Location locationOf(mlir::MLIRContext *context,
       name, mlir::NameLoc::get(mlir::StringAttr::get(context, value)));
 }
 
-/// The value that `location` names; "" without one.
+/// The value that `location` names, or "".
 inline llvm::StringRef valueNameOf(mlir::Location location) {
   auto node = location->findInstanceOf<mlir::NameLoc>();
   auto value =

@@ -1,8 +1,8 @@
-//===- WireScanner.h - Positions inside a protobuf message -----*- C++ -*-===//
+//===- WireScanner.h - Positions of protobuf fields -------------*- C++ -*-===//
 //
-// Protobuf copies bytes fields into strings, which loses where they were in
-// the file. Plans refer to weights by file offset, so this walks the wire
-// format once more, keeping positions.
+// Protobuf copies bytes fields into strings and loses their positions in the
+// file. Plans refer to weights by file offset, so this scanner walks the wire
+// format again and keeps the positions.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_WIRESCANNER_H
@@ -15,16 +15,16 @@
 
 namespace dpc::frontend {
 
-/// One field of a message: `payload` lies in the scanned bytes. It is empty
-/// for varint fields, whose values are of no interest here.
+/// One field of a message; `payload` points into the scanned bytes. It is empty
+/// for varint fields, whose values are not needed.
 struct WireField {
   uint32_t number = 0;
   uint32_t wireType = 0; ///< 2 = length-delimited
   llvm::StringRef payload;
 };
 
-/// Calls `visit` for every field of the message in `bytes`. Returns false when
-/// the bytes are no well-formed message.
+/// Calls `visit` for every field of the message in `bytes`. Returns false if
+/// the bytes are not a well-formed message.
 inline bool scanFields(llvm::StringRef bytes,
                        llvm::function_ref<void(const WireField &)> visit) {
   size_t at = 0;

@@ -1,4 +1,4 @@
-//===- Arguments.cpp - What the arguments of a function are ---------------===//
+//===- Arguments.cpp - Roles of the arguments of a function ---------------===//
 #include "frontends/stablehlo/Arguments.h"
 
 #include "frontends/stablehlo/Call.h"
@@ -14,7 +14,7 @@ static constexpr llvm::StringLiteral kAliasing = "tf.aliasing_output",
                                      kDonor = "jax.buffer_donor",
                                      kResultInfo = "jax.result_info";
 
-/// "params['w'][0].b" as {"params", "w", "0", "b"}.
+/// Splits "params['w'][0].b" into {"params", "w", "0", "b"}.
 static llvm::SmallVector<llvm::StringRef> componentsOf(llvm::StringRef path) {
   llvm::SmallVector<llvm::StringRef> components;
   while (!path.empty()) {
@@ -29,7 +29,7 @@ static llvm::SmallVector<llvm::StringRef> componentsOf(llvm::StringRef path) {
 
 namespace {
 
-/// A place in a Python argument or result.
+/// The path of a Python argument or result.
 struct Path {
   llvm::SmallVector<llvm::StringRef> components;
 
@@ -37,7 +37,7 @@ struct Path {
     return components.empty() ? llvm::StringRef() : components.front();
   }
   bool isContainer() const { return components.size() > 1; }
-  /// The path inside of the argument.
+  /// The path within the argument.
   llvm::ArrayRef<llvm::StringRef> inner() const {
     return llvm::ArrayRef(components).drop_front(components.empty() ? 0 : 1);
   }
@@ -82,17 +82,17 @@ private:
   const ImportOptions &options;
   Signature signature;
   std::vector<Path> paths, resultPaths;
-  std::vector<std::string> texts; ///< that paths point into
+  std::vector<std::string> texts; ///< storage of the paths
   llvm::StringSet<> used;
   std::vector<bool> donated; ///< by argument
   std::vector<bool> taken;   ///< by result
-  /// By argument: the result that shares its memory, if the attribute says so.
+  /// For each argument, the result that the attribute says shares its memory.
   std::vector<std::optional<unsigned>> aliases;
 };
 
 } // namespace
 
-/// What Python calls an argument, or "".
+/// The Python expression of an argument, or "".
 static std::string nameIn(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc))
     return name.getName().str();
@@ -133,7 +133,7 @@ llvm::Error SignatureReader::readTypes() {
   return llvm::Error::success();
 }
 
-/// Which arguments are donated, and what shares their memory.
+/// Reads which arguments are donated, and which results share their memory.
 llvm::Error SignatureReader::readDonations() {
   unsigned results = function.getNumResults();
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
@@ -173,7 +173,7 @@ void SignatureReader::readNames() {
     auto info = function.getResultAttrOfType<StringAttr>(i, kResultInfo);
     texts.push_back(info ? info.getValue().str() : "");
     Path path{componentsOf(texts.back())};
-    // "result[0]['w']": the number counts what Python returns.
+    // In "result[0]['w']" the number counts the values that Python returns.
     if (path.components.size() > 1 && path.root() == "result")
       path.components.erase(path.components.begin());
     std::string name = joined(path);
@@ -203,8 +203,8 @@ void SignatureReader::tie(unsigned argument, unsigned result) {
   taken[result] = true;
 }
 
-/// Of the donated arguments, those that are not tied yet and have this one's
-/// type and, if `isByPath`, its path.
+/// Donated arguments that are not tied yet and have the type of this one and,
+/// if `isByPath`, its path.
 SmallVector<unsigned> SignatureReader::donatedLike(unsigned argument,
                                                    bool isByPath) {
   SmallVector<unsigned> found;
@@ -218,7 +218,7 @@ SmallVector<unsigned> SignatureReader::donatedLike(unsigned argument,
   return found;
 }
 
-/// As above, of the results that are left.
+/// Results that are not tied yet, selected like the arguments above.
 SmallVector<unsigned> SignatureReader::resultsLike(unsigned argument,
                                                    bool isByPath) {
   SmallVector<unsigned> found;
@@ -229,7 +229,7 @@ SmallVector<unsigned> SignatureReader::resultsLike(unsigned argument,
   return found;
 }
 
-/// Arguments and results, of those, that the attributes tie.
+/// Pairs of these arguments and results that the attributes tie.
 SmallVector<SignatureReader::Tie>
 SignatureReader::namedAmong(ArrayRef<unsigned> arguments,
                             ArrayRef<unsigned> results) {
@@ -243,9 +243,10 @@ SignatureReader::namedAmong(ArrayRef<unsigned> arguments,
   return named;
 }
 
-/// Ties what has a path. Where several have one, the attributes decide if all
-/// of them stay among those, else the order. Results that are left over make it
-/// a guess, which each attribute betters.
+/// Ties arguments and results by path. If several share a path, the attributes
+/// decide when they tie all of these results; otherwise the order decides. With
+/// more results than arguments the choice is a guess: attributes decide as far
+/// as they go.
 void SignatureReader::tieByPath() {
   std::string guessed;
   for (unsigned i = 0; i < paths.size(); ++i) {
@@ -269,7 +270,7 @@ void SignatureReader::tieByPath() {
   if (!guessed.empty())
     signature.remarks.push_back(
         "donated argument '" + guessed + "' has the path of several results: " +
-        "tf.aliasing_output, or their order, decides which is its next value");
+        "tf.aliasing_output or their order chooses its next value");
 }
 
 void SignatureReader::tieByAttribute() {
@@ -278,7 +279,7 @@ void SignatureReader::tieByAttribute() {
       tie(i, *aliases[i]);
 }
 
-/// Ties what is left, or says why not.
+/// Ties the remaining arguments, or fails with the reason.
 llvm::Error SignatureReader::tieByOrder() {
   for (unsigned i = 0; i < paths.size(); ++i) {
     if (!donated[i] || signature.arguments[i].next)
@@ -289,27 +290,28 @@ llvm::Error SignatureReader::tieByOrder() {
     std::string what =
         (file + ": argument '" + argument.name + "' is donated, but ").str();
     if (results.size() < arguments.size())
-      return makeError(what + "no result of type " + describe(argument.type) +
-                       " is left to be its next value; donate what the step "
-                       "returns again (parameters and states), not the batch");
+      return makeError(
+          what + "no result of type " + describe(argument.type) +
+          " is left to be its next value; donate what the step "
+          "returns as new values (parameters and states), not the batch");
     if (results.size() > arguments.size())
       return makeError(what + llvm::Twine(results.size()) +
                        " results of type " + describe(argument.type) +
-                       " may be its next value; accepted: names "
+                       " could be its next value; accepted: names "
                        "(enable_debug_info=True), or tf.aliasing_output");
     if (arguments.size() > 1)
       signature.remarks.push_back(
           std::to_string(arguments.size()) + " donated arguments of type " +
           describe(argument.type) + ", '" + argument.name +
-          "' first, are tied to the results of this type in their order: "
-          "neither names nor tf.aliasing_output tell them apart");
+          "' first, are tied in order to the results of this type: "
+          "neither names nor tf.aliasing_output distinguish them");
     for (auto [of, result] : llvm::zip(arguments, results))
       tie(of, result);
   }
   return llvm::Error::success();
 }
 
-/// A path for arguments without a name, which is that of their result.
+/// Gives each argument without a name the path of its result.
 void SignatureReader::adoptPaths() {
   for (auto [path, argument] : llvm::zip(paths, signature.arguments))
     if (path.components.empty() && argument.next)
@@ -331,7 +333,8 @@ void SignatureReader::assignStep() {
                         ? Argument::Role::parameter
                         : Argument::Role::state;
   }
-  // A state lies where its parameter does: the longest path that fits.
+  // A state is sharded like its parameter, the one with the longest matching
+  // path.
   for (unsigned i = 0; i < signature.arguments.size(); ++i) {
     Argument &state = signature.arguments[i];
     size_t best = 0;
@@ -362,7 +365,7 @@ void SignatureReader::assignForward() {
                           : Argument::Role::buffer;
 }
 
-/// --frozen and --trainable.
+/// Applies --frozen and --trainable.
 llvm::Error SignatureReader::filter() {
   std::vector<std::string> floats;
   for (const Argument &argument : signature.arguments)
@@ -370,8 +373,8 @@ llvm::Error SignatureReader::filter() {
       floats.push_back(argument.name);
   if (signature.isStep &&
       (!options.frozen.empty() || !options.trainable.empty()))
-    return makeError(file + " is a training step already: --frozen and "
-                            "--trainable are for functions without one");
+    return makeError(file + " is already a training step; --frozen and "
+                            "--trainable apply only to functions that are not");
   auto frozen = NameFilter::create("--frozen", options.frozen, file, "argument",
                                    floats, floats);
   if (!frozen)

@@ -1,29 +1,30 @@
-//===- Arguments.h - What the arguments of a function are ------*- C++ -*-===//
+//===- Arguments.h - Roles of the arguments of a function -------*- C++ -*-===//
 //
-// StableHLO says nothing of parameters. What JAX leaves in the text decides:
+// StableHLO does not distinguish parameters from other arguments. The roles
+// follow from what JAX leaves in the text:
 //
-//   names     where each argument comes from in Python: loc("params['w']")
-//             (printed with enable_debug_info=True) becomes "params.w", without
-//             it "arg3"
-//   donation  tf.aliasing_output, jax.buffer_donor: a training step. A donated
-//             argument is a state whose next value is a result of the same
-//             type: one with the same path ("[0].mu['w']"); of several, those
-//             that the attributes name, or else the next in order. Where no
-//             path is left: the one that the attribute names; else, if there
-//             are as many as donated arguments are left, the next in order,
-//             which a remark says. More of them are refused: one may be as good
-//             as another.
+//   names     The Python expression of each argument: loc("params['w']")
+//             (printed with enable_debug_info=True) becomes "params.w". Without
+//             it the name is "arg3".
+//   donation  tf.aliasing_output and jax.buffer_donor mark a training step. A
+//             donated argument is a state whose next value is a result of the
+//             same type. Results with the same path ("[0].mu['w']") come first;
+//             of several, the attributes choose, or else the order. Without a
+//             path, the attribute chooses. Without an attribute, the order
+//             chooses if as many results as donated arguments remain, and a
+//             remark says so. If more results remain, the import fails because
+//             the choice is ambiguous.
 //
-// The attribute tells what shares memory, which JAX decides by type and order;
-// so paths come first. An argument without a name has the path of its result
-// ("result[0]['w']"), if that has one.
+// The attribute only says which values share memory, and JAX decides that by
+// type and order; paths therefore take precedence. An argument without a name
+// takes the path of its result ("result[0]['w']"), if that has one.
 //
-// Of a training step, the floats of the container that the first donated
-// argument is of are parameters, other donated arguments states. A state
-// belongs to the parameter whose path its own ends with ("opt[0].mu['w']" to
-// "params['w']") if they agree in shape. Of a plain function, the floats of the
-// first argument are parameters if that is a container; --trainable and
-// --frozen change this. What is neither is an input.
+// In a training step, the parameters are the floats in the container of the
+// first donated argument; other donated arguments are states. A state belongs
+// to the parameter whose path is a suffix of its own path ("opt[0].mu['w']"
+// belongs to "params['w']") if their shapes agree. In a plain function, the
+// parameters are the floats of the first argument if that is a container;
+// --trainable and --frozen change this. All other arguments are inputs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_ARGUMENTS_H
@@ -38,15 +39,15 @@ struct Argument {
   std::string name; ///< unique
   mlir::RankedTensorType type;
   Role role = Role::input;
-  std::string of;               ///< of a state: its parameter, or ""
-  std::optional<unsigned> next; ///< the result that is its next value
+  std::string of;               ///< the parameter of a state, or ""
+  std::optional<unsigned> next; ///< the result with its next value
 };
 
 struct Signature {
   std::vector<Argument> arguments;
   std::vector<std::string> results; ///< names, unique
   bool isStep = false;              ///< some arguments are donated
-  std::vector<std::string> remarks; ///< what was guessed
+  std::vector<std::string> remarks; ///< guesses of the reader
 
   bool isTied(unsigned result) const {
     return llvm::any_of(arguments, [&](const Argument &argument) {

@@ -1,4 +1,4 @@
-//===- AttrText.cpp - Attributes of dialects that are not there -----------===//
+//===- AttrText.cpp - Parsers for attributes of unregistered dialects -----===//
 #include "frontends/stablehlo/AttrText.h"
 
 using namespace mlir;
@@ -10,7 +10,7 @@ llvm::StringRef opaqueText(Attribute attribute) {
   return opaque ? opaque.getAttrData() : llvm::StringRef();
 }
 
-/// Reads a text from its front.
+/// Consumes a text from its front.
 namespace {
 class Reader {
 public:

@@ -1,4 +1,4 @@
-//===- Call.cpp - One operation being converted ---------------------------===//
+//===- Call.cpp - Conversion context of one operation ---------------------===//
 #include "frontends/stablehlo/Call.h"
 
 using namespace mlir;
@@ -18,7 +18,7 @@ bool isSupported(Type element) {
 }
 
 Attribute Call::attribute(llvm::StringRef name) const {
-  // Properties of an op that is not registered are a dictionary.
+  // The properties of an unregistered op are a dictionary.
   if (auto properties =
           dyn_cast_if_present<DictionaryAttr>(op->getPropertiesAsAttribute()))
     if (Attribute found = properties.get(name))
@@ -29,11 +29,10 @@ Attribute Call::attribute(llvm::StringRef name) const {
 Val Call::in(unsigned i) {
   if (i >= op->getNumOperands())
     return fail("has " + llvm::Twine(op->getNumOperands()) +
-                " operands, at least " + llvm::Twine(i + 1) + " are expected");
+                " operands, expected at least " + llvm::Twine(i + 1));
   auto found = values.find(op->getOperand(i));
   if (found == values.end() || !found->second)
-    return fail("operand " + llvm::Twine(i) +
-                " is made by nothing before it in its function");
+    return fail("operand " + llvm::Twine(i) + " is not defined before its use");
   return found->second;
 }
 
@@ -70,14 +69,14 @@ Shape Call::ints(llvm::StringRef name) {
     return Shape(array.asArrayRef());
   if (auto array = dyn_cast_if_present<DenseBoolArrayAttr>(found))
     return Shape(array.asArrayRef().begin(), array.asArrayRef().end());
-  // Lists have a few numbers for a dimension; a splat may claim any number.
-  constexpr int64_t kMost = 1 << 12;
+  // A list has a few numbers per dimension, but a splat can claim any number.
+  constexpr int64_t kMax = 1 << 12;
   Shape values;
   if (auto elements = dyn_cast_if_present<DenseIntElementsAttr>(found)) {
-    if (elements.getNumElements() > kMost) {
+    if (elements.getNumElements() > kMax) {
       fail("'" + name.str() + "' has " +
            std::to_string(elements.getNumElements()) +
-           " numbers; accepted: up to " + std::to_string(kMost));
+           " numbers; accepted: up to " + std::to_string(kMax));
       return values;
     }
     bool isBoolean = elements.getElementType().isInteger(1);
@@ -95,7 +94,7 @@ int64_t Call::integer(llvm::StringRef name, int64_t fallback) {
     return fallback;
   if (auto integer = dyn_cast<IntegerAttr>(found))
     return integer.getValue().getSExtValue();
-  fail("attribute '" + name + "' is no integer");
+  fail("attribute '" + name + "' is not an integer");
   return fallback;
 }
 
@@ -117,7 +116,7 @@ llvm::StringMap<Shape> Call::fields(llvm::StringRef name) {
   auto fields = parseFields(opaqueText(attribute(name)));
   if (fields)
     return *fields;
-  fail("attribute '" + name + "' is missing or not as StableHLO writes it");
+  fail("attribute '" + name + "' is missing or malformed");
   return {};
 }
 
@@ -141,12 +140,13 @@ static Scalar scalarOf(const APFloat &value) {
 Val constantOf(Emitter &e, Attribute attribute) {
   auto elements = dyn_cast_if_present<DenseElementsAttr>(attribute);
   if (!elements)
-    return e.fail("its value is no dense<..>; print the module without eliding "
-                  "large constants");
+    return e.fail(
+        "its value is not dense<..>; print the module without eliding "
+        "large constants");
   Type element = elements.getElementType();
   auto type = dyn_cast<RankedTensorType>(elements.getType());
   if (!type || !isSupported(element))
-    return e.fail("its value has elements that are not supported; accepted: "
+    return e.fail("its value has unsupported elements; accepted: "
                   "f16, bf16, f32, f64, i1 and integers of 8 to 64 bits");
   std::vector<Scalar> values;
   auto push = [&](const auto &range, auto convert) {
@@ -177,7 +177,7 @@ Val constantOf(Emitter &e, Attribute attribute) {
 }
 
 //===----------------------------------------------------------------------===//
-// Regions that combine two values
+// Recognition of combiners
 //===----------------------------------------------------------------------===//
 
 llvm::StringRef combinersText() {
@@ -259,7 +259,7 @@ Val reducedBy(Emitter &e, Combiner kind, Val x, llvm::ArrayRef<int64_t> dims) {
   llvm_unreachable("all kinds are handled");
 }
 
-/// The least or greatest value of an element type.
+/// The smallest or greatest value of an element type.
 static double limitOf(Type element, bool greatest) {
   if (isa<FloatType>(element)) {
     double infinity = std::numeric_limits<double>::infinity();

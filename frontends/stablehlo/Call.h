@@ -1,4 +1,4 @@
-//===- Call.h - One operation being converted ------------------*- C++ -*-===//
+//===- Call.h - Conversion context of one operation -------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_STABLEHLO_CALL_H
 #define DPC_FRONTENDS_STABLEHLO_CALL_H
 
@@ -9,35 +9,35 @@
 
 namespace dpc::frontend::hlo {
 
-/// Values of a function by the value of the file.
+/// The converted value of each value in the file.
 using Values = llvm::DenseMap<mlir::Value, Val>;
 
-/// Converts the ops of a region, whose arguments are `operands`, and returns
-/// what its terminator names. Null after a failure.
+/// Converts the ops of a region with the arguments `operands` and returns the
+/// values of its terminator; nullopt after a failure.
 using RegionRunner = std::function<std::optional<llvm::SmallVector<Val>>(
     mlir::Region &, llvm::ArrayRef<Val>)>;
 
-/// A value put together of pieces along dimension 0, in their order. Loops over
-/// layers write and read their stacks layer by layer: what reads a piece need
-/// not read the stack.
-using Pieces = llvm::SmallVector<Val>;
+/// The parts along dimension 0 that a value is a concatenation of. Loops over
+/// layers write and read their stacks layer by layer; with the parts known, a
+/// read of one layer does not depend on the whole stack.
+using Parts = llvm::SmallVector<Val>;
 
-/// What an operator sees of its op. Accessors note a failure and return null
-/// or a default when the op lacks what was asked for; the caller need not
-/// check.
+/// The view that an operator's converter has of its op. Accessors note a
+/// failure and return null or a default if the op lacks the requested item, so
+/// callers need not check.
 class Call {
 public:
   Call(Emitter &emit, mlir::Operation *op, Values &values,
        const RegionRunner &runRegion,
-       llvm::DenseMap<mlir::Value, Pieces> &pieces)
+       llvm::DenseMap<mlir::Value, Parts> &stackParts)
       : emit(emit), op(op), values(values), runRegion(runRegion),
-        pieces(pieces) {}
+        stackParts(stackParts) {}
 
   Emitter &emit;
   mlir::Operation *op;
   Values &values;
   const RegionRunner &runRegion;
-  llvm::DenseMap<mlir::Value, Pieces> &pieces;
+  llvm::DenseMap<mlir::Value, Parts> &stackParts;
 
   Val fail(const llvm::Twine &why) { return emit.fail(why); }
   mlir::MLIRContext *context() const { return op->getContext(); }
@@ -45,28 +45,29 @@ public:
   llvm::StringRef name() const { return op->getName().stripDialect(); }
 
   unsigned operands() const { return op->getNumOperands(); }
-  /// Operand `i`, which must be there and known.
+  /// Operand `i`, which must exist and have a known value.
   Val in(unsigned i);
-  /// The elements of an operand that must be known.
+  /// The elements of an operand that must be known at import time.
   std::optional<Shape> knownInts(unsigned i);
-  /// The type that the file gives result `i`; null (noted) when it is no
-  /// tensor of static shape and supported elements.
+  /// The type of result `i` in the file. Returns null and notes a failure
+  /// unless it is a tensor of static shape with supported elements.
   mlir::RankedTensorType resultType(unsigned i = 0);
   void out(unsigned i, Val value) {
     if (i < op->getNumResults())
       values[op->getResult(i)] = std::move(value);
     else
-      fail("has fewer results than it makes");
+      fail("has fewer results than expected");
   }
   void out(Val value) { out(0, std::move(value)); }
 
-  /// A list of integers: an array, or elements. `fallback` when it is absent.
+  /// A list of integers from an array or from elements; `fallback` if it is
+  /// absent.
   Shape ints(llvm::StringRef name, const Shape &fallback);
   Shape ints(llvm::StringRef name);
   int64_t integer(llvm::StringRef name, int64_t fallback);
   bool flag(llvm::StringRef name);
   llvm::StringRef text(llvm::StringRef name);
-  /// The fields of an attribute such as #stablehlo.dot<..>; absent ones are
+  /// The fields of an attribute such as #stablehlo.dot<..>; absent fields are
   /// empty lists.
   llvm::StringMap<Shape> fields(llvm::StringRef name);
   /// The value of an attribute such as #stablehlo<comparison_direction LT>.
@@ -76,43 +77,45 @@ private:
   mlir::Attribute attribute(llvm::StringRef name) const;
 };
 
-/// Operators by full name: "stablehlo.add".
+/// Converters by full op name, such as "stablehlo.add".
 using OperatorTable = llvm::StringMap<void (*)(Call &)>;
 
-/// The tensor that an attribute holds, or failure (noted).
+/// The tensor of an attribute; notes a failure if there is none.
 Val constantOf(Emitter &e, mlir::Attribute attribute);
-/// Whether tensors of these elements are supported.
+/// Whether tensors of this element type are supported.
 bool isSupported(mlir::Type element);
 
-/// How a region of two arguments combines them.
+/// The ways in which a region of two arguments can combine them.
 enum class Combiner { add, mul, max, min, logicalAnd, logicalOr, second };
-/// Nullopt when it is none of these.
+/// Recognizes the combiner; nullopt if it is none of these.
 std::optional<Combiner> combinerOf(mlir::Region &region);
-/// "add, mul, ..": what combinerOf accepts.
+/// The names of the combiners that combinerOf accepts, for messages.
 llvm::StringRef combinersText();
-/// Two values combined as `kind` says.
+/// Combines two values.
 Val combined(Emitter &e, Combiner kind, Val a, Val b);
-/// All elements along `dims` combined; dimensions are dropped.
+/// Combines all elements along `dims` and drops these dimensions.
 Val reducedBy(Emitter &e, Combiner kind, Val x, llvm::ArrayRef<int64_t> dims);
-/// Whether combining with `x` changes nothing.
+/// Whether `x` is the neutral element of the combiner.
 bool isNeutral(Combiner kind, const Val &x);
 
-/// `x` in a tensor of `shape` filled with zeros; see dpc.pad.
+/// Places `x` in a tensor of `shape` filled with zeros; see dpc.pad.
 Val padded(Emitter &e, Val x, llvm::ArrayRef<int64_t> low,
            llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides);
-/// StableHLO's pad: `value` in front, behind and between; negative ones cut.
+/// StableHLO's pad: adds `value` before, after and between elements; negative
+/// pads crop.
 Val padded(Emitter &e, Val x, Val value, llvm::ArrayRef<int64_t> low,
            llvm::ArrayRef<int64_t> high, llvm::ArrayRef<int64_t> interior);
-/// Counts along `dim` in elements of `element`.
+/// The index along `dim` in the type `element`.
 Val counting(Emitter &e, llvm::ArrayRef<int64_t> shape, int64_t dim,
              mlir::Type element);
-/// The box of `x` at offsets that data may decide, moved to lie inside.
+/// Slices `x` at offsets that can be runtime values; clamps them to the valid
+/// range.
 Val dynamicSlice(Call &c, Val x, llvm::ArrayRef<Val> starts,
                  llvm::ArrayRef<int64_t> sizes);
-/// `x` with the box at `starts` replaced.
+/// `x` with the box at `starts` replaced by `update`.
 Val dynamicUpdate(Call &c, Val x, Val update, llvm::ArrayRef<Val> starts);
 
-// One per file of ops/.
+// Each function registers the converters of one file of ops/.
 void addElementwise(OperatorTable &table);
 void addMovement(OperatorTable &table);
 void addReductions(OperatorTable &table);

@@ -1,4 +1,4 @@
-//===- HloSharding.cpp - The shardings of XLA's HLO -----------------------===//
+//===- HloSharding.cpp - Parser for HLO shardings of XLA ------------------===//
 #include "frontends/stablehlo/HloSharding.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -7,38 +7,38 @@
 
 namespace dpc::frontend::hlo {
 
-static constexpr int64_t kMostDevices = int64_t(1) << 20;
-static constexpr size_t kMostDims = 64;
+static constexpr int64_t kMaxDevices = int64_t(1) << 20;
+static constexpr size_t kMaxDims = 64;
 
 static bool eat(llvm::StringRef &text, llvm::StringRef token) {
   text = text.ltrim();
   return text.consume_front(token);
 }
 
-/// "2,1,4": numbers of at least `least`.
+/// Parses "2,1,4" into numbers that are at least `least`.
 static bool parseNumbers(llvm::StringRef &text, Shape &numbers, int64_t least) {
   do {
     int64_t number;
     text = text.ltrim();
     if (text.consumeInteger(10, number) || number < least ||
-        number > kMostDevices)
+        number > kMaxDevices)
       return false;
     numbers.push_back(number);
   } while (eat(text, ","));
   return true;
 }
 
-/// "[2,1,4]", sizes of a grid of devices.
+/// Parses "[2,1,4]", the sizes of a device grid.
 static bool parseGrid(llvm::StringRef &text, Shape &grid) {
   if (!eat(text, "[") || !parseNumbers(text, grid, 1) || !eat(text, "]") ||
-      grid.size() > kMostDims)
+      grid.size() > kMaxDims)
     return false;
   int64_t product = 1;
   return llvm::all_of(
-      grid, [&](int64_t size) { return (product *= size) <= kMostDevices; });
+      grid, [&](int64_t size) { return (product *= size) <= kMaxDevices; });
 }
 
-/// The devices 0, 1, .. of a grid in the order of the transposed grid.
+/// The devices 0, 1, .. of a grid, in the order of the transposed grid.
 static Shape transposed(const Shape &grid, const Shape &order) {
   int64_t count = numElements(grid);
   Shape strides(grid.size(), 1);
@@ -55,7 +55,7 @@ static Shape transposed(const Shape &grid, const Shape &order) {
   return devices;
 }
 
-/// "0,1,2,3" or "<=[4]" or "<=[2,2]T(1,0)".
+/// Parses "0,1,2,3", "<=[4]" or "<=[2,2]T(1,0)".
 static bool parseDevices(llvm::StringRef &text, HloSharding &sharding) {
   if (!eat(text, "<="))
     return parseNumbers(text, sharding.listed, 0);
@@ -77,7 +77,7 @@ static bool parseDevices(llvm::StringRef &text, HloSharding &sharding) {
   return order.size() == sharding.grid.size();
 }
 
-/// How many of the last lists of tiles hold copies.
+/// Parses how many of the last tile dimensions hold replicas.
 static std::optional<size_t> parseCopies(llvm::StringRef &text) {
   if (eat(text, "last_tile_dim_replicate"))
     return 1;
@@ -86,13 +86,13 @@ static std::optional<size_t> parseCopies(llvm::StringRef &text) {
   size_t count = 0;
   do {
     if (!eat(text, "replicated"))
-      return std::nullopt; // manual, ..
+      return std::nullopt; // manual and others
     ++count;
   } while (eat(text, ","));
   return eat(text, "}") ? std::optional(count) : std::nullopt;
 }
 
-/// "metadata={..}" may follow whatever it is.
+/// Whether the text ends, except for an optional "metadata={..}".
 static bool atEnd(llvm::StringRef text) {
   return eat(text, "metadata=") ? text.ends_with("}")
                                 : eat(text, "}") && text.trim().empty();

@@ -1,18 +1,19 @@
-//===- HloSharding.h - The shardings of XLA's HLO --------------*- C++ -*-===//
+//===- HloSharding.h - Parser for HLO shardings of XLA ----------*- C++ -*-===//
 //
-// The text of an `mhlo.sharding`:
+// The text of an `mhlo.sharding` has one of these forms:
 //
-//   {replicated}                                   whole on every device
-//   {maximal device=0}                             whole on one: left to search
-//   {devices=[2,1]0,1}                             tiles per dimension, and the
-//                                                  devices of the tiles
+//   {replicated}                                   replicated on all devices
+//   {maximal device=0}                             on one: left to search
+//   {devices=[2,1]0,1}                             tile counts per dimension,
+//                                                  and devices of the tiles
 //   {devices=[2,1]<=[2]}                           devices 0, 1, ..
-//   {devices=[2,4]<=[4,2]T(1,0)}                   those, of a grid transposed
-//   {devices=[2,1,2]<=[4] last_tile_dim_replicate} a last list of tiles that
-//                                                  holds copies
-//   {.. last_tile_dims={replicated}}               the same, newer
+//   {devices=[2,4]<=[4,2]T(1,0)}                   devices of a transposed grid
+//   {devices=[2,1,2]<=[4] last_tile_dim_replicate} the last dimension of the
+//                                                  tile grid holds replicas
+//   {.. last_tile_dims={replicated}}               newer form of the same
 //
-// It names no axes: what splits two dimensions alike is one axis.
+// The text names no mesh axes. Two dimensions that are sharded in the same way
+// are on the same axis.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_HLOSHARDING_H
@@ -25,22 +26,22 @@
 namespace dpc::frontend::hlo {
 
 struct HloSharding {
-  /// Of the tensor's dimensions; none: it is whole everywhere.
+  /// Tile counts of the tensor's dimensions; empty if the tensor is replicated.
   Shape tiles;
   bool isOpen = false; ///< left to search
-  /// Devices in the order of their tiles: those listed, or those of a grid
-  /// whose dimensions come in this order.
+  /// Devices in the order of their tiles: either a list, or a grid and the
+  /// order of its dimensions.
   Shape listed, grid, order;
 
   int64_t deviceCount() const;
-  /// By dimension that is split: which of its tiles each device holds. Nullopt
-  /// if a device is listed twice, or is none of so many. A short text may stand
-  /// for long lists, which take so many steps.
+  /// For each sharded dimension, the tile that each device holds. Returns
+  /// nullopt if a device is listed twice or is out of range. The cost is
+  /// `listingSteps`; a short text can describe long lists.
   std::optional<std::vector<std::vector<int32_t>>> tileOf() const;
   int64_t listingSteps() const;
 };
 
-/// Nullopt for what is none of the above.
+/// Parses the text; nullopt if it has none of the forms above.
 std::optional<HloSharding> parseHloSharding(llvm::StringRef text);
 
 } // namespace dpc::frontend::hlo

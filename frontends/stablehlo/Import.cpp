@@ -1,4 +1,4 @@
-//===- Import.cpp - StableHLO becomes dpc modules -------------------------===//
+//===- Import.cpp - Import of StableHLO into dpc modules ------------------===//
 #include "frontends/stablehlo/Import.h"
 
 #include "frontends/stablehlo/Arguments.h"
@@ -15,9 +15,10 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// Loops and calls are written out: programs longer than this are refused.
-constexpr int64_t kMostOps = 4000000;
-constexpr int64_t kMostDepth = 100;
+/// The import unrolls loops and inlines calls; it refuses programs that become
+/// longer than this.
+constexpr int64_t kMaxOps = 4000000;
+constexpr int64_t kMaxDepth = 100;
 
 const OperatorTable &operatorTable() {
   static const OperatorTable table = [] {
@@ -35,17 +36,17 @@ const OperatorTable &operatorTable() {
   return table;
 }
 
-/// Why an operation that is known is not supported, and what to do; "" of
-/// others.
-llvm::StringRef insteadOf(llvm::StringRef name) {
+/// Why a known operation is not supported, and what to use instead; "" for
+/// other operations.
+llvm::StringRef alternativeTo(llvm::StringRef name) {
   name.consume_front("stablehlo.");
   if (name.starts_with("rng"))
     return "draws random numbers, which is not supported; accepted: random "
            "arrays as arguments, or a dropout rate of 0";
   if (name.starts_with("dynamic_") || name == "get_dimension_size" ||
       name == "set_dimension_size" || name == "real_dynamic_slice")
-    return "has a shape that is known only when it runs, which is not "
-           "supported; accepted: shapes that are fixed when lowering";
+    return "has a shape that is known only at run time, which is not "
+           "supported; accepted: static shapes";
   if (name.starts_with("all_") || name == "collective_permute" ||
       name == "reduce_scatter" || name == "partition_id" ||
       name == "replica_id" || name.starts_with("sdy."))
@@ -80,15 +81,15 @@ private:
   Emitter &emit;
   Signature signature;
   Values values;
-  llvm::DenseMap<Value, Pieces> pieces;
+  llvm::DenseMap<Value, Parts> stackParts;
   RegionRunner runner;
-  std::string error; ///< with its place
+  std::string error; ///< with its location
   int64_t ops = 0, depth = 0;
 };
 
 } // namespace
 
-/// Where the op is in its file, or what it comes from.
+/// The location of the op in its file, or of the expression it comes from.
 static std::string placeOf(Location loc) {
   if (auto place = dyn_cast<FileLineColLoc>(loc))
     return (":" + llvm::Twine(place.getLine()) + ":" +
@@ -110,7 +111,7 @@ bool Importer::convert(Operation *op) {
   llvm::StringRef name = op->getName().getStringRef();
   auto found = operatorTable().find(name);
   if (found == operatorTable().end()) {
-    llvm::StringRef instead = insteadOf(name);
+    llvm::StringRef instead = alternativeTo(name);
     note(op,
          instead.empty()
              ? "is not supported; frontends/stablehlo/README.md lists the " +
@@ -119,13 +120,13 @@ bool Importer::convert(Operation *op) {
              : instead.str());
     return false;
   }
-  if (++ops > kMostOps) {
-    note(op, "is one of more than " + llvm::Twine(kMostOps) +
-                 " operations, loops and calls written out");
+  if (++ops > kMaxOps) {
+    note(op, "is one of more than " + llvm::Twine(kMaxOps) +
+                 " operations after unrolling loops and inlining calls");
     return false;
   }
   emit.loc = op->getLoc();
-  Call call(emit, op, values, runner, pieces);
+  Call call(emit, op, values, runner, stackParts);
   found->second(call);
   for (OpResult result : op->getResults()) {
     if (emit.failed())
@@ -133,11 +134,11 @@ bool Importer::convert(Operation *op) {
     auto type = call.resultType(result.getResultNumber());
     Val value = values.lookup(result);
     if (type && !value)
-      emit.fail("made nothing of result " +
+      emit.fail("did not convert result " +
                 llvm::Twine(result.getResultNumber()));
     else if (type && value.type() != type)
       emit.fail("its result is " + describe(value.type()) +
-                ", which is not what the file says: " + describe(type));
+                ", but the file says " + describe(type));
   }
   if (emit.failed())
     note(op, emit.error);
@@ -149,12 +150,12 @@ Importer::runRegion(Region &region, ArrayRef<Val> operands) {
   if (!region.hasOneBlock() || region.front().empty() ||
       region.front().getNumArguments() != operands.size()) {
     emit.fail("has a region of " + llvm::Twine(region.getBlocks().size()) +
-              " blocks that does not take " + llvm::Twine(operands.size()) +
-              " values");
+              " blocks whose arguments do not match its " +
+              llvm::Twine(operands.size()) + " operands");
     return std::nullopt;
   }
-  if (++depth > kMostDepth) {
-    emit.fail("is nested deeper than " + llvm::Twine(kMostDepth) +
+  if (++depth > kMaxDepth) {
+    emit.fail("is nested deeper than " + llvm::Twine(kMaxDepth) +
               " regions and calls");
     return std::nullopt;
   }
@@ -179,7 +180,7 @@ Importer::runRegion(Region &region, ArrayRef<Val> operands) {
   for (Value value : block.back().getOperands()) {
     Val known = values.lookup(value);
     if (!known) {
-      emit.fail("returns a value that nothing before it makes");
+      emit.fail("returns a value that is not defined before it");
       return std::nullopt;
     }
     results.push_back(known);
@@ -198,7 +199,7 @@ llvm::Expected<func::FuncOp> Importer::mainFunction() {
     return makeError(file + ": has no function @main");
   if (!main.getBody().hasOneBlock())
     return makeError(file + ": @" + main.getName() +
-                     " must have a body of one block");
+                     " must have a body with one block");
   return main;
 }
 
@@ -233,7 +234,7 @@ llvm::Error Importer::begin(func::FuncOp main) {
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish(func::FuncOp main,
                                                        ArrayRef<Val> results) {
-  // Outputs first: the first scalar float of them is the loss.
+  // Outputs come first: the first scalar float output is the loss.
   std::vector<NamedResult> named;
   for (bool tied : {false, true})
     for (auto [i, value] : llvm::enumerate(results))
@@ -278,7 +279,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
 // Text
 //===----------------------------------------------------------------------===//
 
-/// Allows dialects that are not there for as long as it lives.
+/// Allows unregistered dialects during its lifetime.
 namespace {
 struct UnregisteredAllowed {
   explicit UnregisteredAllowed(MLIRContext &context)
@@ -291,7 +292,8 @@ struct UnregisteredAllowed {
 };
 } // namespace
 
-/// Whether ops are written as `stablehlo.add %a`, not `"stablehlo.add"(%a)`.
+/// Whether the text contains ops such as `stablehlo.add %a` instead of
+/// `"stablehlo.add"(%a)`.
 static bool isPretty(llvm::StringRef text) {
   for (size_t at = text.find("stablehlo."); at != llvm::StringRef::npos;
        at = text.find("stablehlo.", at + 1)) {
@@ -314,11 +316,11 @@ importText(llvm::StringRef text, llvm::StringRef file, MLIRContext &context,
            const ImportOptions &options) {
   if (isBytecode(text))
     return makeError(file +
-                     ": is StableHLO in bytecode; accepted is its "
-                     "generic text, which examples/jax_export.py prints");
+                     ": is StableHLO bytecode; accepted: the generic text, "
+                     "which examples/jax_export.py prints");
   if (isPretty(text))
     return makeError(
-        file + ": is StableHLO in its pretty form; accepted is the generic "
+        file + ": is StableHLO in its pretty form; accepted: the generic "
                "form: lowered.compiler_ir('stablehlo').operation.get_asm("
                "print_generic_op_form=True), as examples/jax_export.py does");
   UnregisteredAllowed allowed(context);

@@ -1,7 +1,7 @@
-//===- Import.h - StableHLO becomes dpc modules ----------------*- C++ -*-===//
+//===- Import.h - Import of StableHLO into dpc modules ----------*- C++ -*-===//
 //
-// The public face of the StableHLO frontend. See README.md for what is
-// accepted.
+// The public interface of the StableHLO frontend. README.md lists what it
+// accepts.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_IMPORT_H
@@ -18,24 +18,22 @@
 
 namespace dpc {
 
-/// Whether the text or bytecode of an .mlir file holds StableHLO, in whatever
-/// form.
+/// Whether the text or bytecode of an .mlir file holds StableHLO in any form.
 bool isStableHlo(llvm::StringRef bytes);
 
 /// Reads StableHLO in MLIR's generic form into a module at the graph altitude.
-/// A function becomes `@forward`, as importOnnx makes it. A training step, of
-/// which arguments are donated (`tf.aliasing_output`, `jax.buffer_donor`),
-/// becomes `@train_step`: donated arguments are parameters and states, tied to
-/// the results that are their next values.
+/// A function becomes `@forward`, as in importOnnx. A training step has donated
+/// arguments (`tf.aliasing_output`, `jax.buffer_donor`) and becomes
+/// `@train_step`: donated arguments are parameters and states, each tied to the
+/// result with its next value.
 ///
-/// On failure one diagnostic, of one line, says what is wrong and what would
-/// be accepted.
+/// On failure, one single-line diagnostic says what is wrong and what is
+/// accepted.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importStableHlo(llvm::StringRef file, mlir::MLIRContext &context,
                 const ImportOptions &options);
 
-/// The same for the bytes of a file that is in memory and would be called
-/// `file`.
+/// Reads the bytes of a file that is in memory; messages call it `file`.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importStableHlo(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
                 mlir::MLIRContext &context, const ImportOptions &options);

@@ -1,4 +1,4 @@
-//===- Shardings.cpp - Shardings that a module comes with -----------------===//
+//===- Shardings.cpp - Shardings in the imported module -------------------===//
 #include "frontends/stablehlo/Shardings.h"
 
 #include "frontends/stablehlo/AttrText.h"
@@ -12,7 +12,7 @@ using namespace mlir;
 namespace dpc::frontend::hlo {
 
 //===----------------------------------------------------------------------===//
-// Texts
+// Parsing
 //===----------------------------------------------------------------------===//
 
 static constexpr llvm::StringLiteral kSdySharding = "sdy.sharding",
@@ -32,12 +32,13 @@ static bool eatName(llvm::StringRef &text, std::string &name) {
   return !name.empty();
 }
 
-/// Of a mesh: the product of two is no overflow.
-static constexpr int64_t kMostDevices = int64_t(1) << 24;
+/// Limit of devices per mesh; the product of two such numbers does not
+/// overflow.
+static constexpr int64_t kMaxDevices = int64_t(1) << 24;
 
-/// In all shardings of a module: a fraction of a second. 50 different ones of
-/// 100,000 devices take less.
-static constexpr int64_t kMostSteps = int64_t(1) << 26;
+/// Limit of steps for all shardings of a module, a fraction of a second. 50
+/// different shardings of 100,000 devices take fewer steps.
+static constexpr int64_t kMaxSteps = int64_t(1) << 26;
 
 std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
   std::vector<UserAxis> axes;
@@ -50,7 +51,7 @@ std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
     UserAxis axis;
     if (!eatName(text, axis.name) || !eat(text, "=") ||
         text.consumeInteger(10, axis.size) || axis.size < 1 ||
-        axis.size > kMostDevices / devices)
+        axis.size > kMaxDevices / devices)
       return std::nullopt;
     devices *= axis.size;
     axes.push_back(std::move(axis));
@@ -58,7 +59,7 @@ std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
   return eat(text, "]") ? std::optional(axes) : std::nullopt;
 }
 
-/// One `{"x", "y", ?}`.
+/// Parses one `{"x", "y", ?}`.
 static bool parseDim(llvm::StringRef &text, UserSharding &sharding) {
   std::vector<std::string> axes;
   if (!eat(text, "{"))
@@ -93,7 +94,7 @@ std::optional<UserSharding> parseSharding(llvm::StringRef text) {
       return std::nullopt;
     eat(text, ",");
   }
-  // What is said to be replicated is what no dimension names.
+  // A dimension list does not mention axes that are replicated.
   if (eat(text, ",") && !eat(text, "replicated"))
     return std::nullopt;
   return sharding;
@@ -132,21 +133,21 @@ private:
   const Signature &signature;
   llvm::StringRef file;
   llvm::StringMap<std::vector<UserAxis>> meshes;
-  llvm::StringMap<llvm::StringSet<>> entered; ///< axes, by mesh that is used
-  llvm::StringMap<int64_t> sizes;             ///< by axis
-  /// Axes of mhlo.shardings: which part each device holds. Their names count
-  /// them.
+  llvm::StringMap<llvm::StringSet<>> entered; ///< axes of each mesh in use
+  llvm::StringMap<int64_t> sizes;             ///< of each axis
+  /// Axes of the mhlo.shardings: the part that each device holds. Axes are
+  /// named by their index.
   std::vector<std::vector<int32_t>> hloAxes;
-  /// mhlo.shardings that were read: many arguments share one.
+  /// Parsed mhlo.shardings; many arguments share one.
   llvm::StringMap<UserSharding> known;
-  int64_t steps = 0;                                  ///< taken for those
-  std::vector<std::optional<UserSharding>> shardings; ///< by argument
+  int64_t steps = 0;                                  ///< for parsing them
+  std::vector<std::optional<UserSharding>> shardings; ///< of each argument
   llvm::StringSet<> data, tensor;
 };
 
 } // namespace
 
-/// Its axes, which have the same sizes in all meshes.
+/// Records the axes of a mesh. An axis must have the same size in all meshes.
 llvm::Error Keeper::enter(llvm::StringRef mesh,
                           const std::vector<UserAxis> &axes) {
   for (const UserAxis &axis : axes) {
@@ -188,7 +189,8 @@ llvm::Error Keeper::readOne(unsigned argument) {
   return llvm::Error::success();
 }
 
-/// In terms of axes: what splits two dimensions alike is one.
+/// Converts to axes: dimensions that are sharded in the same way share one
+/// axis.
 llvm::Expected<UserSharding> Keeper::axesOf(const HloSharding &read,
                                             const Argument &of) {
   UserSharding sharding;
@@ -203,13 +205,11 @@ llvm::Expected<UserSharding> Keeper::axesOf(const HloSharding &read,
                      " devices, others are over " +
                      llvm::Twine(hloAxes[0].size()));
   steps += read.listingSteps();
-  if (steps > kMostSteps)
-    return makeError(file + ": up to argument '" + of.name +
-                     "', its shardings tell in too many ways which part each "
-                     "of " +
-                     llvm::Twine(devices) +
-                     " devices holds; accepted: one split of the batch, and "
-                     "one of parameters across it");
+  if (steps > kMaxSteps)
+    return makeError(file + ": the shardings of the arguments up to '" +
+                     of.name + "' place parts on " + llvm::Twine(devices) +
+                     " devices in too many ways; accepted: one split of the "
+                     "batch, and one of parameters across it");
   auto tileOf = read.tileOf();
   if (!tileOf)
     return makeError(file + ": the sharding of argument '" + of.name +
@@ -260,11 +260,12 @@ llvm::Error Keeper::readHlo(unsigned argument) {
 llvm::Error Keeper::noGrid() const {
   return makeError(file + ": the shardings of its arguments split " +
                    llvm::Twine(hloAxes[0].size()) +
-                   " devices in ways that are no axes of one mesh; accepted: "
+                   " devices in ways that are not axes of one mesh; accepted: "
                    "one split of the batch, and one of parameters across it");
 }
 
-/// Of all axes together: at most the square of the number of devices.
+/// The number of parts of all axes together, at most the square of the number
+/// of devices.
 size_t Keeper::partCount() const {
   size_t parts = 1, devices = hloAxes.empty() ? 1 : hloAxes[0].size();
   for (size_t axis = 0; axis < hloAxes.size() && parts <= devices; ++axis)
@@ -272,7 +273,8 @@ size_t Keeper::partCount() const {
   return parts;
 }
 
-/// Axes of a mesh: devices hold every combination of their parts.
+/// Checks that the axes form a mesh: devices hold every combination of their
+/// parts.
 llvm::Error Keeper::checkGrid() const {
   size_t parts = partCount(), held = 0,
          devices = hloAxes.empty() ? 1 : hloAxes[0].size();
@@ -333,7 +335,7 @@ llvm::Error Keeper::read() {
 int64_t Keeper::sizeOf(const llvm::StringSet<> &names) const {
   int64_t product = 1;
   for (const auto &name : names)
-    if (product <= kMostDevices) // of one mesh, else of several
+    if (product <= kMaxDevices) // of one mesh, not of several
       product *= sizes.lookup(name.getKey());
   return product;
 }
@@ -362,7 +364,7 @@ llvm::Error Keeper::put(ModuleOp made) {
           return makeError(file + ": argument '" + argument.name +
                            "' is split over '" + axis +
                            "', which splits the batch; leave it whole there "
-                           "and give --strategy=zero=3");
+                           "and use --strategy=zero=3");
         tensor.insert(axis);
         split.push_back(static_cast<int64_t>(d));
       }
@@ -373,13 +375,14 @@ llvm::Error Keeper::put(ModuleOp made) {
                           b.getDenseI64ArrayAttr(split));
   }
   if (tensor.size() > 1)
-    return makeError(file + ": shardings over several axes beside those of the "
-                            "batch are not supported; accepted: one");
-  if (sizeOf(data) > kMostDevices || sizeOf(tensor) > kMostDevices)
     return makeError(file +
-                     ": the axes that split its arguments have more "
+                     ": shardings over several axes besides those of the "
+                     "batch are not supported; accepted: one");
+  if (sizeOf(data) > kMaxDevices || sizeOf(tensor) > kMaxDevices)
+    return makeError(file +
+                     ": the axes that shard its arguments have more "
                      "than " +
-                     llvm::Twine(kMostDevices) + " devices together");
+                     llvm::Twine(kMaxDevices) + " devices together");
   if (any)
     made->setAttr(
         kUserDegreesAttr,
@@ -406,7 +409,7 @@ void Keeper::remarkOthers(ModuleOp made) {
   if (inside)
     emitRemark(made.getLoc())
         << inside
-        << " sharding constraints inside of the model are left to "
+        << " sharding constraints inside the model are left to "
            "the search; those of arguments are kept";
 }
 

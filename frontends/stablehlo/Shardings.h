@@ -1,12 +1,12 @@
-//===- Shardings.h - Shardings that a module comes with --------*- C++ -*-===//
+//===- Shardings.h - Shardings in the imported module -----------*- C++ -*-===//
 //
-// Axes of an sdy.mesh that split the first dimension of an input are data axes,
-// which means dp; one more axis may split other dimensions of arguments, which
-// means tp. Shardings of parameters and inputs are constraints; of values
-// inside, and of results, they are left to search, which a remark says.
-//
-// Modules of before sdy have no mesh, but an mhlo.sharding for each argument,
-// which counts where none has an sdy.sharding: HloSharding.h reads it.
+// Axes of an sdy.mesh that shard the first dimension of an input are data axes
+// and mean dp. One more axis can shard other dimensions of arguments; it means
+// tp. Shardings of parameters and inputs are constraints. Shardings of inner
+// values and of results are left to the search, and a remark says so.
+// Modules that predate sdy have no mesh, but an mhlo.sharding per argument,
+// which HloSharding.h parses. It counts only if no argument has an
+// sdy.sharding.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_SHARDINGS_H
@@ -16,17 +16,17 @@
 
 namespace dpc::frontend::hlo {
 
-/// An axis of a mesh and its size.
+/// A mesh axis and its size.
 struct UserAxis {
   std::string name;
   int64_t size = 1;
 };
 
-/// `mesh<["data"=2, "model"=4]>`.
+/// Parses `mesh<["data"=2, "model"=4]>`.
 std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text);
 
-/// The axes of each dimension of `sharding<@mesh, [{"data"}, {?}]>`. A
-/// dimension may be open, which leaves it to search.
+/// The axes of each dimension of `sharding<@mesh, [{"data"}, {?}]>`. An open
+/// dimension is left to the search.
 struct UserSharding {
   std::string mesh;
   std::vector<std::vector<std::string>> dims;
@@ -34,7 +34,8 @@ struct UserSharding {
 };
 std::optional<UserSharding> parseSharding(llvm::StringRef text);
 
-/// Puts the shardings of `main`'s arguments on those of `made`'s function.
+/// Copies the shardings of `main`'s arguments to those of the function in
+/// `made`.
 llvm::Error keepShardings(mlir::ModuleOp module, mlir::func::FuncOp main,
                           const Signature &signature, llvm::StringRef file,
                           mlir::ModuleOp made);

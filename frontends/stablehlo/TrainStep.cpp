@@ -1,4 +1,4 @@
-//===- TrainStep.cpp - A training step as it stands -----------------------===//
+//===- TrainStep.cpp - Conversion of a complete training step -------------===//
 #include "frontends/stablehlo/TrainStep.h"
 
 #include "ir/StepMarks.h"
@@ -9,8 +9,8 @@ using namespace mlir;
 
 namespace dpc::frontend::hlo {
 
-/// What an op of the update may be: it works element by element on what is
-/// split alike, or makes a number.
+/// Whether an op can belong to the update: it is elementwise on operands that
+/// are sharded alike, or produces a scalar.
 static bool mayUpdate(Operation *op) {
   if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp, ConstantOp>(op))
     return true;
@@ -21,7 +21,7 @@ static bool mayUpdate(Operation *op) {
   return false;
 }
 
-/// Marks ops `update` from the end on, the others `forward`.
+/// Marks ops as `update` from the end backwards, and the others as `forward`.
 static void markPhases(func::FuncOp step) {
   Builder b(step.getContext());
   Block &body = step.front();
@@ -43,7 +43,8 @@ static void markPhases(func::FuncOp step) {
   }
 }
 
-/// What a state is, whatever its parameter: "opt.0.mu" of "opt.0.mu.dense.w".
+/// The kind of a state without its parameter: "opt.0.mu" for
+/// "opt.0.mu.dense.w".
 static llvm::StringRef slotOf(const Argument &state) {
   llvm::StringRef slot = state.name;
   size_t dot = state.of.find('.');
@@ -66,7 +67,7 @@ static void setRoles(func::FuncOp step, const Signature &signature,
   }
 }
 
-/// A name for the loss that nothing else has.
+/// A unique name for the loss.
 static std::string lossName(const Signature &signature) {
   std::string name = "loss";
   while (llvm::any_of(signature.arguments, [&](const Argument &argument) {

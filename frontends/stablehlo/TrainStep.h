@@ -1,4 +1,4 @@
-//===- TrainStep.h - A training step as it stands --------------*- C++ -*-===//
+//===- TrainStep.h - Conversion of a complete training step -----*- C++ -*-===//
 #ifndef DPC_FRONTENDS_STABLEHLO_TRAINSTEP_H
 #define DPC_FRONTENDS_STABLEHLO_TRAINSTEP_H
 
@@ -6,13 +6,13 @@
 
 namespace dpc::frontend::hlo {
 
-/// Makes `@train_step` of a module whose `@forward` takes the arguments of
-/// `signature` and returns its results, the tied ones last: roles of states,
-/// ties, and the phase of every op. `forward` are all ops but those that only
-/// serve the next values of parameters and states, element by element, which
-/// are `update`.
+/// Converts a module whose `@forward` takes the arguments of `signature` and
+/// returns its results, the tied ones last, into one with `@train_step`. Sets
+/// the roles of the states, the ties and the phase of every op. The phase is
+/// `update` for ops that only compute next values of parameters and states
+/// element by element; all other ops are `forward`.
 ///
-/// Results that are neither tied nor scalars are dropped, with a remark.
+/// Drops results that are neither tied nor scalars, with a remark.
 void makeTrainStep(mlir::ModuleOp module, const Signature &signature);
 
 } // namespace dpc::frontend::hlo

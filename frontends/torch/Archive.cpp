@@ -1,4 +1,4 @@
-//===- Archive.cpp - The zip file of a .pt2 -------------------------------===//
+//===- Archive.cpp - The zip archive of a .pt2 file -----------------------===//
 #include "frontends/torch/Archive.h"
 #include "frontends/emit/Options.h"
 
@@ -12,8 +12,8 @@ using llvm::support::endian::read64le;
 
 namespace dpc::frontend::pt2 {
 
-// APPNOTE.TXT of PKWARE, sections 4.3.7 to 4.3.16: signatures and sizes of the
-// parts before names and extra fields.
+// Signatures and sizes of the fixed parts before names and extra fields
+// (PKWARE's APPNOTE.TXT, sections 4.3.7 to 4.3.16).
 static constexpr uint32_t kLocalHeader = 0x04034b50;
 static constexpr uint32_t kDirectoryEntry = 0x02014b50;
 static constexpr uint32_t kEndOfDirectory = 0x06054b50;
@@ -57,7 +57,7 @@ Archive::~Archive() {
     zip_discard(handle);
 }
 
-/// Records by their name below the archive's one folder.
+/// Lists the records by their name within the archive's single folder.
 llvm::Error Archive::list() {
   zip_int64_t count = zip_get_num_entries(handle, 0);
   for (zip_int64_t n = 0; n < count; ++n) {
@@ -79,7 +79,7 @@ llvm::Error Archive::list() {
   return llvm::Error::success();
 }
 
-/// First byte of the data behind the local header at `header`, or -1.
+/// The first byte of the data after the local header at `header`, or -1.
 int64_t Archive::dataOffset(uint64_t header) const {
   llvm::StringRef bytes = buffer->getBuffer();
   if (header > bytes.size() || bytes.size() - header < kLocalBytes)
@@ -92,8 +92,9 @@ int64_t Archive::dataOffset(uint64_t header) const {
   return offset <= bytes.size() ? static_cast<int64_t>(offset) : -1;
 }
 
-/// The 64-bit header offset of a directory entry whose 32-bit one is full: in
-/// the field of 64-bit sizes, behind those sizes that are full too.
+/// The 64-bit header offset of a directory entry whose 32-bit field is full. It
+/// is in the extra field for 64-bit sizes, after those sizes whose 32-bit
+/// fields are also full.
 static std::optional<uint64_t> wideOffset(llvm::StringRef entry,
                                           llvm::StringRef extra) {
   while (extra.size() >= 4) {
@@ -111,9 +112,9 @@ static std::optional<uint64_t> wideOffset(llvm::StringRef entry,
   return std::nullopt;
 }
 
-/// Where the directory begins; nullopt when that cannot be found.
+/// The start of the directory, or nullopt if it cannot be found.
 static std::optional<uint64_t> directoryOffset(llvm::StringRef bytes) {
-  // The end record is followed by a comment of at most 64 KiB.
+  // A comment of at most 64 KiB follows the end record.
   if (bytes.size() < kEndBytes)
     return std::nullopt;
   size_t last = bytes.size() - kEndBytes;
@@ -136,12 +137,12 @@ static std::optional<uint64_t> directoryOffset(llvm::StringRef bytes) {
   return std::nullopt;
 }
 
-/// Fills in the offsets of stored records.
+/// Sets the offsets of stored records.
 llvm::Error Archive::locate() {
   llvm::StringRef bytes = buffer->getBuffer();
   auto damaged = [&] {
-    return makeError(file + ": damaged: the archive's directory is not where "
-                            "it should be");
+    return makeError(file + ": damaged: the archive's directory is not at its "
+                            "declared position");
   };
   std::optional<uint64_t> begin = directoryOffset(bytes);
   if (!begin || *begin > bytes.size())
@@ -170,7 +171,7 @@ llvm::Error Archive::locate() {
     auto size = static_cast<int64_t>(bytes.size());
     if (offset < 0 || record->second.bytes > size - offset)
       return makeError(file + ": damaged: record '" + name +
-                       "' reaches beyond the file");
+                       "' extends beyond the file");
     record->second.offset = offset;
   }
   return llvm::Error::success();

@@ -1,8 +1,8 @@
-//===- Archive.h - The zip file of a .pt2 ----------------------*- C++ -*-===//
+//===- Archive.h - The zip archive of a .pt2 file ---------------*- C++ -*-===//
 //
-// libzip reads the directory and inflates; where a stored record lies in the
-// file it does not tell, so that is read from the directory here. Nothing in
-// the file is trusted.
+// libzip reads the directory and decompresses records, but does not expose
+// where a stored record lies in the file; this class reads that from the
+// directory. It does not trust anything in the file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_ARCHIVE_H
@@ -22,24 +22,24 @@ namespace dpc::frontend::pt2 {
 
 /// A record of the archive.
 struct Record {
-  uint64_t index = 0;  ///< in libzip's count
-  int64_t bytes = 0;   ///< when inflated
-  int64_t offset = -1; ///< of its first byte in the file; -1: compressed
+  uint64_t index = 0;  ///< libzip's index
+  int64_t bytes = 0;   ///< uncompressed size
+  int64_t offset = -1; ///< file offset of the data; -1: compressed
 };
 
 class Archive {
 public:
-  /// Opens the archive in `bytes`, called `path` in messages. Fails on what is
-  /// no .pt2.
+  /// Opens the archive in `bytes`; messages call it `path`. Fails if it is not
+  /// a .pt2 file.
   static llvm::Expected<std::unique_ptr<Archive>>
   open(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef path);
   ~Archive();
 
   const std::string &path() const { return file; }
-  /// The record `name` in the archive's folder; null when there is none.
+  /// The record `name` in the archive's folder, or null.
   const Record *find(llvm::StringRef name) const;
-  /// Its bytes, inflated. Fails on damage, and on records of more than
-  /// `limit` bytes.
+  /// The uncompressed bytes of a record. Fails if they are damaged or exceed
+  /// `limit`.
   llvm::Expected<std::string> read(llvm::StringRef name, const Record &record,
                                    int64_t limit) const;
 

@@ -1,4 +1,4 @@
-//===- Call.cpp - One ATen call being converted ---------------------------===//
+//===- Call.cpp - Conversion context of one ATen call ---------------------===//
 #include "frontends/torch/Call.h"
 
 #include <limits>
@@ -54,7 +54,7 @@ Type commonType(Val a, bool isWeakA, Val b, bool isWeakB) {
     Type strong = isWeakA ? y : x, weak = isWeakA ? x : y;
     if (kindOf(strong) >= kindOf(weak))
       return strong;
-    // A number among integers makes the default type.
+    // A float number with an integer tensor results in the default float type.
     return kindOf(weak) == 2 ? Type(Float32Type::get(x.getContext())) : weak;
   }
   if (kindA != kindB)
@@ -76,7 +76,7 @@ llvm::StringRef Call::target() const {
   return name;
 }
 
-/// Arguments that say where and how a tensor lies.
+/// Whether an argument only describes the device or memory layout of a tensor.
 static bool isPlacement(llvm::StringRef name) {
   return name == "device" || name == "layout" || name == "pin_memory" ||
          name == "memory_format" || name == "non_blocking" || name == "copy" ||
@@ -84,7 +84,7 @@ static bool isPlacement(llvm::StringRef name) {
 }
 
 /// Calls `visit` with the name and default of every argument of a signature;
-/// the default of one that must be given is null.
+/// the default is null if the argument is mandatory.
 static void forEachArgument(
     llvm::StringRef signature,
     llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> visit) {
@@ -107,8 +107,8 @@ void Call::checkArguments() {
   });
   for (const auto &[name, argument] : node.inputs) {
     if (argument.kind == Argument::Kind::Other)
-      fail("argument '" + name + "' is of a kind (" + argument.text +
-           ") that is not supported");
+      fail("argument '" + name + "' has an unsupported kind (" + argument.text +
+           ")");
     if (!isPlacement(name) && !llvm::is_contained(names, name))
       fail("argument '" + name + "' is not known; accepted: " + signature);
   }
@@ -134,7 +134,7 @@ Val Call::lookup(llvm::StringRef name) {
   auto found = values.find(name);
   if (found != values.end() && found->second)
     return found->second;
-  return fail("value '" + name + "' is made by no earlier node");
+  return fail("value '" + name + "' is not defined by an earlier node");
 }
 
 bool Call::has(llvm::StringRef name) {
@@ -202,7 +202,7 @@ llvm::SmallVector<Val> Call::tensors(llvm::StringRef name) {
   const Argument *a = find(name);
   llvm::SmallVector<Val> list;
   if (!a || a->kind != Argument::Kind::Tensors) {
-    // A list without elements has no kind of its own.
+    // An empty list has no kind.
     if (!a || a->kind != Argument::Kind::Ints || !a->ints.empty())
       fail("argument '" + name + "' must be a list of tensors");
     return list;
@@ -221,8 +221,8 @@ int64_t Call::valueOf(const SymInt &integer, llvm::StringRef argument) {
   if (v.constant && v.constant->size() == 1 && !v.isFloat())
     return v.constant->at(0).i;
   fail("argument '" + argument + "' is '" + integer.name +
-       "', which is computed from data; it must be known when the model is "
-       "compiled");
+       "', which is computed from data; it must be known at compile "
+       "time");
   return 0;
 }
 
@@ -282,7 +282,7 @@ double Call::number(llvm::StringRef name) {
   if (!v)
     return 0;
   if (!v.constant || v.constant->size() != 1) {
-    fail("argument '" + name + "' must be known when the model is compiled");
+    fail("argument '" + name + "' must be known at compile time");
     return 0;
   }
   Scalar s = v.constant->at(0);
@@ -337,7 +337,7 @@ Shape Call::dims(llvm::StringRef name, int64_t rank) {
     return iotaDims(rank);
   llvm::sort(list);
   if (std::adjacent_find(list.begin(), list.end()) != list.end())
-    fail("dimensions " + describe(list) + " repeat one");
+    fail("dimensions " + describe(list) + " contain a duplicate");
   return list;
 }
 
@@ -358,8 +358,8 @@ Type Call::resultElement(int64_t i) {
 
 void Call::outList(llvm::ArrayRef<Val> parts) {
   if (parts.size() != results.size()) {
-    fail("makes " + llvm::Twine(parts.size()) + " tensors, the file names " +
-         llvm::Twine(results.size()));
+    fail("has " + llvm::Twine(parts.size()) +
+         " result tensors, but the file names " + llvm::Twine(results.size()));
     return;
   }
   for (auto [i, part] : llvm::enumerate(parts))

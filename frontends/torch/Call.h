@@ -1,4 +1,4 @@
-//===- Call.h - One ATen call being converted ------------------*- C++ -*-===//
+//===- Call.h - Conversion context of one ATen call -------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_TORCH_CALL_H
 #define DPC_FRONTENDS_TORCH_CALL_H
 
@@ -9,30 +9,30 @@ namespace dpc::frontend::pt2 {
 
 class Call;
 
-/// How one target is converted.
+/// The converter of one target.
 struct Operator {
-  /// Arguments as ATen's schema has them, defaults included, without their
-  /// types: "self, other, alpha=1". What a node leaves out has its default;
-  /// an argument that is not listed refuses the node. "*": any arguments.
+  /// Arguments as in ATen's schema, with defaults but without types: "self,
+  /// other, alpha=1". An argument that a node omits has its default; an
+  /// argument that is not listed is an error. "*" accepts any arguments.
   llvm::StringRef signature;
   void (*convert)(Call &);
 };
 
-/// Operators by target without "aten.": "add.Tensor". The target of a writing
-/// form (add_.Tensor) is that of its pure form.
+/// Converters by target without "aten.": "add.Tensor". An in-place form
+/// (add_.Tensor) has the target of its pure form.
 using OperatorTable = llvm::StringMap<Operator>;
 
 /// Values of the graph by name.
 using Values = llvm::StringMap<Val>;
 
-/// The MLIR type of a ScalarType of the schema, or null when unsupported.
+/// The MLIR type of a ScalarType of the schema; null if it is unsupported.
 mlir::Type elementOf(int64_t dtype, mlir::MLIRContext *context);
-/// "FLOAT", ..: how the schema calls it.
+/// The schema's name of a ScalarType: "FLOAT", ..
 std::string dtypeText(int64_t dtype);
 
-/// What an operator sees of its node: arguments by name, and where results
-/// go. Accessors note a failure and return null or a default when the node
-/// lacks what was asked for; the caller need not check.
+/// The view that an operator's converter has of its node: arguments by name,
+/// and results. Accessors note a failure and return null or a default if the
+/// node lacks the requested item, so callers need not check.
 class Call {
 public:
   Call(Emitter &emit, const Graph &graph, const Node &node,
@@ -47,7 +47,7 @@ public:
   /// Whether the model has a loss, so that gradients matter.
   bool trains = false;
 
-  /// Fails unless the node's arguments are those of the signature.
+  /// Fails unless the signature lists all arguments of the node.
   void checkArguments();
 
   Val fail(const llvm::Twine &why) { return emit.fail(why); }
@@ -55,38 +55,41 @@ public:
   /// The target without "aten.".
   llvm::StringRef target() const;
 
-  /// Whether an argument is given and not None.
+  /// Whether an argument is present and not None.
   bool has(llvm::StringRef name);
-  /// A tensor that must be given.
+  /// A tensor argument that must be present.
   Val tensor(llvm::StringRef name);
   /// A tensor, or a number as a constant of rank 0 (f64, i64 or i1).
   Val operand(llvm::StringRef name);
   /// `operand` by position among the node's arguments.
   Val operandAt(size_t i);
-  /// Whether `operand` is a number or of rank 0: it does not widen others.
+  /// Whether `operand` is a number or has rank 0: it does not widen other
+  /// types.
   bool isWeak(llvm::StringRef name);
   llvm::SmallVector<Val> tensors(llvm::StringRef name);
   int64_t integer(llvm::StringRef name);
   Shape ints(llvm::StringRef name);
-  /// `ints` of `count` entries; one entry stands for all.
+  /// `ints` with `count` entries; a single entry applies to all.
   Shape ints(llvm::StringRef name, size_t count);
   double number(llvm::StringRef name);
   bool flag(llvm::StringRef name) { return integer(name) != 0; }
   std::string text(llvm::StringRef name);
-  /// Argument "dtype", or `fallback`.
+  /// The argument "dtype", or `fallback`.
   mlir::Type dtype(mlir::Type fallback);
 
-  /// `dim` counted from the end when negative; fails when out of range.
+  /// Normalizes `dim`; negative values count from the end. Fails if it is out
+  /// of range.
   int64_t dim(int64_t value, int64_t rank);
   int64_t dimOf(llvm::StringRef name, int64_t rank) {
     return dim(integer(name), rank);
   }
-  /// Distinct dimensions in ascending order; all when none are named.
+  /// Distinct dimensions in ascending order; all dimensions if the argument is
+  /// empty.
   Shape dims(llvm::StringRef name, int64_t rank);
 
-  /// The element type that the file says result `i` has; null after a failure.
+  /// The element type of result `i` in the file; null after a failure.
   mlir::Type resultElement(int64_t i = 0);
-  /// Whether anything may read result `i`.
+  /// Whether a node may read result `i`.
   bool wants(int64_t i) const {
     return i < static_cast<int64_t>(results.size()) && !node.outputs[i].empty();
   }
@@ -95,13 +98,13 @@ public:
       results[i] = std::move(value);
   }
   void out(Val value) { out(0, std::move(value)); }
-  /// The parts of a list.
+  /// Sets the parts of a list as the result.
   void outList(llvm::ArrayRef<Val> parts);
 
 private:
-  /// The argument, or null when the node leaves it out.
+  /// The argument, or null if the node omits it.
   const Argument *find(llvm::StringRef name) const;
-  /// What the signature says about an argument that is left out.
+  /// The signature's default of an argument that the node omits.
   llvm::StringRef defaultOf(llvm::StringRef name);
   Val lookup(llvm::StringRef name);
   Val valueOf(const Argument &argument, llvm::StringRef name);
@@ -111,17 +114,17 @@ private:
   const Values &values;
 };
 
-/// The type that two operands have in common by ATen's rules; a weak one
-/// widens the other only to another kind (boolean, integer, float).
+/// The common type of two operands by ATen's rules. A weak operand widens the
+/// other one only to another kind (boolean, integer, float).
 mlir::Type commonType(Val a, bool isWeakA, Val b, bool isWeakB);
 
-/// Whether gradients would flow from `x` into a parameter.
+/// Whether gradients flow from `x` into a parameter.
 bool reachesParameter(const Val &x);
 
-/// `x`, through which no gradient passes; `x` itself where none would come.
+/// Stops the gradient of `x`; returns `x` itself if it has no gradient.
 Val withoutGradient(Emitter &emit, Val x);
 
-// One per file of ops/.
+// Each function registers the converters of one file of ops/.
 void addComposed(OperatorTable &table);
 void addConstructors(OperatorTable &table);
 void addContractions(OperatorTable &table);

@@ -1,4 +1,4 @@
-//===- Import.cpp - .pt2 files become dpc modules -------------------------===//
+//===- Import.cpp - Import of .pt2 files into dpc modules -----------------===//
 #include "frontends/torch/Import.h"
 #include "frontends/emit/Forward.h"
 #include "frontends/torch/Call.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace dpc::frontend::pt2 {
 
-/// Larger tensors cannot be meant.
+/// Larger tensors are errors in the file.
 static constexpr int64_t kMaxElements = int64_t(1) << 48;
 
 static const OperatorTable &operatorTable() {
@@ -33,8 +33,8 @@ static const OperatorTable &operatorTable() {
   return table;
 }
 
-/// Operators whose result shape is decided by data, and what to do instead.
-static llvm::StringRef insteadOf(llvm::StringRef target) {
+/// For operators whose result shape depends on data: what to use instead.
+static llvm::StringRef alternativeTo(llvm::StringRef target) {
   llvm::StringRef op = target.split('.').first;
   if (op == "nonzero" || op == "masked_select" || op == "argwhere" ||
       op == "nonzero_numpy" || op == "where")
@@ -47,7 +47,7 @@ static llvm::StringRef insteadOf(llvm::StringRef target) {
 
 namespace {
 
-/// A graph whose nodes are being converted.
+/// A graph that is being converted.
 struct Body {
   const Graph &graph;
   Values &values;
@@ -102,7 +102,7 @@ private:
   Emitter &emit;
   Liveness live;
   Values main;
-  /// Arguments that hold the buffers of the program.
+  /// The arguments that hold the program's buffers.
   llvm::StringMap<BlockArgument> buffers;
 };
 
@@ -133,7 +133,7 @@ llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
     DeclaredInput input{spec.value, element, {}};
     for (const auto &[d, size] : llvm::enumerate(meta->second.sizes)) {
       InputDim dim{size.symbol(), size.value};
-      // A size that is computed from symbols is asked for by its place.
+      // The user binds a size that is an expression of symbols by its position.
       if (!size.expression.empty() && dim.symbol.empty())
         dim.symbol = spec.value + "." + std::to_string(d);
       if (size.expression.empty() && size.value <= 0)
@@ -146,8 +146,8 @@ llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
   return inputs;
 }
 
-/// `--bind` also takes INPUT.D for the symbol of a dimension: the file does
-/// not keep the names that the user gave to symbols.
+/// Lets `--bind` also accept INPUT.D for the symbol of a dimension, because the
+/// file does not keep the names that the user gave to symbols.
 static llvm::Expected<ImportOptions>
 withPlaces(const ImportOptions &options, llvm::ArrayRef<DeclaredInput> inputs) {
   ImportOptions result = options;
@@ -232,7 +232,7 @@ llvm::Error Importer::convertNodes() {
   return llvm::Error::success();
 }
 
-/// Whether the results are what the file says, as far as it says numbers.
+/// Whether the results have the types in the file, as far as these are numbers.
 llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
                                    llvm::ArrayRef<Val> results) {
   for (const auto &[name, result] : llvm::zip(node.outputs, results)) {
@@ -252,7 +252,7 @@ llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
                sizes[d].value == result.dim(static_cast<int64_t>(d));
     if (!agrees)
       return makeError("its result is " + describe(result.type()) +
-                       ", which is not what the file says");
+                       ", but the file says otherwise");
   }
   return llvm::Error::success();
 }
@@ -261,7 +261,7 @@ llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
 // Writes
 //===----------------------------------------------------------------------===//
 
-/// Makes the view `name` anew from what it is a view of.
+/// Recomputes the view `name` from its base.
 llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
   const Views::Link &link = *body.views.linkOf(name);
   const Node &maker = *link.maker;
@@ -279,7 +279,7 @@ llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
   return llvm::Error::success();
 }
 
-/// Whether anything reads `name` behind node `index`.
+/// Whether a node after `index` reads `name`.
 bool Importer::isReadLater(const Body &body, llvm::StringRef name,
                            size_t index) const {
   auto use = body.lastUse.find(name);
@@ -287,7 +287,8 @@ bool Importer::isReadLater(const Body &body, llvm::StringRef name,
          (use != body.lastUse.end() && use->second > index);
 }
 
-/// The first argument of `node` becomes `value`, for all that show its memory.
+/// Sets the first argument of `node` to `value`, for all values that share its
+/// memory.
 llvm::Error Importer::write(Body &body, const Node &node, size_t index,
                             Val value) {
   llvm::StringRef target = node.inputs[0].second.names[0];
@@ -300,8 +301,9 @@ llvm::Error Importer::write(Body &body, const Node &node, size_t index,
       continue;
     others.push_back(name);
     if (!views.isCertain(name) || !views.isCertain(target))
-      return makeError("writes to '" + target + "', of which '" + name +
-                       "' may be a copy or not" + kPureAdvice);
+      return makeError("writes to '" + target +
+                       "', but it is unknown whether '" + name +
+                       "' is a copy of it" + kPureAdvice);
   }
   if (others.empty())
     return llvm::Error::success();
@@ -329,7 +331,8 @@ llvm::Error Importer::write(Body &body, const Node &node, size_t index,
   return llvm::Error::success();
 }
 
-/// Ends a node of a writing form: its result has the type of what it writes.
+/// Finishes a node of an in-place form: its result has the type of the value
+/// that it writes.
 llvm::Error Importer::finishWrite(Body &body, const Node &node, size_t index,
                                   Call &call) {
   if (call.results.empty() || !call.results[0])
@@ -344,7 +347,8 @@ llvm::Error Importer::finishWrite(Body &body, const Node &node, size_t index,
   return llvm::Error::success();
 }
 
-/// The operator that a node calls, the pure form of one that writes; or null.
+/// The converter of a node's target, or of its pure form if it writes in place;
+/// null if there is none.
 const Operator *Importer::operatorOf(const Node &node) {
   std::string pure = pureForm(node.target);
   llvm::StringRef target = pure.empty() ? llvm::StringRef(node.target) : pure;
@@ -356,28 +360,30 @@ const Operator *Importer::operatorOf(const Node &node) {
 llvm::Error Importer::unknown(const Node &node, size_t index) const {
   llvm::StringRef target = node.target;
   target.consume_front("aten.");
-  llvm::StringRef instead = insteadOf(target);
+  llvm::StringRef instead = alternativeTo(target);
   if (!instead.empty())
     return nodeError(node, index,
-                     "makes a tensor whose shape depends on data, which is "
+                     "returns a tensor whose shape depends on data, which is "
                      "not supported; " +
                          instead);
-  // What a model lacks is said at once; of a file that lacks hundreds, some.
-  constexpr size_t kMost = 20;
+  // The message lists other unsupported operators of the model, up to a limit.
+  constexpr size_t kMax = 20;
   llvm::StringSet<> others;
-  std::string nor;
+  std::string unsupported;
   for (const auto &[place, other] : llvm::enumerate(program.graph.nodes))
     if (live.nodes[place] && other.target != node.target &&
         !operatorOf(other) && others.insert(other.target).second &&
-        others.size() <= kMost)
-      nor += (nor.empty() ? ", nor are " : ", ") + other.target;
-  if (others.size() > kMost)
-    nor += " and " + std::to_string(others.size() - kMost) + " more";
-  return nodeError(node, index,
-                   "is not supported" + nor +
-                       "; frontends/torch/README.md lists what "
-                       "is, and exported_program.run_decompositions() may "
-                       "express it so");
+        others.size() <= kMax)
+      unsupported += (unsupported.empty() ? "; also not supported: " : ", ") +
+                     other.target;
+  if (others.size() > kMax)
+    unsupported += " and " + std::to_string(others.size() - kMax) + " more";
+  return nodeError(
+      node, index,
+      "is not supported" + unsupported +
+          "; frontends/torch/README.md lists the "
+          "supported ones, and exported_program.run_decompositions() may "
+          "express it so");
 }
 
 llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
@@ -386,10 +392,11 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
     if (auto meta = graph.tensors.find(name); meta != graph.tensors.end())
       for (const Size &size : meta->second.sizes)
         if (size.dependsOnData())
-          return nodeError(node, index,
-                           "makes a tensor whose shape depends on data, which "
-                           "is not supported; compute every position and mask "
-                           "with torch.where");
+          return nodeError(
+              node, index,
+              "returns a tensor whose shape depends on data, which "
+              "is not supported; compute every position and mask "
+              "with torch.where");
   const Operator *op = operatorOf(node);
   if (!op)
     return unknown(node, index);
@@ -407,11 +414,11 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
     call.results[0] = emit.convert(
         call.results[0], body.values[node.inputs[0].second.names[0]].element());
   if (writes && node.stopsGradients && call.trains) {
-    // PyTorch keeps the gradient of what was there before the write.
+    // PyTorch keeps the gradient of the value before the write.
     if (reachesParameter(body.values[node.inputs[0].second.names[0]]))
       return nodeError(node, index,
-                       "writes, under torch.no_grad(), to a tensor that "
-                       "gradients reach; write outside of it, or make a new "
+                       "writes, under torch.no_grad(), to a tensor with "
+                       "gradients; write outside of it, or create a new "
                        "tensor");
     call.results[0] = withoutGradient(emit, call.results[0]);
   }

@@ -1,6 +1,7 @@
-//===- Import.h - .pt2 files become dpc modules ----------------*- C++ -*-===//
+//===- Import.h - Import of .pt2 files into dpc modules ---------*- C++ -*-===//
 //
-// The public face of the PyTorch frontend. See README.md for what is accepted.
+// The public interface of the PyTorch frontend. README.md lists what it
+// accepts.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_IMPORT_H
@@ -17,19 +18,18 @@
 
 namespace dpc {
 
-/// Reads the exported program `file` (torch.export.save) into a module with
-/// one function `@forward` at the graph altitude, as importOnnx does of ONNX.
-/// Parameters and buffers have the names that the module calls them by; tied
-/// weights are one argument. A weight whose record is empty is abstract.
+/// Reads the exported program `file` (torch.export.save) into a module with one
+/// function `@forward` at the graph altitude, like importOnnx. Parameters and
+/// buffers have their names in the torch module; tied weights are one argument.
+/// A weight whose record is empty is abstract.
 ///
-/// On failure one diagnostic, of one line, says what is wrong and what would
-/// be accepted.
+/// On failure, one single-line diagnostic says what is wrong and what is
+/// accepted.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importTorch(llvm::StringRef file, mlir::MLIRContext &context,
             const ImportOptions &options);
 
-/// The same for the bytes of a file that is in memory and would be called
-/// `file`.
+/// Reads the bytes of a file that is in memory; messages call it `file`.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importTorch(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef file,
             mlir::MLIRContext &context, const ImportOptions &options);

@@ -1,4 +1,4 @@
-//===- Inline.cpp - Graphs within a program -------------------------------===//
+//===- Inline.cpp - Inlining of graphs within a program -------------------===//
 #include "frontends/torch/Inline.h"
 
 #include "frontends/emit/Options.h"
@@ -11,7 +11,8 @@ namespace {
 struct GraphCall {
   const Graph *body = nullptr;
   std::vector<std::string> operands;
-  /// Whether it turns gradients on or off; else they are as around the call.
+  /// Whether the call turns gradients on or off; if unset, it does not change
+  /// them.
   std::optional<bool> setsGradients;
 };
 
@@ -39,7 +40,7 @@ static bool callsGraph(const Node &node) {
   return llvm::StringRef(node.target).starts_with("higher_order.");
 }
 
-/// `stopsGradients`: whether it is called from a graph without gradients.
+/// `stopsGradients`: whether a graph without gradients contains the call.
 llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
                                         bool stopsGradients) const {
   auto error = [&](const llvm::Twine &why) {
@@ -61,21 +62,23 @@ llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
     else if (argument.kind == Argument::Kind::Bool && !call.body)
       enabled |= argument.ints[0].value != 0;
     else if (call.body)
-      return error("an operand is no tensor");
+      return error("an operand is not a tensor");
   }
   if (!call.body || call.body->inputs.size() != call.operands.size())
     return error("its graph does not fit its operands");
   if (setsGradients)
     call.setsGradients = enabled;
-  // What was made before without gradients has none, other values keep theirs:
-  // torch.export writes such graphs one after the other.
+  // Values that were computed before without gradients have none, and other
+  // values keep theirs, because torch.export writes such graphs one after the
+  // other.
   if (setsGradients && enabled && stopsGradients)
-    return error("turns gradients on inside of a graph that runs without them, "
-                 "which is not supported; accepted: one after the other");
+    return error(
+        "turns gradients on inside a graph that runs without them, "
+        "which is not supported; accepted: graphs one after the other");
   return call;
 }
 
-/// `name` of an inner graph as the whole knows it.
+/// The name in the outer graph of the inner graph's value `name`.
 static std::string renamed(const std::string &name,
                            const llvm::StringMap<std::string> &names,
                            llvm::StringRef prefix) {

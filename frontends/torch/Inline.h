@@ -1,10 +1,9 @@
-//===- Inline.h - Graphs within a program -----------------------*- C++ -*-===//
+//===- Inline.h - Inlining of graphs within a program -----------*- C++ -*-===//
 //
-// torch.export wraps what runs in a mode of its own, without gradients or with
-// autocast, in a graph that one node calls. Here the nodes of such graphs take
-// the place of the call, so that views are followed across its border: what is
-// written to a view that was made inside reaches the tensor behind it.
-//
+// torch.export wraps code that runs in a special mode, without gradients or
+// with autocast, in a graph that one node calls. This file replaces the call by
+// the nodes of that graph, so that views are tracked across it: a write to a
+// view that was created inside reaches the tensor that it is a view of.
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_INLINE_H
 #define DPC_FRONTENDS_TORCH_INLINE_H
@@ -13,9 +12,9 @@
 
 namespace dpc::frontend::pt2 {
 
-/// Replaces the calls of `graph`, of a program in `file`. Values of an inner
-/// graph are named after its call; its results are what `aten.alias`, or
-/// `aten.detach` where gradients stop, makes of them.
+/// Replaces the calls in `graph`, which belongs to a program in `file`. Values
+/// of an inner graph are prefixed by the name of its call. Its results are
+/// copied by `aten.alias`, or by `aten.detach` where gradients stop.
 llvm::Error inlineCalls(Graph &graph, llvm::StringRef file);
 
 } // namespace dpc::frontend::pt2

@@ -1,4 +1,4 @@
-//===- Json.cpp - JSON that is not trusted --------------------------------===//
+//===- Json.cpp - Untrusted JSON ------------------------------------------===//
 #include "frontends/torch/Json.h"
 
 #include <cmath>
@@ -19,14 +19,14 @@ double Json::number() const {
   }
   if (get<nlohmann::json::number_integer_t>())
     return static_cast<double>(integer());
-  wrong("is no number");
+  wrong("is not a number");
   return 0;
 }
 
 std::vector<Json> Json::elements() const {
   std::vector<Json> list;
   if (!value || !value->is_array()) {
-    wrong("is no list");
+    wrong("is not a list");
     return list;
   }
   for (const nlohmann::json &element : *value)
@@ -38,7 +38,7 @@ std::vector<Json> Json::elements() const {
 std::vector<std::pair<std::string, Json>> Json::members() const {
   std::vector<std::pair<std::string, Json>> list;
   if (!value || !value->is_object()) {
-    wrong("is no object");
+    wrong("is not an object");
     return list;
   }
   for (const auto &[key, member] : value->items())
@@ -49,7 +49,7 @@ std::vector<std::pair<std::string, Json>> Json::members() const {
 std::pair<std::string, Json> Json::choice() const {
   if (value && value->is_object() && value->size() == 1)
     return members().front();
-  return {"", wrong("is no object of one member")};
+  return {"", wrong("is not an object with one member")};
 }
 
 } // namespace dpc::frontend::pt2

@@ -1,4 +1,4 @@
-//===- Json.h - JSON that is not trusted -----------------------*- C++ -*-===//
+//===- Json.h - Untrusted JSON ----------------------------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_TORCH_JSON_H
 #define DPC_FRONTENDS_TORCH_JSON_H
 
@@ -10,16 +10,16 @@
 
 namespace dpc::frontend::pt2 {
 
-/// A value of a document and its path there. What is not as asked for is noted
-/// once for the whole document (the first mistake stays) and read as a default,
-/// so that readers need no checks in between.
+/// A value of a document and its path there. A value of an unexpected kind is
+/// an error. The first error of the whole document is kept, and such values
+/// read as defaults, so that readers need no checks in between.
 class Json {
 public:
-  /// The whole of `root`; notes mistakes in `error`.
+  /// The document `root`; notes errors in `error`.
   Json(const nlohmann::json &root, std::string &error)
       : value(&root), error(&error) {}
 
-  /// The member `key`, which must be there.
+  /// The member `key`, which must exist.
   Json operator[](const char *key) const {
     Json found = maybe(key);
     if (!found.value)
@@ -38,27 +38,27 @@ public:
 
   std::string text() const {
     const auto *s = get<nlohmann::json::string_t>();
-    return s ? *s : (wrong("is no string"), std::string());
+    return s ? *s : (wrong("is not a string"), std::string());
   }
   int64_t integer() const {
     const auto *u = get<nlohmann::json::number_unsigned_t>();
     const auto *i = get<nlohmann::json::number_integer_t>();
     if (!i || (u && *u > INT64_MAX)) {
-      wrong("is no 64-bit integer");
+      wrong("is not a 64-bit integer");
       return 0;
     }
     return *i;
   }
-  /// Also "Infinity", "-Infinity" and "NaN".
+  /// A number; also accepts "Infinity", "-Infinity" and "NaN".
   double number() const;
   bool boolean() const {
     const auto *b = get<nlohmann::json::boolean_t>();
-    return b ? *b : (wrong("is no boolean"), false);
+    return b ? *b : (wrong("is not a boolean"), false);
   }
   std::vector<Json> elements() const;
-  /// Members in the document's order.
+  /// The members in the document's order.
   std::vector<std::pair<std::string, Json>> members() const;
-  /// The one member of a union ("as_int": 3).
+  /// The single member of a union ("as_int": 3).
   std::pair<std::string, Json> choice() const;
 
   Json wrong(const char *why) const {

@@ -1,4 +1,4 @@
-//===- Liveness.cpp - What the results need -------------------------------===//
+//===- Liveness.cpp - Live nodes of a program -----------------------------===//
 #include "frontends/torch/Liveness.h"
 
 #include "frontends/torch/Views.h"
@@ -43,7 +43,7 @@ Liveness findLive(const Program &program) {
   Views views(graph);
   Liveness live;
   live.nodes.assign(graph.nodes.size(), false);
-  llvm::StringSet<> memories; // that live values show
+  llvm::StringSet<> memories; // that live values share
   auto use = [&](llvm::StringRef name, size_t position) {
     live.values.insert(name);
     live.lastUse.try_emplace(name, position);

@@ -1,4 +1,4 @@
-//===- Liveness.h - What the results need ----------------------*- C++ -*-===//
+//===- Liveness.h - Live nodes of a program ---------------------*- C++ -*-===//
 #ifndef DPC_FRONTENDS_TORCH_LIVENESS_H
 #define DPC_FRONTENDS_TORCH_LIVENESS_H
 
@@ -9,24 +9,24 @@
 namespace dpc::frontend::pt2 {
 
 /// The target of the pure form of an operator that writes its first argument
-/// ("aten.add_.Tensor" -> "aten.add.Tensor"), or "" of a pure one.
+/// ("aten.add_.Tensor" -> "aten.add.Tensor"); "" if the operator is pure.
 std::string pureForm(llvm::StringRef target);
 
 /// Whether a node writes its first argument.
 bool writesFirst(const Node &node);
 
-/// Whether a ScalarType of the schema is of floats.
+/// Whether a ScalarType of the schema is a float type.
 bool isFloatType(int64_t dtype);
 
 /// Calls `visit` with every value that an argument names.
 void forEachName(const Argument &argument,
                  llvm::function_ref<void(llvm::StringRef)> visit);
 
-/// What the results of a program, and the float buffers that it changes, need.
+/// The nodes that the program's results and changed float buffers depend on.
 struct Liveness {
-  std::vector<bool> nodes; ///< by position
+  std::vector<bool> nodes; ///< whether each node is live
   llvm::StringSet<> values;
-  llvm::StringMap<size_t> lastUse; ///< of these nodes
+  llvm::StringMap<size_t> lastUse; ///< the last live node that uses a value
 };
 
 Liveness findLive(const Program &program);

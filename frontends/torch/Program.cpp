@@ -5,9 +5,9 @@
 namespace dpc::frontend::pt2 {
 
 static constexpr int64_t kSchemaMajor = 8;
-/// A program of 405 billion parameters takes 10 MB.
+/// The JSON of a program with 405 billion parameters takes 10 MB.
 static constexpr int64_t kMaxJsonBytes = int64_t(256) << 20;
-/// Graphs within graphs; wrappers of gradient and autocast modes nest little.
+/// The limit of nesting; wrappers of gradient and autocast modes nest little.
 static constexpr int kMaxDepth = 16;
 
 //===----------------------------------------------------------------------===//
@@ -67,7 +67,7 @@ static TensorMeta readMeta(const Json &json) {
 
 static Graph readGraph(const Json &json, int depth);
 
-/// A symbolic integer, number or boolean: {as_name} or {as_int}, ..
+/// Reads a symbolic integer, number or boolean: {as_name}, {as_int}, ..
 static SymInt readSymbolic(const Json &json) {
   auto [kind, value] = json.choice();
   if (kind == "as_name")
@@ -143,7 +143,7 @@ static Argument readArgument(const Json &json, int depth) {
     a.kind = Kind::String;
     a.text = value.text();
   } else if (kind == "as_sym_float" && value.maybe("as_name")) {
-    // A number of the graph; what makes it is seen at its node.
+    // A number of the graph; its node determines its value.
     a.kind = Kind::Int;
     a.ints.push_back({value["as_name"].text(), 0});
   } else if (kind == "as_graph") {
@@ -262,15 +262,15 @@ static OutputSpec readOutputSpec(const Json &json) {
 // Records
 //===----------------------------------------------------------------------===//
 
-/// `visit` sees the keys of the document's objects with their depth, in order,
-/// which the document itself does not keep.
+/// Calls `visit` with the keys of the document's objects and their depth, in
+/// order, because the parsed document does not keep the order.
 static llvm::Expected<nlohmann::json>
 readJson(const Archive &archive, llvm::StringRef name,
          llvm::function_ref<void(int, const std::string &)> visit = nullptr) {
   const Record *record = archive.find(name);
   if (!record)
     return makeError(archive.path() + ": has no record '" + name +
-                     "'; accepted: what torch.export.save writes, as of "
+                     "'; accepted: files of torch.export.save, as of "
                      "torch 2.15");
   auto text = archive.read(name, *record, kMaxJsonBytes);
   if (!text)
@@ -287,7 +287,7 @@ readJson(const Archive &archive, llvm::StringRef name,
   nlohmann::json json =
       nlohmann::json::parse(*text, callback, /*allow_exceptions=*/false);
   if (json.is_discarded())
-    return makeError(archive.path() + ": record '" + name + "' is no JSON");
+    return makeError(archive.path() + ": record '" + name + "' is not JSON");
   return json;
 }
 
@@ -304,10 +304,10 @@ static llvm::Error checkVersions(const Archive &archive, const Json &model,
   }
   int64_t major = model["schema_version"]["major"].integer();
   if (error.empty() && major != kSchemaMajor)
-    return makeError(
-        archive.path() + ": its schema has major version " +
-        llvm::Twine(major) + "; accepted: " + llvm::Twine(kSchemaMajor) +
-        ", as torch 2.15 writes; export it again with such a torch");
+    return makeError(archive.path() + ": its schema has major version " +
+                     llvm::Twine(major) +
+                     "; accepted: " + llvm::Twine(kSchemaMajor) +
+                     ", as in torch 2.15; export it again with that version");
   return llvm::Error::success();
 }
 

@@ -1,4 +1,4 @@
-//===- Program.h - An exported program -------------------------*- C++ -*-===//
+//===- Program.h - An exported program --------------------------*- C++ -*-===//
 //
 // torch.export's schema (torch/_export/serde/schema.py, major version 8) as
 // plain structures.
@@ -14,20 +14,20 @@
 
 namespace dpc::frontend::pt2 {
 
-/// A size or integer: a number, or the name of a value of the graph.
+/// An integer or size: a number, or the name of a value of the graph.
 struct SymInt {
-  std::string name; ///< empty: `value`
+  std::string name; ///< if empty: `value`
   int64_t value = 0;
 };
 
-/// A dimension as the file declares it: a number, or an expression.
+/// A dimension as the file declares it: a number or an expression.
 struct Size {
-  std::string expression; ///< empty: `value`
+  std::string expression; ///< if empty: `value`
   int64_t value = 0;
 
-  /// The symbol that the expression is, or "" when it is more than one.
+  /// The symbol if the expression is a single symbol, otherwise "".
   std::string symbol() const;
-  /// Whether data decides it (symbols u0, u1, ..).
+  /// Whether the size depends on data (symbols u0, u1, ..).
   bool dependsOnData() const;
 };
 
@@ -46,7 +46,7 @@ struct Argument {
   enum class Kind {
     None,
     Tensor,  ///< names[0]
-    Tensors, ///< names; "" is none
+    Tensors, ///< names; "" means None
     Int,     ///< ints[0]
     Ints,
     Float, ///< numbers[0]
@@ -55,8 +55,8 @@ struct Argument {
     String,
     Dtype, ///< ints[0]
     Graph,
-    Place, ///< device, layout, memory format: of no meaning here
-    Other, ///< text: what it is called
+    Place, ///< device, layout, memory format: ignored
+    Other, ///< text: the kind's name
   };
   Kind kind = Kind::None;
   std::vector<std::string> names;
@@ -70,16 +70,16 @@ struct Node {
   std::string target; ///< "aten.linear.default", "_operator.mul", ..
   std::string name;
   std::vector<std::pair<std::string, Argument>> inputs;
-  /// Names of the values made; "" for what is none.
+  /// The names of the results; "" for a result that is not a value.
   std::vector<std::string> outputs;
-  /// Whether the outputs are the parts of one list.
+  /// Whether the results are the parts of one list.
   bool makesList = false;
-  /// Whether it comes from a graph that runs without gradients.
+  /// Whether the node belongs to a graph that runs without gradients.
   bool stopsGradients = false;
 };
 
 struct Graph {
-  std::vector<std::string> inputs; ///< in order; "" for what is no value
+  std::vector<std::string> inputs; ///< in order; "" if not a value
   std::vector<Argument> outputs;
   std::vector<Node> nodes;
   llvm::StringMap<TensorMeta> tensors;
@@ -90,7 +90,7 @@ struct InputSpec {
   enum class Kind { User, Parameter, Buffer, Constant, Other };
   Kind kind = Kind::Other;
   std::string value; ///< its name in the graph
-  std::string name;  ///< of a weight: its path in the module
+  std::string name;  ///< a weight's path in the module
 };
 
 /// An output of the program.
@@ -98,8 +98,8 @@ struct OutputSpec {
   enum class Kind { User, BufferMutation, Other };
   Kind kind = Kind::Other;
   Argument value;
-  std::string buffer; ///< of a mutation: the path of the buffer
-  std::string what;   ///< the schema's word
+  std::string buffer; ///< the path of a mutated buffer
+  std::string what;   ///< the schema's name of the kind
 };
 
 struct Program {
@@ -108,7 +108,7 @@ struct Program {
   std::vector<OutputSpec> outputs;
 };
 
-/// Where a weight's bytes are.
+/// The location of a weight's bytes.
 struct WeightEntry {
   std::string record; ///< its name in the archive
   bool pickled = false;
@@ -116,10 +116,10 @@ struct WeightEntry {
   size_t position = 0; ///< in the order of the module's members
 };
 
-/// Reads the program. Fails on other schema versions and on damage.
+/// Reads the program. Fails on other schema versions and on damaged files.
 llvm::Expected<Program> readProgram(const Archive &archive);
 
-/// Reads the table of weights and that of constants, by path in the module.
+/// Reads the tables of weights and of constants, by path in the module.
 llvm::Expected<llvm::StringMap<WeightEntry>>
 readWeightTable(const Archive &archive);
 

@@ -9,8 +9,8 @@ namespace {
 enum class Kind { None, View, MayBeView };
 } // namespace
 
-/// Whether the shape and the strides of two values are the same.
-static bool liesAlike(const TensorMeta &a, const TensorMeta &b) {
+/// Whether two values have the same shape and strides.
+static bool hasSameLayout(const TensorMeta &a, const TensorMeta &b) {
   auto isSame = [](const Size &x, const Size &y) {
     return x.expression == y.expression && x.value == y.value;
   };
@@ -19,7 +19,7 @@ static bool liesAlike(const TensorMeta &a, const TensorMeta &b) {
          !llvm::is_contained(a.strides, -1);
 }
 
-/// What operators return that may return their first argument itself.
+/// The kind of operators whose result can be their first argument itself.
 static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
                        llvm::StringRef result) {
   for (const auto &[name, argument] : node.inputs)
@@ -31,7 +31,7 @@ static Kind kindOfSelf(const Graph &graph, const Node &node, llvm::StringRef op,
     return Kind::MayBeView;
   if (from->second.dtype != to->second.dtype)
     return Kind::None;
-  if (op == "dropout" || !liesAlike(from->second, to->second))
+  if (op == "dropout" || !hasSameLayout(from->second, to->second))
     return Kind::MayBeView;
   return Kind::View;
 }
@@ -137,11 +137,11 @@ llvm::ArrayRef<std::string> Views::sharing(llvm::StringRef name) const {
 }
 
 //===----------------------------------------------------------------------===//
-// The way back
+// Inverse of views
 //===----------------------------------------------------------------------===//
 
-/// `base` with `part` in the place of positions [begin, begin + size of part)
-/// of dimension `dim`.
+/// `base` with positions [begin, begin + size of part) of dimension `dim`
+/// replaced by `part`.
 static Val replaced(Emitter &e, Val base, Val part, int64_t dim,
                     int64_t begin) {
   int64_t end = begin + part.dim(dim);
@@ -191,8 +191,8 @@ Val writtenBack(Call &maker, Val base, Val part) {
   llvm::StringRef op = maker.target().split('.').first;
   if (op == "detach" && maker.trains) {
     if (reachesParameter(base))
-      return maker.fail("writes to what detach returns, whose gradient stops "
-                        "where that of the tensor behind it goes on");
+      return maker.fail("writes to a result of detach, whose gradient stops "
+                        "while that of its base continues");
     part = withoutGradient(e, part);
   }
   if (reshapes.contains(op) &&
@@ -211,9 +211,10 @@ Val writtenBack(Call &maker, Val base, Val part) {
                       maker.dimOf("dim1", part.rank()));
   if ((op == "t" || op == "mT") && part.rank() >= 2)
     return e.swapDims(part, part.rank() - 2, part.rank() - 1);
-  return maker.fail("writes to a view that " + llvm::Twine(maker.node.target) +
-                    " makes, which is not supported; accepted: slices of step "
-                    "1, select, narrow, transpose, permute and reshapes");
+  return maker.fail(
+      "writes to a view that " + llvm::Twine(maker.node.target) +
+      " creates, which is not supported; accepted: slices of step "
+      "1, select, narrow, transpose, permute and reshapes");
 }
 
 } // namespace dpc::frontend::pt2

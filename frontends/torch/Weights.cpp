@@ -12,11 +12,11 @@ using namespace mlir;
 
 namespace dpc::frontend::pt2 {
 
-/// Weights up to this many elements may become constants.
+/// Weights with at most this many elements can become constants.
 static constexpr int64_t kMaxConstantElements = int64_t(4) << 20;
-/// A record that one of those may be a part of.
+/// The maximal size of a record that contains such a constant.
 static constexpr int64_t kMaxConstantBytes = int64_t(256) << 20;
-/// Additive masks hold zeros and numbers at most this large.
+/// Additive masks hold zeros and numbers that are at most this value.
 static constexpr double kMaskValue = -1e3;
 
 namespace {
@@ -26,7 +26,7 @@ struct Weight {
   const InputSpec *spec;
   const WeightEntry *entry;
   RankedTensorType type;
-  int64_t offset = 0; ///< into its record
+  int64_t offset = 0; ///< within its record
   int64_t bytes = 0;
   const Record *record = nullptr; ///< null: abstract
 };
@@ -37,8 +37,8 @@ public:
       : archive(archive), program(program), context(context) {}
 
   llvm::Error readFilters(const ImportOptions &options);
-  /// Finds the first name of tied weights, which is what the module itself
-  /// lists them by.
+  /// Finds the first name of tied weights, by which the module itself lists
+  /// them.
   void nameTied(const llvm::StringMap<WeightEntry> &table);
   llvm::Error place(const InputSpec &spec,
                     const llvm::StringMap<WeightEntry> &table);
@@ -58,13 +58,14 @@ private:
   const Program &program;
   MLIRContext *context;
   NameFilter frozen, trainable;
-  /// Where data is, and of which tensor.
+  /// The location of data, and the tensor there.
   using Place = std::tuple<std::string, int64_t, std::vector<int64_t>>;
   Place placeOf(llvm::StringRef name, const WeightEntry &entry) const;
-  /// The name, and its position, of the tensors that share a place.
+  /// The position and name of the tensors at each location.
   std::map<Place, std::pair<size_t, std::string>> places;
   llvm::StringSet<> added;
-  /// Empty records that say nothing of ties: of several unlike tensors.
+  /// Empty records that imply no ties, because tensors of different types share
+  /// them.
   llvm::StringSet<> shared;
 };
 
@@ -88,8 +89,8 @@ llvm::Error Placer::readFilters(const ImportOptions &options) {
   return llvm::Error::success();
 }
 
-/// Whether `strides` are those of a row-major tensor; dimensions of size 1
-/// may have any.
+/// Whether `strides` are those of a row-major tensor; dimensions of size 1 can
+/// have any stride.
 static bool isRowMajor(const TensorMeta &meta, llvm::ArrayRef<int64_t> shape) {
   int64_t expected = 1;
   for (size_t d = shape.size(); d-- > 0;) {
@@ -126,15 +127,15 @@ llvm::Expected<Weight> Placer::describeWeight(const InputSpec &spec,
       weight.offset < 0)
     return error(spec, "has impossible dimensions");
   if (!isRowMajor(meta, shape))
-    return error(spec, "is not stored row by row; call .contiguous() on it "
+    return error(spec, "is not row-major; call .contiguous() on it "
                        "before the export");
   weight.type = RankedTensorType::get(shape, element);
   weight.bytes = bytes;
   const Record *record = archive.find(entry.record);
   if (!record)
     return error(spec, "should be in record '" + entry.record +
-                           "', which the archive lacks");
-  // A record without a byte stands for a tensor that never had values.
+                           "', which is missing from the archive");
+  // An empty record represents a tensor without data.
   if (record->bytes == 0)
     return weight;
   if (record->bytes < weight.offset || record->bytes - weight.offset < bytes)
@@ -145,7 +146,7 @@ llvm::Expected<Weight> Placer::describeWeight(const InputSpec &spec,
   return weight;
 }
 
-/// `bytes` as elements.
+/// Decodes `bytes` as elements.
 static ConstTensor decode(llvm::StringRef bytes, RankedTensorType type) {
   Type element = type.getElementType();
   int64_t step = elementBytes(element);
@@ -197,7 +198,7 @@ bool Placer::trains(const Weight &weight) const {
          weight.entry->meta.requiresGrad && !frozen.matches(name);
 }
 
-/// The weight's value when it becomes a constant.
+/// The weight's value if it becomes a constant.
 llvm::Expected<std::optional<Val>>
 Placer::constantOf(const Weight &weight) const {
   bool isFloat = isa<FloatType>(weight.type.getElementType());
@@ -232,7 +233,7 @@ Placer::Place Placer::placeOf(llvm::StringRef name,
 }
 
 void Placer::nameTied(const llvm::StringMap<WeightEntry> &table) {
-  // Under FakeTensorMode torch gives all tensors one record.
+  // Under FakeTensorMode torch uses one record for all tensors.
   llvm::StringMap<std::vector<int64_t>> types;
   for (const auto &[path, entry] : table) {
     const Record *record = archive.find(entry.record);

@@ -1,10 +1,10 @@
-//===- Weights.h - Parameters, buffers and constants -----------*- C++ -*-===//
+//===- Weights.h - Parameters, buffers and constants ------------*- C++ -*-===//
 //
-// The program says what is a parameter. One that needs no gradient is frozen,
-// unless --trainable names it. Buffers are read, not trained; those of
-// integers and booleans, and float masks (zeros and large negative numbers),
-// become constants where they are small and the file has them, as do tensors
-// that were written as literals.
+// The program states which weights are parameters. A parameter that needs no
+// gradient is frozen, unless --trainable names it. Buffers are read, not
+// trained. Integer and boolean buffers, float masks (zeros and large negative
+// numbers) and tensors that were written as literals become constants if they
+// are small and the file has their data.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_WEIGHTS_H
@@ -15,19 +15,20 @@
 
 namespace dpc::frontend::pt2 {
 
-/// What becomes of the program's weights.
+/// The weights of a program after their roles are decided.
 struct Weights {
   std::vector<WeightArgument> arguments;
-  /// Values of the graph that are arguments, with the argument's name: tied
+  /// Values of the graph that are arguments, with the argument's name. Tied
   /// weights have several values and one argument.
   std::vector<std::pair<std::string, std::string>> bound;
   /// Values of the graph that are constants.
   std::vector<std::pair<std::string, Val>> constants;
-  /// Names of float weights among those.
+  /// Names of the float weights among these constants.
   std::vector<std::string> constantNames;
 };
 
-/// Places every weight that `isRead` (by value of the graph).
+/// Decides the role of every weight for which `isRead` (by value of the graph)
+/// holds.
 llvm::Expected<Weights>
 placeWeights(const Archive &archive, const Program &program,
              llvm::function_ref<bool(llvm::StringRef)> isRead,

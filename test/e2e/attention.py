@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Which plans have attention as one instruction, that the report predicts their memory, and what --attention refuses.
+"""Checks which plans run attention as one instruction, that the report predicts their memory, and what --attention
+refuses.
 
-That such plans train as PyTorch trained, by the runtime's loops on CPUs, follow_curve.py tests.
+follow_curve.py checks that such plans train like PyTorch, with the runtime's loops on CPUs.
 """
 import json
 import sys
@@ -12,7 +13,7 @@ import e2e
 
 class Attention(unittest.TestCase):
     def compile(self, model, words, ranks=1):
-        """Instructions of a plan by name, its arenas, and the peak that the report predicts; or the one line of an error."""
+        """Returns a plan's instructions by name, its arenas and the peak that the report predicts; or the one line of an error."""
         with e2e.scratch() as folder:
             done = e2e.call([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster=local:{ranks}", "--global-batch=8", "--verify=off",
                              "--init=random:1", "-o", f"{folder}/plan", *words])
@@ -39,7 +40,7 @@ class Attention(unittest.TestCase):
         for precision in ("bf16", "fp16"):
             fused, less = self.expect("gpt2-tiny", [*gpu, f"--precision={precision}"], 4, 4)
             expanded, more = self.expect("gpt2-tiny", [*gpu, f"--precision={precision}", "--attention=expanded"], 0, 0)
-            # Scores, their probabilities and both gradients.
+            # The scores, their probabilities and both gradients.
             self.assertEqual(expanded["matmul"] - fused["matmul"], 4 * 7)
             self.assertLess(fused["kernel"], expanded["kernel"])
             self.assertLessEqual(less, more)
@@ -63,7 +64,7 @@ class Attention(unittest.TestCase):
         self.expect("gpt2-tiny", ["--attention=fused"], 4, 4)
 
     def test_estimates_for_clusters_of_gpus(self):
-        """Without a plan for them, too: what plans for GPUs would fuse is priced as cuDNN's, nothing else."""
+        """Without a plan for GPUs, too, the attention that such plans would fuse has cuDNN's price, and nothing else has."""
         def seconds(model, *words):
             with e2e.scratch() as folder:
                 e2e.must([e2e.tool("dpc-opt"), e2e.model(model), f"--cluster={e2e.SOURCE}/examples/clusters/dgx-h100-16.json", "--global-batch=32",
@@ -78,7 +79,7 @@ class Attention(unittest.TestCase):
                 self.assertEqual(auto, seconds(*words, "--target-gpu=sm_90"))
 
     def test_workspace(self):
-        """What cuDNN needs for a gradient is planned and predicted, on GPUs alone: here it is a quarter of all."""
+        """The workspace of cuDNN's gradient is planned and predicted only on GPUs; here it is a quarter of all memory."""
         kind = lambda extents, element="bf16": f"tensor<1x1x{extents}x{element}>"
         four, rows = kind("128x64"), kind("128", "f32")
         text = f"""func.func @forward(%q: {four} {{dpc.role = "input", dpc.name = "q"}}) -> ({four} {{dpc.name = "dq"}}) {{

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Bad input: one clear line on stderr, exit 1, and what was there before stays as it was, byte for byte.
+"""For bad input, the programs print one clear line to stderr, exit with 1 and leave existing files unchanged, byte for
+byte.
 
 With DPC_E2E_SHOW set, the messages are printed for reading.
 """
@@ -22,12 +23,12 @@ CLUSTER = {"version": 1, "name": "one node", "groups": [{"nodes": 1, "devices_pe
                        "in_network_reduction": False}],
            "host": {"memory_gibibytes": 8, "pcie_gigabytes_per_second": 10, "nvme_gigabytes_per_second": 1}}
 
-# Words that only those who wrote the compiler understand.
+# Words that only the authors of the compiler understand.
 INTERNALS = re.compile(r"loc\(|\b(mlir|llvm|std|nlohmann|json\.exception)\b(::|\.)|assert|terminate|internal|pipeline|\d{20}", re.IGNORECASE)
 
 
 def snapshot(folder):
-    """Every file below `folder` with its bytes, time and mode, and every folder."""
+    """Returns every folder below `folder`, and every file with its bytes, time and mode."""
     found = {}
     for path, _, files in os.walk(folder):
         found[os.path.relpath(path, folder)] = None
@@ -40,7 +41,7 @@ def snapshot(folder):
 
 
 class Refusal(unittest.TestCase):
-    """Each case: a command, and what its one line has to mention."""
+    """Each case is a command and the parts that its one line must contain."""
 
     def setUp(self):
         scratch = e2e.scratch()
@@ -56,7 +57,7 @@ class Refusal(unittest.TestCase):
         return self.path(name)
 
     def refused(self, words, *mentions, processes_may_add=False):
-        """Exit 1 and one line with all of `mentions`. A launcher adds lines of its own: `processes_may_add`."""
+        """Expects exit status 1 and one line with all of `mentions`. A launcher adds its own lines: `processes_may_add`."""
         done = e2e.call(words)
         lines = done.stderr.splitlines()
         if processes_may_add:
@@ -73,7 +74,7 @@ class Refusal(unittest.TestCase):
 
 
 class BadCompilation(Refusal):
-    """What dpc-opt refuses; an older plan in the output folder survives."""
+    """Inputs that dpc-opt refuses; an older plan in the output folder survives."""
 
     @classmethod
     def setUpClass(cls):
@@ -146,7 +147,7 @@ class BadCompilation(Refusal):
     # Clusters.
 
     def cluster(self, *mentions, **changes):
-        """Compiles for CLUSTER with `changes`: dotted paths to values, or to None for a field that is missing."""
+        """Compiles for CLUSTER with `changes`: dotted paths to values, or to None for a missing field."""
         data = json.loads(json.dumps(CLUSTER))
         for path, value in changes.items():
             *steps, last = path.split("__")
@@ -160,7 +161,7 @@ class BadCompilation(Refusal):
         self.compile(MLP, "cluster.json", *mentions, cluster=self.write("cluster.json", json.dumps(data)))
 
     def test_good_cluster(self):
-        """The others fail for their change only."""
+        """The valid input is accepted, so the other cases fail only because of their change."""
         e2e.must([e2e.tool("dpc-opt"), MLP, "--cluster=" + self.write("cluster.json", json.dumps(CLUSTER)), "--global-batch=8",
                   "--verify=off", "-o", self.path("plan")])
 
@@ -295,7 +296,7 @@ class BadCompilation(Refusal):
 
 
 class BadRun(Refusal):
-    """What dpc-run refuses."""
+    """Inputs that dpc-run refuses."""
 
     @classmethod
     def setUpClass(cls):
@@ -327,7 +328,7 @@ class BadRun(Refusal):
             file.write(changed)
 
     def test_good_run(self):
-        """The others fail for their change only."""
+        """The valid input is accepted, so the other cases fail only because of their change."""
         e2e.must([e2e.tool("dpc-run"), self.path("plan"), "--steps=1", f"--batches={self.path('batches')}"])
 
     # plan.json.
@@ -353,7 +354,7 @@ class BadRun(Refusal):
         self.run_plan("plan.json", "not a plan")
 
     def test_plan_with_one_number_changed(self):
-        """Any number: a sample of them, with --long all."""
+        """Changes any number: a sample of them, or all with --long."""
         with open(self.path("plan", "plan.json")) as file:
             text = file.read()
         for match in self.numbers(text, 60):
@@ -363,7 +364,7 @@ class BadRun(Refusal):
                 self.refused([e2e.tool("dpc-run"), self.path("plan"), "--steps=1"], "plan.json", "version" if match.start() < 20 else "changed")
 
     def numbers(self, text, count):
-        """Matches of `count` numbers of a plan, with --long of all; not those inside strings."""
+        """Returns matches of `count` numbers of a plan, or all with --long, except those within strings."""
         found = [match for match in re.finditer(r"(?<![\w.\"-])-?\d+(?:\.\d+)?(?![\w.\"])", text)
                  if text.count('"', 0, match.start()) % 2 == 0]
         self.assertGreater(len(found), 200)
@@ -374,10 +375,12 @@ class BadRun(Refusal):
             file.write(text)
 
     def test_plan_with_one_number_changed_and_its_checksum(self):
-        """The checks behind the checksum: such a plan is refused in one line, or it runs; it neither crashes nor hangs.
+        """Tests the checks behind the checksum: such a plan is refused in one line or runs, but neither crashes nor
+        hangs.
 
-        Not the operands of kernels: their sizes are compiled into kernels.so, the hash of which guards them. Nor the
-        number of matrices of a product: with strides of 0 it means the same product 2^50 times, a plan that only lasts.
+        Operands of kernels are excluded: their sizes are compiled into kernels.so, and its hash protects them. So is
+        the number of matrices of a GEMM: with strides of 0 the plan computes the same GEMM 2^50 times, which is valid
+        but slow.
         """
         with open(self.path("plan", "plan.json")) as file:
             text = file.read()
@@ -421,7 +424,7 @@ class BadRun(Refusal):
         self.run_plan("kernels.so")
 
     def external_plan(self):
-        """A plan of a model whose weights lie in weights.bin."""
+        """A plan of a model whose weights are in weights.bin."""
         model, data = self.path("abstract.onnx"), self.path("weights.bin")
         shutil.copy(os.path.join(e2e.ONNX, "abstract.onnx"), model)
         with open(data, "wb") as file:
@@ -487,7 +490,7 @@ class BadRun(Refusal):
         for word, mention in (("--steps=0", "0"), ("--comm=pigeon", "pigeon"), ("--device=abacus", "abacus"), ("--init=randomly", "randomly"),
                               ("--frobnicate", "--frobnicate"), ("--device=cuda", "cuda"), ("--comm=nccl", "nccl"),
                               ("--metrics=/dev/null/m.jsonl", "/dev/null/m.jsonl"), ("--save-params=/dev/null/p", "/dev/null/p")):
-            # Without its plugin no build runs on GPUs, on whatever machine this is.
+            # Without its plugin no build runs on GPUs, on any machine.
             with self.subTest(word=word), unittest.mock.patch.dict(os.environ, DPC_CUDA_PLUGIN="/nowhere.so"):
                 self.refused([e2e.tool("dpc-run"), self.path("plan"), word], mention)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Batch norm: running statistics move as PyTorch's do, micro-batches change it knowingly."""
+"""Batch norm: running statistics change as in PyTorch, and a remark says that micro-batches change the result."""
 import math
 import os
 import unittest
@@ -42,14 +42,14 @@ class BatchNorm(unittest.TestCase):
         self.assertIn("micro-batches were not searched", remarks)
 
     def test_micro_batches_are_as_on_one_device(self):
-        """Each is normalized by its own statistics, which span the ranks: verified, with a remark."""
+        """Each micro-batch is normalized by its own statistics, which span the ranks: the plan is verified, with a remark."""
         for strategy, ranks in (("dp=1,micro_batch=4", 1), ("dp=2,micro_batch=2", 2), ("pp=2,micro_batch=4", 2)):
             plan, remarks = self.compile(strategy, ranks, "--verify=on")
             self.assertIn("statistics over each of 2 micro-batches", remarks)
             self.assertEqual(e2e.read_report(plan)["verification"]["scope"], "full")
 
     def test_convolutions_read_kept_activations(self):
-        """What a chunk keeps lies in a frame, what it computes beside it: such plans are valid, and right."""
+        """A chunk keeps activations in a frame and computes others outside: such plans are valid and correct."""
         rows = []
         for strategy, ranks in (("dp=2,micro_batch=2", 2), ("dp=2,pp=2,vpp=2,micro_batch=2", 4)):
             plan, _ = self.compile(strategy, ranks, "--verify=off", train=("--train=adamw",))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checkpoints: a run that goes on is the run that was not interrupted, on the same plan and on any other one.
+"""Checkpoints: a resumed run equals the uninterrupted run, on the same plan and on any other one.
 
-On the plan that wrote the checkpoint losses, gradient norms and parameters are equal bit for bit. Another plan first
-holds the same parameters bit for bit, and then follows the recorded PyTorch curve from the middle. Processes are killed
-and told to stop; files are cut, changed and taken away: what is complete is never lost, what is damaged is named.
+On the plan that wrote the checkpoint, losses, gradient norms and parameters are equal bit for bit. Another plan first
+has the same parameters bit for bit and then follows the recorded PyTorch curve from the middle. The tests kill and
+terminate processes, and truncate, change and delete files: complete checkpoints are never lost, and damage is named.
 """
 import itertools
 import math
@@ -25,7 +25,7 @@ LAYOUTS = {
     "zero1": (4, "dp=4,zero=1"), "zero3": (4, "dp=4,zero=3"), "dp2tp2": (4, "dp=2,tp=2,zero=1"), "tp2pp2": (4, "tp=2,pp=2,micro_batch=4"),
     "zero2": (3, "dp=3,zero=2"), "all": (8, "dp=2,tp=2,pp=2,zero=1,micro_batch=2"), "offload": (2, "dp=2,zero=3,offload=optimizer"),
 }
-# What the default run takes of the 144 pairs: each layout once on either side.
+# The pairs, of all 144, that the default run tests: each layout once as source and once as target.
 SAMPLE = [("one", "all"), ("all", "tp3"), ("tp3", "zero3"), ("zero3", "pp2"), ("pp2", "dp2tp2"), ("dp2tp2", "offload"), ("offload", "zero2"),
           ("zero2", "tp2pp2"), ("tp2pp2", "one")]
 
@@ -37,7 +37,7 @@ def optimizer_of(oracle):
 
 
 class Run:
-    """One model and its plans, in a folder."""
+    """One model and its plans in a folder."""
 
     def __init__(self, folder, model):
         self.folder, self.model = folder, model
@@ -90,17 +90,17 @@ class Checkpoints(unittest.TestCase):
             run.run(layout, "--steps=8", "--metrics=" + whole, "--save-params=" + whole + ".safetensors")
             run.run(layout, "--steps=5", "--metrics=" + rest, "--checkpoint=" + folder, *words)
             with open(rest, "a", encoding="utf-8") as file:
-                file.write('{"step": 6, "loss": 1')  # a kill's last line
+                file.write('{"step": 6, "loss": 1')  # the last line of a kill
             lines = read(rest)
             os.link(rest, rest + ".link")
             run.run(layout, "--steps=8", "--metrics=" + rest, "--checkpoint=" + folder, "--resume", "--save-params=" + rest + ".safetensors")
             self.assertEqual(run.metrics("rest"), run.metrics("whole"), layout)
-            self.assertEqual(read(rest + ".link"), lines)  # another file took its place: no kill could lose a line
+            self.assertEqual(read(rest + ".link"), lines)  # another file replaced it: no kill could lose a line
             os.remove(rest + ".link")
             self.assertEqual(read(rest + ".safetensors"), read(whole + ".safetensors"), layout)
 
     def test_scale_schedule_and_random_numbers_go_on(self):
-        """Dropout, in fp16 whose scale halves and doubles, on a schedule."""
+        """Dropout, and fp16 whose scale halves and doubles, on a learning rate schedule."""
         steps, half, draw = 10, 5, random.Random(3)
         plan, batches, shape = os.path.join(self.folder, "plan"), self.path("batches"), (steps, 8, 6, 16)
         e2e.write_npy(os.path.join(batches, "x.npy"), "f4", shape, [draw.gauss(0, 1) for _ in range(math.prod(shape))])
@@ -117,7 +117,7 @@ class Checkpoints(unittest.TestCase):
         whole = train("whole", steps)
         scales = [row["loss_scale"] for row in whole[0]]
         self.assertLess(scales[half], scales[0])
-        self.assertGreater(len(set(scales[half:])), 1, scales)  # it still moves
+        self.assertGreater(len(set(scales[half:])), 1, scales)  # it still changes
         checkpoint = "--checkpoint=" + os.path.join(self.folder, "go")
         train("rest", half, checkpoint)
         self.assertEqual(train("rest", steps, checkpoint, "--resume"), whole)
@@ -126,7 +126,7 @@ class Checkpoints(unittest.TestCase):
         checkpoint, parameters = self.saved(run, source, steps)
         taken, metrics = run.path("taken.safetensors"), run.path("after")
         run.run(target, f"--steps={steps}", "--resume=" + checkpoint, "--save-params=" + taken)
-        # As bytes: NaN would equal nothing. Plans list the tensors in orders of their own.
+        # As bytes, because NaN does not equal itself. Plans list the tensors in different orders.
         found, expected = ({name: (kind, shape, values.tobytes()) for name, (kind, shape, values) in e2e.read_safetensors(path).items()}
                            for path in (taken, parameters))
         self.assertTrue(found == expected, f"{run.model}: {source} -> {target}: not the same parameters")
@@ -182,7 +182,7 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual([step for step, _, _ in run.metrics("metrics")], list(range(1, last + 3)))
 
     def test_two_runs_do_not_share_a_folder(self):
-        """The second one is refused while the first writes there, and may still read."""
+        """The second run is refused while the first one writes to the folder; it can still read."""
         run = Run(self.folder, "gpt2-tiny")
         folder = run.path("go")
         run.run("dp2", "--steps=2", "--checkpoint=" + folder)
@@ -198,7 +198,7 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(self.listed(folder), ["step-2", "step-3"])
 
     def test_killed_at_any_time(self):
-        """The run ends with the curve of the undisturbed one, and no accepted checkpoint is incomplete."""
+        """The run ends with the curve of an undisturbed run, and no accepted checkpoint is incomplete."""
         run = Run(self.folder, "gpt2-tiny")
         whole, metrics, folder = run.path("whole"), run.path("metrics"), run.path("go")
         run.run("dp2tp2", "--steps=40", "--metrics=" + whole)
@@ -214,7 +214,7 @@ class Checkpoints(unittest.TestCase):
             try:
                 _, err = child.communicate(timeout=draw.uniform(0, seconds))
                 self.assertEqual((child.returncode, err), (0, ""))
-                shutil.rmtree(folder)  # it was done: from the start again
+                shutil.rmtree(folder)  # it was complete: starts from the beginning
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.communicate()
@@ -288,13 +288,13 @@ class Checkpoints(unittest.TestCase):
         self.refused(run.words("dp2", "--steps=1", "--checkpoint=" + blocked), "--checkpoint", blocked)
 
     def needs_mounts(self):
-        """Root in a container may be kept from it."""
+        """Root in a container can lack the permission for it."""
         tried = shutil.which("unshare") and e2e.call(["unshare", "-m", "mount", "-t", "tmpfs", "none", self.folder])
         if not tried or tried.returncode != 0:
             self.skipTest("cannot mount here: " + (tried.stderr if tried else "no unshare"))
 
     def test_a_full_disk_loses_nothing(self):
-        """A folder of limited size, in a mount namespace of our own."""
+        """A folder of limited size in a private mount namespace."""
         self.needs_mounts()
         run = Run(self.folder, "gpt2-tiny")
         full = self.path("full")
@@ -306,18 +306,18 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("exit 1", done.stdout)
         self.assertIn("No space left on device", done.stderr)
         self.assertIn("step-1\n", done.stdout)
-        self.assertNotIn(".tmp-", done.stdout)  # takes no room
+        self.assertNotIn(".tmp-", done.stdout)  # takes no space
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_full_disk_of_one_process_leaves_nothing(self):
-        """What the other processes had written well goes as well."""
+        """Files that other processes wrote successfully are removed as well."""
         self.needs_mounts()
         launcher = e2e.mpirun(4)
         if not launcher:
             self.skipTest("no mpirun")
         run = Run(self.folder, "gpt2-tiny")
         full = self.path("full")
-        # Synchronous, so that it is known who fails first: whoever comes last to a disk with room for three of four.
+        # Synchronous, so that the failing rank is known: the last writer to a disk with room for three of four.
         words = " ".join(launcher + run.words("dp2tp2", "--checkpoint-every=1", "--checkpoint-sync", "--checkpoint-keep=9", "--checkpoint=" + full))
         script = f"mount -t tmpfs -o size=5m none {full} && {words} --steps=9; echo exit $?; ls {full}"
         done = e2e.call(["unshare", "-m", "sh", "-c", script])
@@ -327,7 +327,7 @@ class Checkpoints(unittest.TestCase):
         self.assertNotIn(".tmp-", done.stdout)
 
     def test_a_removal_that_is_cut_off_is_taken_up(self):
-        """What is mounted in a checkpoint keeps it from being removed."""
+        """A mount point in a checkpoint prevents its removal."""
         if os.geteuid() != 0 or not shutil.which("unshare"):
             self.skipTest("needs root to mount a file system")
         run = Run(self.folder, "gpt2-tiny")
@@ -345,13 +345,13 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(self.listed(folder), ["step-3"])
 
     def test_a_read_only_folder_is_named(self):
-        """Found before the first step, and in the middle of a run; what is complete is still read."""
+        """The problem is found before the first step and in the middle of a run; complete checkpoints are still read."""
         self.needs_mounts()
         run = Run(self.folder, "gpt2-tiny")
         folder = self.path("mounted")
         first = " ".join(run.words("dp2", "--checkpoint=" + folder, "--steps=2"))
         again = " ".join(run.words("dp2", "--checkpoint=" + folder, "--resume", "--steps=3"))
-        # Every step is a checkpoint, from the second line on into a folder that is written no more.
+        # Every step writes a checkpoint; from the second line on, the folder is read-only.
         middle = " ".join(run.words("dp2", "--checkpoint=" + folder, "--resume", "--checkpoint-every=1", "--checkpoint-keep=100000",
                                     "--steps=100000"))
         taken = " ".join(run.words("dp2", f"--resume={folder}/step-2", "--steps=3"))

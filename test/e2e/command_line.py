@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command lines: help names every option there is, and the tests' own comparing tool can fail."""
+"""The command lines: help lists every option, and the comparison tool of the tests can fail."""
 import os
 import re
 import shutil
@@ -8,7 +8,7 @@ import unittest
 
 import e2e
 
-# The contract of the two commands, as far as it is built.
+# The options of the two commands, as far as they exist.
 COMPILE = """--cluster -o --output --bind --global-batch --micro-batch --bucket-mb --compress-gradients --compress-weights --train --infer --loss --lr --beta1 --beta2 --eps --weight-decay
     --momentum --clip-grad-norm --lr-schedule --precision --loss-scale --strategy --objective --top --frozen --trainable --target-cpu --target-gpu --attention --init --emit
     --verify --report --what-if --dump-ir-dir --calibrate --device --links --device-file --version --doctor --completion --help""".split()
@@ -73,7 +73,7 @@ class Help(unittest.TestCase):
 
 
 class TargetGpu(unittest.TestCase):
-    """A plan for GPUs that those of the cluster cannot run, or that was predicted for none."""
+    """A plan for GPUs that the cluster's devices cannot run, or that was predicted for a cluster without GPUs."""
 
     def remarks(self, target, cluster, precision="bf16"):
         with e2e.scratch() as folder:
@@ -93,8 +93,8 @@ class TargetGpu(unittest.TestCase):
 
 
 class Command(unittest.TestCase):
-    """command.json, of which --elastic makes plans of the same step."""
-    # Of how the step is split, what is measured, shown or written.
+    """command.json, from which --elastic compiles plans of the same step."""
+    # Options for the strategy, for measurements and for output are not in it.
     OTHERS = set("cluster strategy micro-batch top calibrate device links output emit report what-if explain diff dump-ir-dir version doctor completion help".split())
 
     def written(self, *words):
@@ -106,7 +106,7 @@ class Command(unittest.TestCase):
         found = self.written("--cluster=local:2", "--strategy=dp=2", "--global-batch=8", "--train=sgd", "--lr", "0.5", "--momentum=0.9", "--micro-batch=2",
                              "--frozen=l1.*,l2.bias", "--bucket-mb=3", "--precision=bf16")
         self.assertEqual((found["version"], found["cluster"]), (1, "local:2"))
-        # As the system reads it: ".." behind a link leads elsewhere than its text.
+        # As the system resolves it: ".." after a link leads elsewhere than its text.
         self.assertEqual(found["model"], os.path.join(os.getcwd(), os.path.relpath(e2e.model("mlp"))))
         self.assertEqual(sorted(found["words"]), ["--bucket-mb=3", "--frozen=l1.*,l2.bias", "--global-batch=8", "--lr=0.5", "--momentum=0.9",
                                                   "--precision=bf16", "--train=sgd", "--verify=off"])
@@ -133,7 +133,7 @@ class Command(unittest.TestCase):
 
 class Emit(unittest.TestCase):
     def test_what_is_asked_for_is_written(self):
-        """The program, too, where no plan is; and nothing else."""
+        """The program is written even without a plan, and nothing else is."""
         programs = []
         for emit, files in (("mlir", {"program.mlir"}), ("report", {"report.json", "report.html"}), ("mlir,report", {"program.mlir", "report.json", "report.html"}),
                             ("plan,mlir", {"program.mlir", "report.json", "report.html", "plan.json", "command.json", "kernels"})):
@@ -176,7 +176,7 @@ class Infer(unittest.TestCase):
 
 class PlansAreEqual(unittest.TestCase):
     def test_wherever_the_model_lies(self):
-        """But for the places of the weights."""
+        """Equal except for the locations of the weights."""
         plans = []
         with e2e.scratch() as scratch:
             for name in ("here", "there"):
@@ -194,7 +194,7 @@ class PlansAreEqual(unittest.TestCase):
 
 class PathsMayBeRelative(unittest.TestCase):
     def test_model_and_plan(self):
-        """A plan runs from everywhere, wherever it was written."""
+        """A plan runs from any working folder, wherever it was written."""
         folder = os.path.dirname(e2e.model("mlp"))
         with e2e.scratch() as scratch:
             plan = os.path.relpath(f"{scratch}/plan", folder)
@@ -210,7 +210,7 @@ class PathsMayBeRelative(unittest.TestCase):
 
 class NoOverlap(unittest.TestCase):
     def test_changes_when_but_not_what(self):
-        """Communication in turn with computation: the same numbers, never at the same time."""
+        """Communication alternates with computation: the same numbers, and never both at the same time."""
         folder = os.path.dirname(e2e.model("gpt2-tiny"))
         with e2e.scratch() as scratch:
             e2e.must([e2e.tool("dpc-opt"), f"{folder}/model.onnx", "--cluster=local:2", "--global-batch=8", "--strategy=dp=2",
@@ -226,7 +226,7 @@ class NoOverlap(unittest.TestCase):
 
 
 class FollowCurve(unittest.TestCase):
-    """follow_curve.py says so when a plan trains otherwise."""
+    """follow_curve.py reports a plan that trains differently."""
 
     def follow(self, *words):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "follow_curve.py")

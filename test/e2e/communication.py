@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Communication is minimal: what a plan says is sent in a step, counted exactly.
+"""Communication is minimal: counts exactly what a plan sends in a step.
 
-Every collective of a step appears in these tests by phase, kind, group and bytes; one more or one less fails.
-`hidden` is one activation [batch, sequence, hidden] of the whole batch, `rows` one float per token.
+Every collective of a step appears in these tests by phase, kind, group and bytes; one more or one fewer fails. `hidden`
+is one activation [batch, sequence, hidden] of the whole batch, `rows` one float per token.
 """
 import collections, math
 import unittest
 
 import e2e
 
-# What is sent in one step: (phase, op, reduction or None, axes, bytes) -> how often. Bytes are of the whole buffer
-# that is reduced or gathered, as if one rank held it.
+# The communication of one step: (phase, op, reduction or None, axes, bytes) -> count. Bytes are those of the whole
+# buffer that is reduced or gathered, as if one rank held it.
 Traffic = collections.Counter
 
 BLOCKS = {"gpt2-tiny": 4, "llama-tiny": 4, "bert-tiny": 2}
@@ -27,7 +27,7 @@ def make_plan(folder, model, strategy, ranks, cluster=None, precision="fp32"):
 
 
 class Collectives:
-    """The collectives of a plan, each as often as a step runs it."""
+    """Returns the collectives of a plan, each as often as a step runs it."""
 
     def __init__(self, plan):
         self.plan, self.all = plan, []
@@ -38,7 +38,7 @@ class Collectives:
                     self.all += [(phase, instruction)] * runs[phase]
 
     def buffers(self, instruction):
-        """The buffers that hold what is sent, at full size."""
+        """Returns the buffers that are sent, at full size."""
         ids = {"all_reduce": lambda i: i["buffers"], "reduce_scatter": lambda i: i["ins"],
                "all_gather": lambda i: i["outs"], "all_to_all": lambda i: [i["in"]]}[instruction["op"]](instruction)
         return [self.plan["buffers"][i] for i in ids]
@@ -47,7 +47,7 @@ class Collectives:
         return ",".join(self.plan["groups"][instruction["group"]]["axes"])
 
     def traffic(self, gradients=True):
-        """Of every buffer on its own; without gradients when `gradients` is false."""
+        """Communicates every buffer separately; without gradients if `gradients` is false."""
         sent = Traffic()
         for phase, instruction in self.all:
             for buffer in self.buffers(instruction):
@@ -59,18 +59,18 @@ class Collectives:
         return buffer["kind"] == "gradient" and bool(buffer["shape"])
 
     def gradients(self):
-        """[(axes, shape)] of every gradient that is reduced."""
+        """Returns [(axes, shape)] of every gradient that is reduced."""
         return sorted((self.axes(i), tuple(b["shape"])) for _, i in self.all for b in self.buffers(i) if self.is_gradient(b))
 
 
 def trained(plan):
-    """The parameters that the optimizer changes."""
+    """The parameters that the optimizer updates."""
     names = {tensor["of"] for tensor in plan["tensors"] if tensor["role"] == "state"}
     return [tensor for tensor in plan["tensors"] if tensor["role"] == "parameter" and tensor["name"] in names]
 
 
 def moved(plan):
-    """The trained parameters with a gradient. A bias of attention keys has none: softmax does not see it."""
+    """The trained parameters with a gradient. A bias of attention keys has none: softmax cancels it."""
     return [tensor for tensor in trained(plan) if not tensor["name"].endswith(".k.bias")]
 
 
@@ -98,10 +98,10 @@ class Communication(unittest.TestCase):
                     plan = self.plan(model, f"dp={ranks}", ranks)
                     sent = Collectives(plan)
                     self.assertEqual(sent.gradients(), sorted(("dp", shape) for shape in local_shapes(plan)))
-                    # The gradients of all parameters, whole: nothing is split over dp.
+                    # The whole gradients of all parameters, because nothing is sharded over dp.
                     parameters = sum(plan["buffers"][t["buffer"]]["bytes"] for t in moved(plan))
                     with_loss = sum(key[-1] * count for key, count in sent.traffic().items())
-                    # A mean over labels has two sums: of their losses, and their count.
+                    # A mean over labels needs two sums: the losses, and the number of labels.
                     self.assertEqual(with_loss, parameters + 2 * SCALAR)
                     self.same(sent.traffic(gradients=False), {("forward", "all_reduce", "sum", "dp", SCALAR): 2})
 
@@ -120,9 +120,9 @@ class Communication(unittest.TestCase):
                 self.assertEqual(plan["micro_batches"], 4)
                 sent = Collectives(plan)
                 shapes = local_shapes(plan)
-                shapes.remove((64, 64)) # the position embedding's: each rank makes a part
+                shapes.remove((64, 64))  # the position embedding's: each rank computes a partial sum
                 self.assertEqual(sent.gradients(), sorted(("cp", shape) for shape in shapes))
-                # In the loop only q, k, v and the output, each way.
+                # In the loop only q, k, v and the output, in both directions.
                 moved_around = HIDDEN["gpt2-tiny"] // 4 * width // 2 // 4
                 self.same(sent.traffic(gradients=False), {("forward", "all_to_all", None, "cp", moved_around): 16 * blocks,
                                                           ("backward", "all_to_all", None, "cp", moved_around): 16 * blocks,
@@ -130,7 +130,8 @@ class Communication(unittest.TestCase):
                                                           ("update", "all_reduce", "sum", "cp", SCALAR): 2})
 
     def test_copies_in_half_precision_have_their_gradients_summed_when_parameters_do(self):
-        # What a step sums of gradients, and when, is the same whether bf16 copies of the parameters are read or they.
+        # The reductions of gradients, and their times, are the same whether the model reads bf16 copies or the
+        # parameters.
         def sums(strategy, ranks, precision):
             total = collections.Counter()
             for phase, instruction in Collectives(plan := self.plan("gpt2-tiny", strategy, ranks, precision)).all:
@@ -150,16 +151,16 @@ class Communication(unittest.TestCase):
                 self.assertEqual(large, {last})
 
     def test_experts_are_reduced_over_their_copies_only(self):
-        # Two layers of four experts on two ranks of ep, two copies of them along dp. 8 x 16 tokens of width 48.
+        # Two layers with four experts on two ranks of ep, with two replicas along dp. 8 x 16 tokens of width 48.
         plan = self.plan("moe-tiny", "dp=4,ep=2", 4)
         sent = Collectives(plan)
         self.assertEqual(sorted(shape for shape in local_shapes(plan) if len(shape) == 3),
                          [(2, 48, 96)] * 2 + [(2, 96, 48)] * 2)
-        # A gradient may be made under another shape of as many elements.
+        # A gradient can be computed in another shape with as many elements.
         self.assertEqual(sorted((axes, math.prod(shape)) for axes, shape in sent.gradients()),
                          sorted(("dp" if len(shape) == 3 else "dp,ep", math.prod(shape)) for shape in local_shapes(plan)))
-        # Around every layer of experts the tokens of both ranks are gathered and the sums scattered, and back; gates go
-        # by all-to-all. The norm of the experts' gradients is summed over their ranks.
+        # Around every layer of experts, the tokens of both ranks are gathered and the sums scattered, and back; an
+        # all_to_all exchanges the gates. The norm of the experts' gradients is summed over their ranks.
         tokens, gates = 8 // 2 * 16 * 48 * 4, 8 // 4 * 16 * 4 * 4
         want = {("forward", "all_reduce", "sum", "dp,ep", SCALAR): 2, ("update", "all_reduce", "sum", "ep", SCALAR): 1}
         for phase in ("forward", "backward"):
@@ -169,19 +170,19 @@ class Communication(unittest.TestCase):
         self.same(sent.traffic(gradients=False), want)
 
     def scattered(self, strategy):
-        """(parameter bytes, bytes reduced to shards, bytes gathered) of a ZeRO plan of gpt2-tiny on 4 ranks."""
+        """Returns (parameter bytes, bytes reduced to shards, bytes gathered) of a ZeRO plan of gpt2-tiny on 4 ranks."""
         plan = self.plan("gpt2-tiny", strategy, 4)
         sent = Collectives(plan)
         parameters = sum(4 * math.prod(tensor["global_shape"]) for tensor in trained(plan))
         total = collections.Counter()
         for phase, instruction in sent.all:
             total[instruction["op"]] += sum(buffer["bytes"] for buffer in sent.buffers(instruction))
-        # What is left to all-reduce: two sums of the loss, and the norm over shards.
+        # The remaining all_reduces: two sums of the loss, and the norm over shards.
         self.assertEqual(total["all_reduce"], 3 * SCALAR)
         return parameters, total["reduce_scatter"], total["all_gather"], plan
 
     def test_zero_1_and_2_move_the_bytes_of_ddp(self):
-        # An all-reduce is a reduce-scatter and an all-gather of the same bytes.
+        # An all_reduce is a reduce_scatter and an all_gather of the same bytes.
         for zero in (1, 2):
             with self.subTest(zero=zero):
                 parameters, reduced, gathered, _ = self.scattered(f"dp=4,zero={zero}")
@@ -190,13 +191,14 @@ class Communication(unittest.TestCase):
     def test_zero_3_gathers_what_each_phase_reads(self):
         parameters, reduced, gathered, plan = self.scattered("dp=4,zero=3")
         self.assertEqual(reduced, parameters)
-        # All of it forward; backward the matrices and norm scales, not the biases: at most 1.5 times DDP in all.
+        # Forward gathers all; backward gathers the matrices and norm scales, not the biases: at most 1.5 times DDP in
+        # total.
         biases = sum(4 * math.prod(t["global_shape"]) for t in trained(plan) if t["name"].endswith("bias"))
         positions = sum(4 * math.prod(t["global_shape"]) for t in trained(plan) if t["name"].endswith("wpe.weight"))
         self.assertEqual(gathered, 2 * parameters - biases - positions)
 
     def zero_traffic(self, strategy, ranks=4):
-        """({op: bytes of whole buffers over the data axes, by phase}, in parameters of llama-tiny), over all stages."""
+        """Returns ({op: bytes of whole buffers over the data axes, by phase}, in parameters of llama-tiny), over all stages."""
         plan = self.plan("llama-tiny", strategy, ranks)
         parameters = sum(4 * math.prod(tensor["global_shape"]) for tensor in trained(plan))
         stages = len(plan["arena_bytes"])
@@ -210,29 +212,29 @@ class Communication(unittest.TestCase):
                         sent[instruction["op"], kind] += sum(buffer["bytes"] for buffer in buffers)
         return {key: bytes / parameters for key, bytes in sent.items() if bytes}
 
-    # What a backward phase need not know of llama-tiny: the embedding, 512 x 64 of 242240.
+    # The backward phase does not need the embedding of llama-tiny: 512 x 64 of 242240.
     READ_BACKWARD = 1 - 512 * 64 / 242240
 
     def test_zero_with_micro_batches(self):
-        # Four ranks of two samples, one micro-batch or two of one sample.
+        # Four ranks with two samples each: one micro-batch, or two with one sample.
         for m, words in ((1, ""), (2, ",micro_batch=1")):
             with self.subTest(micro_batches=m):
                 last = "backward" if m == 1 else "update"
                 self.assertEqual(self.zero_traffic("dp=4" + words), {("all_reduce", last): 1})
-                # An all-reduce is a reduce-scatter and a gather of as many bytes: ZeRO-1 moves the bytes of DDP.
+                # An all_reduce is a reduce_scatter and an all_gather of as many bytes: ZeRO-1 sends the bytes of DDP.
                 self.assertEqual(self.zero_traffic("dp=4,zero=1" + words),
                                  {("reduce_scatter", last): 1, ("all_gather", "update"): 1})
-                # Where only a shard of the sums is kept, every micro-batch is scattered: (m + 1) / 2 of DDP's bytes.
+                # If ranks keep only a shard of the sums, every micro-batch is scattered: (m + 1) / 2 of DDP's bytes.
                 self.assertEqual(self.zero_traffic("dp=4,zero=2" + words),
                                  {("reduce_scatter", "backward"): m, ("all_gather", "update"): 1})
-                # Three times a micro-batch in place of two a step; forward again in backward reads all of it once more.
+                # Three per micro-batch instead of two per step; recomputation gathers everything once more.
                 for recompute, share in (("none", self.READ_BACKWARD), ("selective", self.READ_BACKWARD), ("full", 1)):
                     self.assertEqual(self.zero_traffic(f"dp=4,zero=3,recompute={recompute}" + words),
                                      {("all_gather", "forward"): m, ("all_gather", "backward"): m * share,
                                       ("reduce_scatter", "backward"): m})
 
     def test_zero_with_pipelines(self):
-        # Two stages move together what one would: nothing of ZeRO travels between stages.
+        # Two stages together send what one stage would: ZeRO sends nothing between stages.
         for m, words in ((2, "pp=2,dp=2,micro_batch=2"), (4, "pp=2,dp=2,micro_batch=1"), (4, "pp=2,vpp=2,dp=2,micro_batch=1")):
             with self.subTest(strategy=words):
                 self.assertEqual(self.zero_traffic(words), {("all_reduce", "update"): 1})
@@ -245,8 +247,8 @@ class Communication(unittest.TestCase):
                                   ("reduce_scatter", "backward"): m})
 
     def test_buckets(self):
-        # In 25 MiB all of llama-tiny's gradients are one call. Parameters are gathered in parts of at most 1/16, so that
-        # two neighbours are more than that.
+        # With 25 MiB all gradients of llama-tiny are one call. Parameters are gathered in parts of at most 1/16, so
+        # that two adjacent ones exceed that.
         calls = collections.Counter((op["op"], phase) for phase, op in Collectives(self.plan("llama-tiny", "dp=4,zero=3", 4)).all
                                     if op["op"] != "all_reduce")
         self.assertEqual(calls["reduce_scatter", "backward"], 1)
@@ -269,9 +271,9 @@ class Communication(unittest.TestCase):
         total = collections.Counter()
         for (_, op, _, axes, size), count in Collectives(plan).traffic().items():
             total[op, axes] += size * count
-        # Of small ones (biases) one collective is cheaper than two.
+        # For small gradients (biases) one collective is cheaper than two.
         parameters, large = sum(sizes), sum(size for size in sizes if size >= 1024)
-        # Between nodes only the sums of shards travel, and three scalars: two of the loss, one of the norm.
+        # Between nodes only the sums of shards are sent, and three scalars: two for the loss, one for the norm.
         self.assertEqual(dict(total), {("reduce_scatter", "dpi"): large, ("all_reduce", "dp"): large / 2,
                                        ("all_gather", "dpi"): parameters, ("all_reduce", "dpi"): SCALAR,
                                        ("all_reduce", "dp,dpi"): parameters - large + 2 * SCALAR})
@@ -287,20 +289,20 @@ class Communication(unittest.TestCase):
         total = collections.Counter()
         for (_, op, _, axes, size), count in Collectives(plan).traffic().items():
             total[op, axes] += size * count
-        # Half of each bucket, and its padding, leaves the machine: gradients, and two scalars of the loss.
+        # Half of each bucket with its padding leaves the machine: gradients, and two scalars of the loss.
         inside = total["reduce_scatter", "dpi"]
         self.assertGreaterEqual(inside, parameters + 2 * SCALAR)
         self.assertLess(inside, 1.01 * parameters)
         self.assertEqual(dict(total), {("reduce_scatter", "dpi"): inside, ("all_gather", "dpi"): inside,
                                        ("all_reduce", "dp"): inside // 2})
-        # What is on one machine each is reduced in one go.
+        # Groups within one machine reduce in one collective.
         self.assertNotIn("dpi", {axis for group in sharded["groups"] for axis in group["axes"]})
 
     def sent_around_blocks(self, strategy, ranks):
-        """Bytes of activations that one rank sends."""
+        """Returns the bytes of activations that one rank sends."""
         sent = 0
         for (_, op, _, axes, size), count in Collectives(self.plan("gpt2-tiny", strategy, ranks)).traffic(False).items():
-            # Buffers have full size but those of all_to_all, which are what one rank holds.
+            # Buffers have full size except those of all_to_all, which have the size of one rank's part.
             sent += size * count * (ranks - 1) // ranks * (2 if op == "all_reduce" else 1)
         return sent
 
@@ -309,14 +311,14 @@ class Communication(unittest.TestCase):
         ulysses, megatron = {}, {}
         for ranks in (2, 4):
             sent = Collectives(self.plan("gpt2-tiny", f"cp={ranks},cp_kind=ulysses", ranks)).traffic(False)
-            # q, k, v and the output, each way, and the gradient of the position embedding.
+            # q, k, v and the output, in both directions, and the gradient of the position embedding.
             self.same(sent, Traffic({("forward", "all_to_all", None, "cp", hidden // ranks): 4 * blocks,
                                      ("backward", "all_to_all", None, "cp", hidden // ranks): 4 * blocks,
                                      ("backward", "all_gather", None, "cp", 64 * 64 * 4): 1,
                                      ("forward", "all_reduce", "sum", "cp", SCALAR): 2}))
             ulysses[ranks] = self.sent_around_blocks(f"cp={ranks},cp_kind=ulysses", ranks)
             megatron[ranks] = self.sent_around_blocks(f"tp={ranks},sp=true", ranks)
-        # Per rank (n - 1) / n^2 of the activations against (n - 1) / n of them, exactly.
+        # Per rank exactly (n - 1) / n^2 of the activations instead of (n - 1) / n of them.
         def around_blocks(strategy, n, ops):
             traffic = Collectives(self.plan("gpt2-tiny", strategy, n)).traffic(False)
             return sum(size * count * (n - 1) // n for (_, op, _, _, size), count in traffic.items() if op in ops and size in (hidden, hidden // n))
@@ -337,24 +339,24 @@ class Communication(unittest.TestCase):
                 if instruction["op"] == "send":
                     size = plan["buffers"][instruction["buffer"]]["bytes"]
                     passed[phase, size, instruction["shift"], instruction["wrap"]] += 1
-            # k and v, each ranks - 1 times; backward again, and their gradients all the way home.
+            # k and v, ranks - 1 times each; backward once more, and their gradients back to their owners.
             self.assertEqual(dict(passed), {("forward", hidden // ranks, 1, True): 2 * (ranks - 1) * blocks,
                                             ("backward", hidden // ranks, 1, True): (4 * ranks - 2) * blocks})
 
     def test_grid_splits_a_weight_on_both_dimensions(self):
-        # 4 heads cannot be split by 8: the last axis splits what a projection makes.
+        # 4 heads cannot be sharded by 8: the last axis shards the result of a projection.
         plan = self.plan("gpt2-tiny", "tp=2x2x2", 8)
         layouts = {t["name"]: [sum((f["axes"] for f in dim), []) for dim in t["layout"]]
                    for t in plan["tensors"] if t["role"] == "parameter"}
         projections = [layout for name, layout in layouts.items() if name.endswith("proj.weight")]
         self.assertEqual(projections, [[["tp2"], ["tp0", "tp1"]]] * BLOCKS["gpt2-tiny"])
-        # All matrices are split by all axes.
+        # All axes shard all matrices.
         for name, layout in layouts.items():
             if len(layout) == 2 and not name.endswith("wpe.weight"):
                 self.assertEqual(sorted(sum(layout, [])), ["tp0", "tp1", "tp2"], name)
 
     def tensor_parallel(self, model, around):
-        """Two all-reduces forward and two backward in a block, what surrounds the blocks, and the norm."""
+        """Two all_reduces forward and two backward per block, those around the blocks, and the norm."""
         want = Traffic({("forward", "all_reduce", "sum", "tp", HIDDEN[model]): 2 * BLOCKS[model],
                         ("backward", "all_reduce", "sum", "tp", HIDDEN[model]): 2 * BLOCKS[model],
                         ("update", "all_reduce", "sum", "tp", SCALAR): 1})
@@ -362,12 +364,12 @@ class Communication(unittest.TestCase):
         return want
 
     def cross_entropy(self):
-        """The logits stay where they are: the largest of each row, then its sum and its label's logit."""
+        """The logits stay sharded: the largest of each row, then its sum and its label's logit are reduced."""
         return {("forward", "all_reduce", "max", "tp", ROWS): 1, ("forward", "all_reduce", "sum", "tp", ROWS): 2}
 
     def test_tensor_parallel_gpt2(self):
         hidden = HIDDEN["gpt2-tiny"]
-        around = Traffic({("forward", "all_reduce", "sum", "tp", hidden): 1,    # embedding, split by vocabulary
+        around = Traffic({("forward", "all_reduce", "sum", "tp", hidden): 1,    # embedding, sharded by vocabulary
                           ("backward", "all_reduce", "sum", "tp", hidden): 1})  # head, the same weight
         for ranks in (2, 4):
             with self.subTest(ranks=ranks):
@@ -376,7 +378,7 @@ class Communication(unittest.TestCase):
 
     def test_tensor_parallel_llama(self):
         hidden = HIDDEN["llama-tiny"]
-        around = Traffic({("forward", "all_gather", None, "tp", hidden): 1,     # embedding, split by columns
+        around = Traffic({("forward", "all_gather", None, "tp", hidden): 1,     # embedding, sharded by columns
                           ("backward", "all_reduce", "sum", "tp", hidden): 1})  # head
         sent = Collectives(self.plan("llama-tiny", "tp=2", 2))
         self.same(sent.traffic(), self.tensor_parallel("llama-tiny", around + Traffic(self.cross_entropy())))
@@ -394,12 +396,12 @@ class Communication(unittest.TestCase):
         sharded = {t["name"]: t["layout"] for t in plan["tensors"] if "qkv" in t["name"] and t["role"] == "parameter"}
         self.assertEqual(len(sharded), 2 * BLOCKS["gpt2-tiny"])
         for name, layout in sharded.items():
-            # 192 rows = (q, k, v) x 4 heads of 16: a rank has a head of each. (64 over tp is 4 x 16 with 4 over tp.)
+            # 192 rows = (q, k, v) x 4 heads of 16: a rank has one head of each. (64 over tp is 4 x 16 with 4 over tp.)
             self.assertEqual([(f["size"], f["axes"]) for f in layout[0]], [(3, []), (64, ["tp"])], name)
         sent = Collectives(plan)
         forward = [i["name"] for phase, i in sent.all if phase == "forward"]
         self.assertEqual([name for name in forward if "qkv" in name], [])
-        # Backward: the sum over heads of the gradient of what went into the projection, and nothing else.
+        # Backward: only the sum over heads of the gradient of the projection's input.
         backward = [i for phase, i in sent.all if phase == "backward" and "qkv" in i["name"]]
         self.assertEqual([(i["op"], i["kind"]) for i in backward], [("all_reduce", "sum")] * BLOCKS["gpt2-tiny"])
 
@@ -407,13 +409,14 @@ class Communication(unittest.TestCase):
         plan = self.plan("gpt2-tiny", "tp=4,sp=true", 4)
         sent, hidden, blocks = Collectives(plan), HIDDEN["gpt2-tiny"], BLOCKS["gpt2-tiny"]
         want = Traffic(self.cross_entropy())
-        # An all-reduce of n bytes is a reduce-scatter and an all-gather of n bytes; tp=4 has 2 a block and one around.
+        # An all_reduce of n bytes is a reduce_scatter and an all_gather of n bytes; tp=4 has 2 per block and one around
+        # them.
         for phase in ("forward", "backward"):
             want[phase, "reduce_scatter", "sum", "tp", hidden] = 2 * blocks + 1
             want[phase, "all_gather", None, "tp", hidden] = 2 * blocks + 1
         want["update", "all_reduce", "sum", "tp", SCALAR] = 1
         self.same(sent.traffic(gradients=False), want)
-        # Norms and the biases after a row-split weight see a part of the sequence on each rank: [64] each.
+        # Norms and the biases after a row-sharded weight see a part of the sequence on each rank: [64] each.
         norms_and_biases = 2 * (2 * blocks + 1) + 2 * blocks
         self.assertEqual(sent.gradients(), [("tp", (64,))] * norms_and_biases)
 

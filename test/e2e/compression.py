@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compressed collectives: the bytes they send, counted in plan.json, and that training stays on its course.
+"""Compressed collectives: counts the bytes that they send in plan.json, and checks that training stays close.
 
-As int8 a block of 256 numbers is 260 bytes instead of 1024. The losses of 20 steps must stay as close to those without
-compression as bf16 keeps them (follow_curve.py), and fall as they do.
+In int8 a block of 256 elements takes 260 bytes instead of 1024. The losses of 20 steps must stay as close to those
+without compression as bf16's do (follow_curve.py), and must decrease in the same way.
 """
 import unittest
 
@@ -18,7 +18,7 @@ def compile_model(folder, ranks, strategy, words=(), model="gpt2-tiny"):
 
 
 def sent(plan, ranks):
-    """Bytes that a rank sends in a step over the data axes, per op and element type; norms and losses left out."""
+    """Returns the bytes that a rank sends in a step over the data axes, per op and element type, without norms and losses."""
     total = {}
     for instructions in plan["phases"].values():
         for i in instructions:
@@ -48,7 +48,7 @@ class Bytes(unittest.TestCase):
             self.assertEqual(set(coded), {(op, dtype) for op in ("all_to_all", "all_gather") for dtype in ("i8", "f32")})
             for op in ("all_to_all", "all_gather"):
                 self.assertEqual(coded[op, "f32"] * BLOCK, coded[op, "i8"] * 4)
-            # Biases of 64 numbers take a block of their own.
+            # Biases of 64 elements take one block each.
             ratio = sum(plain.values()) / sum(coded.values())
             self.assertGreater(ratio, 3.75)
             self.assertLess(ratio, 4 * BLOCK / BLOCK_BYTES)
@@ -58,7 +58,7 @@ class Bytes(unittest.TestCase):
         coded = self.sent("dp=2,zero=2", 2, "--compress-gradients=int8")
         scattered = sum(size for (op, _), size in coded.items() if op == "all_to_all") + coded.get(("reduce_scatter", "f32"), 0)
         self.assertGreater(plain["reduce_scatter", "f32"] / scattered, 3.5)
-        # Updated parameters travel as they are.
+        # Updated parameters are sent uncompressed.
         self.assertEqual(coded["all_gather", "f32"], plain["all_gather", "f32"])
 
     def test_zero_3_gathers_a_quarter(self):
@@ -92,7 +92,7 @@ class Training(unittest.TestCase):
                 self.assertLess(max(abs(a - b) / b for a, b in zip(got, want)), OUTPUT_TOLERANCE)
 
     def test_small_buckets_change_nothing(self):
-        # Each tensor begins a block of its own: how they are put together does not matter.
+        # Each tensor begins a new block, so the order of tensors does not matter.
         words = ["--compress-gradients=int8"]
         self.assertEqual(self.losses(2, "dp=2", *words), self.losses(2, "dp=2", *words, "--bucket-mb=1"))
 
@@ -114,7 +114,7 @@ class TopK(Training):
             with self.subTest(strategy=strategy, words=words):
                 got = self.losses(ranks, strategy, *words)
                 self.assertNotEqual(got, want)
-                # A number travels in about every fourth step: updates are late, not lost.
+                # Each element is sent in about every fourth step: updates are late, not lost.
                 self.assertLess(got[-1], got[0] - 0.5 * (want[0] - want[-1]))
                 self.assertLess(max(abs(a - b) / b for a, b in zip(got, want)), OUTPUT_TOLERANCE)
 
@@ -123,7 +123,7 @@ class TopK(Training):
         self.assertEqual(self.losses(2, "dp=2", *words), self.losses(2, "dp=2", *words, "--bucket-mb=1"))
 
     def test_all_of_it_is_exact(self):
-        # With two ranks there is one order to add up in.
+        # Two ranks can add in only one order.
         for strategy in ("dp=2", "dp=2,micro_batch=2"):
             want, got = self.losses(2, strategy), self.losses(2, strategy, "--compress-gradients=topk:1")
             self.assertLess(max(abs(a - b) / b for a, b in zip(got, want)), 1e-6)
@@ -134,7 +134,7 @@ class TopK(Training):
             remarks = " ".join(e2e.read_report(f"{folder}/plan")["remarks"])
             self.assertIn("approximate: gradients travel as topk:0.01", remarks)
             plan = e2e.read_plan(f"{folder}/plan")
-        # 3 of 256, a number and its place each, from each rank to the other.
+        # 3 of 256, each as an element and its index, from each rank to the other.
         gathered = {key: size for key, size in sent(plan, 2).items() if key[0] == "all_gather"}
         residuals = [tensor for tensor in plan["tensors"] if tensor["slot"] == "residual"]
         rows = sum(plan["buffers"][tensor["buffer"]]["bytes"] for tensor in residuals) // 1024

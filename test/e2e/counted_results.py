@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tools/test makes of the results of ctest and lit: its totals, and why tests failed."""
+"""How tools/test summarizes the results of ctest and lit: its totals, and why tests failed."""
 import json
 import os
 import subprocess

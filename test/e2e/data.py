@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Data in samples: --data, --shuffle, --epochs, what a run that goes on takes next, and inference over every sample once."""
+"""Data as samples: --data, --shuffle, --epochs, the next samples of a resumed run, and inference over every sample once."""
 import os
 import shutil
 import unittest
@@ -7,7 +7,7 @@ import unittest
 import e2e
 
 MODEL = "gpt2-tiny"
-SAMPLES = 160  # of its 20 recorded batches
+SAMPLES = 160  # of the model's 20 recorded batches
 ABSTRACT = os.path.join(e2e.ONNX, "abstract.onnx")
 
 
@@ -33,7 +33,7 @@ class Data(unittest.TestCase):
         return folder
 
     def losses(self, plan, *words):
-        """[(step, loss)] of a run."""
+        """Returns [(step, loss)] of a run."""
         metrics = self.path("metrics.jsonl")
         if os.path.exists(metrics):
             os.remove(metrics)
@@ -68,7 +68,7 @@ class Data(unittest.TestCase):
         outputs = self.path("outputs")
         self.losses(dp2, *self.samples("--shuffle=3", "--steps=23"), resume, "--outputs=" + outputs)  # had ended: nothing to write
         self.assertEqual(os.listdir(outputs), [])
-        for lost in ([], ["--batches=" + self.batches]):  # the place in the samples
+        for lost in ([], ["--batches=" + self.batches]):  # the position in the samples
             ran = e2e.call([e2e.tool("dpc-run"), dp2, *lost, "--steps=24", resume])
             self.assertEqual(ran.returncode, 1)
             self.assertIn("took its data from 160 samples (--data), whose place would be lost", ran.stderr)
@@ -112,7 +112,7 @@ class Data(unittest.TestCase):
         e2e.must([e2e.tool("dpc-run"), plan, "--data=" + self.path("x"), "--outputs=" + self.path("y"), "--init=random:1"])
         dtype, shape, y = e2e.read_npy(self.path("y", "y.npy"))
         self.assertEqual((dtype, shape), ("f4", (count, 4)))
-        for sample in range(count):  # one by one, filled up with zeros
+        for sample in range(count):  # one by one, filled with zeros
             os.makedirs(self.path("one"), exist_ok=True)
             e2e.write_npy(self.path("one", port["name"] + ".npy"), "f4", (8, 6), x[sample * 6:sample * 6 + 6] + [0.0] * 42)
             if sample % 6 == 0:

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Strategies drawn at random, each of which has to compute what one device computes.
+"""Draws strategies at random; each has to compute what one device computes.
 
 usage: drawn_strategies.py [--count=N] [--seed=N] [--only=MODEL,...] [--models=DIR] [--verbose]
 
-Half of the draws train one of the models of test/fixtures/models and follow PyTorch's curve (follow_curve.py); the
+Half of the draws train one of the models of test/fixtures/models and follow PyTorch's curve (follow_curve.py). The
 others compile a model of odd sizes (odd_models.py) with an odd batch and let dpc-opt verify all ranks against one
-device (--verify=on). Degrees are drawn so that no ranks are left over, on up to 8 ranks; every key of --strategy takes
-part. The seed is printed first: the same seed draws the same. It is SEED, so that a change is judged by the same draws
-whenever it is tested; with DPC_TEST_LONG it is another one each time. A combination that dpc-opt refuses is a failure
-unless it names one of the REASONS below.
+device (--verify=on). Degrees are drawn so that all ranks are in use, on up to 8 ranks, with every key of --strategy.
+The seed is printed first; the same seed draws the same strategies. By default it is SEED, so that every change is
+judged by the same draws; with DPC_TEST_LONG it is new each time. A combination that dpc-opt refuses is a failure unless
+the message contains one of the REASONS below.
 """
 import argparse
 import os
@@ -18,10 +18,10 @@ import sys
 import e2e
 import follow_curve
 
-EXPERTS = 4  # of the models with experts
+EXPERTS = 4  # the models with experts
 SEED = 1
 
-# What cannot be, as dpc-opt says it.
+# Impossible combinations, in the words of dpc-opt.
 REASONS = (
     "ops to put on them",  # more pipeline stages than ops
     "attention cannot be fused",  # a ring, or a mask
@@ -29,7 +29,7 @@ REASONS = (
 
 
 def degrees_of(ranks, count, rng):
-    """`count` factors whose product is `ranks`."""
+    """Returns `count` factors whose product is `ranks`."""
     factors = [1] * count
     divisor = 2
     while ranks > 1:
@@ -41,7 +41,7 @@ def degrees_of(ranks, count, rng):
 
 
 def draw_strategy(rng, batch, micro_batches=True, experts=0, sequence=True):
-    """(strategy, ranks): `ep` is drawn for a model with experts, `cp` for one with a sequence."""
+    """Returns (strategy, ranks); draws `ep` for a model with experts and `cp` for a model with a sequence."""
     ranks = rng.choice([2, 2, 3, 4, 4, 4, 6, 8, 8])
     names = ("dp", "tp", "pp", "cp") if sequence else ("dp", "tp", "pp")
     degrees = {"cp": 1, **dict(zip(names, degrees_of(ranks, len(names), rng)))}
@@ -80,7 +80,7 @@ class Matrix:
         self.rng, self.models = rng, models
 
     def draw(self):
-        """One case: (text, function that runs it and returns what is wrong, or None)."""
+        """Returns one case: (text, a function that runs it and returns an error or None)."""
         import odd_models
         if self.models and self.rng.random() < 0.5:
             return self.draw_curve()
@@ -88,7 +88,7 @@ class Matrix:
         model = odd_models.BUILDERS[kind](self.rng)
         batch = self.rng.choice([3, 5, 7, 9, 12])
         strategy, ranks = draw_strategy(self.rng, batch, sequence=kind == "decoder")
-        # What bf16 rounds is not bounded by a proof: a failure there is for people to look at.
+        # The effect of bf16 rounding has no proven bound: a person has to look at a failure there.
         precision = self.rng.choice(["fp32", "fp32", "fp32", "bf16"]) if os.environ.get("DPC_TEST_LONG") else "fp32"
         words = [self.rng.choice(["--train=adamw", "--train=sgd"]) if self.rng.random() < 0.85 else "--infer",
                  f"--global-batch={batch}", f"--precision={precision}", f"--strategy={strategy}", f"--cluster=local:{ranks}"]
@@ -99,7 +99,7 @@ class Matrix:
         oracle = e2e.read_json(f"{folder}/oracle.json")
         batch = e2e.read_npy(f"{folder}/batches/{oracle['inputs'][0]}.npy")[1][1]
         name = os.path.basename(folder)
-        # Batch norm over a micro-batch is another definition, and capacity slots are counted over the whole batch.
+        # Batch norm over a micro-batch computes another function, and capacity slots are counted over the whole batch.
         strategy, ranks = draw_strategy(self.rng, batch, micro_batches=name not in ("resnet-tiny", "moe-capacity"),
                                         experts=EXPERTS if "moe" in name else 0, sequence=name not in ("resnet-tiny", "mlp"))
         words = ["--attention=fused"] if self.rng.random() < 0.25 else []
@@ -110,8 +110,9 @@ class Matrix:
         case.memory_tolerance = None
         found, summary = case.outcome()
         if found:
-            # An activation that lies on the kink of a relu goes either way with the rounding, and the curve with it
-            # (resnet-tiny has one in its second step). It does so at one learning rate; a wrong plan is so at any.
+            # An activation at the kink of a relu can take either side because of rounding, and the curve changes with
+            # it (resnet-tiny has one in its second step). This happens at one learning rate; a wrong plan is wrong at
+            # any.
             found, summary = case.at_other_rate().outcome()
         return f"{'; '.join(found)} {summary}" if found else None
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Dropout in training: every sharding leaves out what one device leaves out, which is what Dropout.h says.
+"""Dropout in training: every sharding drops the elements that one device drops, as specified in Dropout.h.
 
-Needs the onnx package, which the build folder's environment has.
+Needs the onnx package, which is in the environment of the build folder.
 """
 import os
 import unittest
@@ -18,11 +18,11 @@ except ImportError:
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 TORCH = os.path.join(e2e.SOURCE, "test", "fixtures", "torch")
 BATCH, COLUMNS = 10, 60
-LOSS_TOLERANCE = 5e-6  # relative, over some steps: sums in another order
+LOSS_TOLERANCE = 5e-6  # relative, after some steps: sums in another order
 
 
 def high(z):
-    """SplitMix64's finalizer without the last shift."""
+    """SplitMix64's finalizer without its last shift."""
     z = (z ^ z >> 30) * FIRST % 2**64
     return (z ^ z >> 27) * SECOND % 2**64
 
@@ -33,7 +33,7 @@ def mixed(z):
 
 
 def masks(step, seed, p, shape, count):
-    """What so many dropouts keep in this step."""
+    """Returns the elements that `count` dropouts keep in this step."""
     key = mixed((step << 32) + seed)
     for _ in range(count):
         yield np.array([high((key + (place + 1) * GOLDEN) % 2**64) >= int(p * 2**64) for place in range(int(np.prod(shape)))]).reshape(shape)
@@ -49,7 +49,7 @@ def scalars(p):
 
 
 def write_columns(path, p=0.5, loss=True):
-    """The loss is the sum of dropout(x w) + 4096 dropout(x w): with x = 2^sample, gradients of w tell which elements were kept."""
+    """The loss is the sum of dropout(x w) + 4096 dropout(x w). With x = 2^sample, the gradients of w show which elements are kept."""
     nodes = [helper.make_node("Mul", ["x", "w"], ["y"]), dropout("y", "a"), dropout("y", "b"), helper.make_node("Mul", ["b", "more"], ["c"]),
              helper.make_node("Add", ["a", "c"], ["d"]), helper.make_node("ReduceSum", ["d"], ["loss"], keepdims=0)]
     weights = [numpy_helper.from_array(np.zeros(COLUMNS, np.float32), "w"), numpy_helper.from_array(np.full(COLUMNS, 4096, np.float32), "more")]
@@ -60,7 +60,7 @@ def write_columns(path, p=0.5, loss=True):
 
 
 def write_gpt(path, p):
-    """gpt2-tiny with dropout behind its softmaxes and the products that end a branch."""
+    """gpt2-tiny with dropout after its softmaxes and after the GEMMs that end a branch."""
     model = onnx.load(e2e.model("gpt2-tiny"))
     nodes = []
     for node in model.graph.node:
@@ -82,7 +82,7 @@ class Dropout(unittest.TestCase):
         self.addCleanup(scratch.__exit__, None, None, None)
 
     def kept(self, ranks, strategy, steps, words=(), model=None):
-        """What both dropouts kept in the last of so many steps."""
+        """Returns the elements that both dropouts kept in the last step."""
         batches = f"{self.folder}/batches"
         if not model:
             model = f"{self.folder}/columns.onnx"
@@ -119,7 +119,7 @@ class Dropout(unittest.TestCase):
             self.assertTrue(np.array_equal(got, mask))
 
     def test_attention_of_torch(self):
-        """Its probabilities, and whole channels."""
+        """Dropout of attention probabilities and of whole channels."""
         os.mkdir(f"{self.folder}/batches")
         np.save(f"{self.folder}/batches/x.npy", np.random.default_rng(1).standard_normal((3, 8, 6, 16), np.float32))
         losses = {}
@@ -134,7 +134,7 @@ class Dropout(unittest.TestCase):
             self.assertLess(max(abs(a - b) / b for a, b in zip(got, one)), LOSS_TOLERANCE, strategy)
 
     def test_masks_look_drawn(self):
-        """Shares, and agreement between steps, dropouts and neighbours, within four standard deviations."""
+        """The share of kept elements, and its agreement between steps, dropouts and adjacent elements, within four standard deviations."""
         count, p = 20000, 0.3
         drawn = [mask for step in (1, 2) for mask in masks(step, 0, p, (count,), 2)]
         kept = 1 - p

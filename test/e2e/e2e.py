@@ -1,7 +1,7 @@
-"""What the end-to-end tests share: calling the tools, and reading what they write.
+"""Common code of the end-to-end tests: calls the tools and reads the files that they write.
 
-Python's standard library only. The tools are found in $DPC_BIN, the source in
-$DPC_SOURCE (ctest sets both); without them, in ../../build/bin and ../..
+It uses only Python's standard library. $DPC_BIN names the folder of the tools and $DPC_SOURCE the source folder (ctest
+sets both); the defaults are ../../build/bin and ../..
 """
 import array
 import contextlib
@@ -19,7 +19,7 @@ MODELS = os.path.join(SOURCE, "test", "fixtures", "models")
 ONNX = os.path.join(SOURCE, "test", "fixtures", "onnx")
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 
-# A stuck rank must end the test, not the machine's patience.
+# A stuck rank must end the test after this many seconds.
 TIMEOUT_SECONDS = 300
 
 
@@ -28,12 +28,12 @@ def tool(name):
 
 
 def model(name):
-    """The .onnx of test/fixtures/models/NAME."""
+    """Returns the .onnx of test/fixtures/models/NAME."""
     return os.path.join(MODELS, name, "model.onnx")
 
 
 def environment():
-    """Processes of one test share the cores with others, and may run as root in a container."""
+    """Processes of one test share the cores with other tests, and can run as root in a container."""
     return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 
@@ -55,7 +55,7 @@ def must(words):
 
 
 def write_two_machines(folder, devices):
-    """Writes the cluster.json of two machines with so many devices each, behind 1 Gbit/s; returns its path."""
+    """Writes the cluster.json of two machines with this many devices each and a 1 Gbit/s link; returns its path."""
     path = os.path.join(folder, "two-machines.json")
     levels = [("memory", "node", 10, 1, "switch"), ("ethernet", "cluster", 0.125, 50, "fat-tree")]
     with open(path, "w") as file:
@@ -67,19 +67,19 @@ def write_two_machines(folder, devices):
     return path
 
 
-# For mpirun: processes stay where the one that starts them may run.
+# For mpirun: processes may run on the same cores as the process that starts them.
 UNBOUND = ["--bind-to", "none"]
 
 
 def mpirun(processes):
-    """The words before a command that start it on several processes, or None when there is no mpirun."""
+    """Returns the words before a command that start it on several processes, or None without mpirun."""
     found = shutil.which("mpirun")
     return [found, "--oversubscribe", "-np", str(processes)] if found else None
 
 
 @contextlib.contextmanager
 def scratch():
-    """A folder that is gone afterwards."""
+    """A temporary folder."""
     path = tempfile.mkdtemp(prefix="dpc-e2e-")
     try:
         yield path
@@ -93,7 +93,7 @@ def skip(why):
 
 
 def run_in_build_environment(package):
-    """Starts the test again in the Python of the build folder, which has what tools/build installs; skips it where there is none."""
+    """Restarts the test with the Python of the build folder, which has the packages of tools/build; skips the test without it."""
     python = os.path.join(os.path.dirname(BIN), "venv", "bin", "python")
     if sys.executable == python or not os.path.exists(python):
         skip(f"the Python package {package} is not installed")
@@ -101,12 +101,12 @@ def run_in_build_environment(package):
 
 
 def read_terminal(descriptor):
-    """The bytes that the other end of a pseudo-terminal writes until it closes."""
+    """Yields the bytes that the other end of a pseudo-terminal writes until it closes."""
     text = b""
     while True:
         try:
             piece = os.read(descriptor, 4096)
-        except OSError:  # Linux's way to say that the other end is closed
+        except OSError:  # Linux reports the closed end this way
             return text
         if not piece:
             return text
@@ -137,7 +137,7 @@ def read_metrics(path):
 
 
 def overlap_seconds(trace, rank=0, kind=None):
-    """(seconds that `rank` communicated, of these while it computed) in a Chrome trace of dpc-run; by one kind of instruction."""
+    """Returns (seconds that `rank` communicated, seconds of these while it computed) in a Chrome trace of dpc-run, for one kind of instruction."""
     spans = {0: [], 1: []}
     for event in read_json(trace)["traceEvents"]:
         if event["ph"] == "X" and event["pid"] == rank and (event["tid"] == 0 or kind in (None, event["cat"])):
@@ -156,7 +156,7 @@ _SAFETENSORS_CODES = {"F32": "f", "F64": "d", "I32": "i", "I64": "q", "BOOL": "b
 
 
 def read_npy(path):
-    """(dtype such as "f4", shape, values as a flat array.array)."""
+    """Returns (dtype such as "f4", shape, values as a flat array.array)."""
     with open(path, "rb") as file:
         head = file.read(10)
         if head[:6] != b"\x93NUMPY":
@@ -200,7 +200,7 @@ def read_safetensors(path):
 
 
 def largest_difference(a, b):
-    """max |a - b| / max |b| of two flat arrays of one length."""
+    """max |a - b| / max |b| of two flat arrays of the same length."""
     if len(a) != len(b):
         raise ValueError(f"{len(a)} and {len(b)} elements")
     scale = max((abs(x) for x in b), default=0) or 1

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Exactly N samples: the loss of held-out ones while training (--eval-plan), and an epoch whose last step is not full (--last-batch=mask)."""
+"""Exactly N samples: the loss of held-out samples during training (--eval-plan), and epochs whose last step is not full (--last-batch=mask)."""
 import os
 import unittest
 
 import e2e
 
 MODEL = "gpt2-tiny"
-HELD_OUT = 19  # fills no whole steps of 8
+HELD_OUT = 19  # not a multiple of 8
 
 
 class Evaluation(unittest.TestCase):
@@ -21,7 +21,7 @@ class Evaluation(unittest.TestCase):
         return os.path.join(self.folder, *names)
 
     def write_samples(self, name, begin, count):
-        """So many of the 160 that the recorded batches hold."""
+        """The given number of the 160 samples in the recorded batches."""
         batches = os.path.join(e2e.MODELS, MODEL, "batches")
         os.mkdir(self.path(name))
         for file in os.listdir(batches):
@@ -37,7 +37,7 @@ class Evaluation(unittest.TestCase):
         return folder
 
     def run_plan(self, plan, *words, before=()):
-        """The lines of the metrics file: of steps, and of evaluations."""
+        """Returns the lines of the metrics file: those of steps and those of evaluations."""
         metrics = self.path("metrics.jsonl")
         if os.path.exists(metrics):
             os.remove(metrics)
@@ -46,7 +46,7 @@ class Evaluation(unittest.TestCase):
         return [line for line in lines if "loss" in line], [line for line in lines if "eval_loss" in line]
 
     def loss_on_one_device(self, checkpoint):
-        """Of the held-out samples, one by one."""
+        """The loss of the held-out samples, one by one."""
         plan = self.plan(1, "dp=1", "--infer", batch=1)
         said = e2e.must([e2e.tool("dpc-run"), plan, "--data=" + self.path("held-out"), "--resume=" + checkpoint])
         words = said.splitlines()[-1].split()  # loss X over N samples
@@ -59,7 +59,7 @@ class Evaluation(unittest.TestCase):
         alone = self.run_plan(plan, *words)[0]
         steps, evaluations = self.run_plan(plan, *words, "--checkpoint=" + saved, "--checkpoint-every=2", "--checkpoint-keep=9", "--eval-every=2",
                                            "--eval-plan=" + self.plan(ranks, inference, "--infer"), "--eval-data=" + self.path("held-out"), before=before)
-        self.assertEqual([line["loss"] for line in steps], [line["loss"] for line in alone])  # training does not notice
+        self.assertEqual([line["loss"] for line in steps], [line["loss"] for line in alone])  # training is not affected
         self.assertEqual([(line["step"], line["eval_samples"]) for line in evaluations], [(2, HELD_OUT), (4, HELD_OUT), (5, HELD_OUT)])
         for line in evaluations:
             want = self.loss_on_one_device(os.path.join(saved, f"step-{line['step']}"))
@@ -67,7 +67,7 @@ class Evaluation(unittest.TestCase):
         return plan, saved, words
 
     def test_a_mean_over_held_out_samples_is_that_of_one_device(self):
-        plan, saved, words = self.check(4, "dp=2,zero=3,tp=2", "dp=4")  # of the last step one rank has no sample
+        plan, saved, words = self.check(4, "dp=2,zero=3,tp=2", "dp=4")  # one rank has no sample of the last step
         metrics = self.run_plan(plan, *words[:1], "--steps=7", "--resume=" + os.path.join(saved, "step-4"), "--eval-every=3",
                                 "--eval-plan=" + self.plan(4, "tp=4", "--infer"), "--eval-data=" + self.path("held-out"))
         self.assertEqual([line["step"] for line in metrics[1]], [6, 7])
@@ -114,12 +114,12 @@ class Evaluation(unittest.TestCase):
             self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
 
     def test_a_step_that_is_not_full_is_the_mean_over_its_samples(self):
-        """Of 21 samples the third step has 5; an epoch later again."""
+        """With 21 samples the third step has 5; the same applies to the next epoch."""
         self.write_samples("uneven", 40, 21)
         data, mask = "--data=" + self.path("uneven"), "--last-batch=mask"
         full, rest = self.plan(1, "dp=1"), self.plan(1, "dp=1", batch=5)
         saved, want = self.path("by-hand"), []
-        for step in range(1, 7):  # on one device, the third steps with a plan of 5 samples
+        for step in range(1, 7):  # on one device, the third step of each epoch with a plan for 5 samples
             words = [data, "--last-batch=drop", f"--steps={step}", "--checkpoint=" + saved, "--save-params=" + self.path("want.safetensors")]
             if step == 4:  # a new epoch
                 words.append("--new-data")

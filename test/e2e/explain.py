@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--explain says how a weight is split and what other ways cost; --diff what is unlike in two plans."""
+"""--explain shows how a weight is sharded and what alternatives cost; --diff shows the differences between two plans."""
 import json
 import os
 import re
@@ -37,7 +37,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(len(planned), 1, done.stdout)
         self.assertIn("(as fast)", planned[0])
         self.assertIn("(as much)", planned[0])
-        # Held to be whole, the weight takes more memory on every rank.
+        # If it must be whole, the weight takes more memory on every rank.
         whole = next(way for way in ways if "not split" in way)
         self.assertRegex(whole, r"KiB more\)|MiB more\)")
         self.assertGreaterEqual(seconds(whole), seconds(planned[0]))
@@ -66,7 +66,7 @@ class Explain(unittest.TestCase):
         self.assertRegex(done.stderr.split("near: ")[1], r"^body\.blocks\.\*\.qkv\.weight, ")
 
     def test_what_does_not_fit_says_so(self):
-        """On devices with room for what ZeRO-3 leaves on a rank, and little more."""
+        """On devices with little more memory than ZeRO-3 needs on a rank."""
         devices = os.path.join(e2e.SOURCE, "cost-model", "devices", "cpu-local.json")
         with e2e.scratch() as folder:
             device = e2e.read_json(devices)
@@ -85,7 +85,7 @@ class Explain(unittest.TestCase):
         self.assertNotIn("does not fit", explain("body.blocks.2.fc.bias", "dp=4,zero=3").stdout)
 
     def check(self, name, strategy, title, *lines):
-        """Prints it, and what keys cost that would place it otherwise."""
+        """Expects the title and the lines, among them the costs of keys that would place it differently."""
         done = explain(name, strategy)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.splitlines()[1], title)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""--emit=TARGET writes what the target reads, or says which of its rules the strategy breaks and what is near.
+"""--emit=TARGET writes what the target reads, or names the broken rule and the nearest strategy that the target
+accepts.
 
-By default a sample of the plans, checked against what was recorded of the targets' sources (test/fixtures/exports).
-With DPC_TEST_LONG set all plans, and each file also by its target's own code, where PyPI has it: accelerate, DeepSpeed
-and torchtitan, which the test installs, and Chakra's traces by protobuf. Of targets that are on GitHub only, DPC_CALCULON
-and DPC_CHAKRA may name checkouts: then Calculon runs its files, and Chakra's own schema reads the traces.
+By default this checks a sample of the plans against recordings of the targets' sources (test/fixtures/exports). With
+DPC_TEST_LONG it checks all plans, and each file also with the target's own code if PyPI has it: accelerate, DeepSpeed
+and torchtitan, which the test installs, and Chakra's traces with protobuf. For targets that are only on GitHub,
+DPC_CALCULON and DPC_CHAKRA can name checkouts: Calculon then runs its files, and Chakra's own schema reads the traces.
 """
 import json
 import os
@@ -21,10 +22,10 @@ import exports_targets
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 FACTS = e2e.read_json(os.path.join(e2e.SOURCE, "test", "fixtures", "exports", "facts.json"))
 TARGETS = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "megatron", "torchtitan")
-# Of the training; each plan of the long test has some.
+# Options of the training; each plan of the long test has some of them.
 SETTINGS = [(), ("--lr-schedule=cosine,warmup=10,total=100,min=1e-5",), ("--lr-schedule=linear,total=50", "--loss-scale=128"),
             ("--lr-schedule=constant,warmup=3", "--train=sgd", "--momentum=0.9")]
-# What a refusal names instead.
+# What a refusal suggests instead.
 NAMED = r"(?:nearest|best that it takes): --strategy=(\S+) \("
 PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types", "protobuf", "pandas", "transformers", "tokenizers")
 
@@ -77,7 +78,7 @@ def scalar(text):
 
 
 def read_yaml(text):
-    """Two levels of `key: value`, which is all that is written."""
+    """Parses two levels of `key: value`, the only form that is written."""
     result, section = {}, None
     for line in text.splitlines():
         if line.startswith("#") or not line:
@@ -94,7 +95,7 @@ def read_yaml(text):
 
 
 class Recorded(unittest.TestCase):
-    """Keys and types are those that the targets' sources name."""
+    """Keys and types are those in the targets' sources."""
 
     def check_keys(self, values, facts):
         for key, value in values.items():
@@ -114,7 +115,7 @@ class Recorded(unittest.TestCase):
             self.check_keys(config.get(section, {}), facts["options"])
 
     def calculon(self, folder):
-        """Also what the constructor of its Execution asserts."""
+        """Also checks what the constructor of its Execution asserts."""
         execution = json.loads(read(folder, "calculon-execution.json"))
         self.assertEqual(set(execution), set(FACTS["calculon"]["execution"]))
         data, pipeline = execution["data_par"], execution["pipeline_par"]
@@ -170,7 +171,7 @@ class Recorded(unittest.TestCase):
             self.check_keys(values, FACTS["torchtitan-0.2.2"][section])
 
     def check_refusal(self, plan, target, done, folder):
-        """One line: the rule, and what the target takes when it is passed back. False where there is nothing."""
+        """Expects one line: the rule, and a strategy that the target accepts. Returns False if there is no such strategy."""
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
         found = re.fullmatch(rf"dpc-opt: error: --emit={target}: \S+ cannot be expressed: (.*?)(?:; {NAMED}.*)?\n", done.stderr)
         self.assertTrue(found, done.stderr)
@@ -197,7 +198,7 @@ class Recorded(unittest.TestCase):
 
 
 def fields(data):
-    """(number, value) of a protobuf message: numbers, and bytes of what has a length."""
+    """Yields (number, value) of a protobuf message: numbers, and the bytes of fields with a length."""
     at = 0
 
     def varint():
@@ -220,7 +221,7 @@ def fields(data):
 
 
 def chakra_nodes(path):
-    """The nodes of a trace, by the names that Chakra's schema has for the numbers."""
+    """Returns the nodes of a trace with the field names of Chakra's schema."""
     with open(path, "rb") as file:
         _, *nodes = exports_targets.messages(file.read())
     names, values = ({number: name for name, number in FACTS["chakra"][message].items()} for message in ("Node", "AttributeProto"))
@@ -279,12 +280,12 @@ class Chakra(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 met, messages = self.check_ranks(folder, plan[1])
                 self.assertEqual(bool(met or messages), plan[1] > 1)
-                if "cp=" not in plan[2] or "cp_kind" in plan[2]:  # else either kind may be best
+                if "cp=" not in plan[2] or "cp_kind" in plan[2]:  # otherwise either kind can be best
                     self.assertEqual(bool(messages), "pp=" in plan[2] or "ring" in plan[2])
 
 
 class Models(unittest.TestCase):
-    """What a target builds is the model that was asked about, as far as its graph shows it."""
+    """The target builds the requested model, as far as the model's graph shows it."""
 
     def flags_of(self, plan):
         with e2e.scratch() as folder:
@@ -327,7 +328,7 @@ class Models(unittest.TestCase):
                 e2e.must([e2e.tool("dpc-model"), family, "--layers=2", "--hidden=64", "--heads=4", "-o", f"{folder}/{family}.onnx"])
             e2e.must([e2e.tool("dpc-opt"), f"{folder}/bert.onnx", *words])
             self.assertIn("/pretrain_bert.py", read(folder, "megatron.sh"))
-            # bert-tiny classifies.
+            # bert-tiny is a classifier.
             for model in (f"{folder}/vit.onnx", *map(e2e.model, ("bert-tiny", "dit-tiny", "resnet-tiny"))):
                 done = e2e.call([e2e.tool("dpc-opt"), model, *words])
                 self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
@@ -357,7 +358,7 @@ class Command(unittest.TestCase):
             self.assertFalse(os.path.exists(f"{folder}/out/exports"))
 
     def test_what_is_legal_is_written_beside_what_is_refused(self):
-        """A line for each refusal, and exit 1; of no legal target, nothing."""
+        """One line for each refusal, and exit status 1; nothing if no strategy is legal for the target."""
         with e2e.scratch() as folder:
             done = emit(folder, ("gpt2-tiny", 4, "cp=4,cp_kind=ulysses"), "torchtitan,report,deepspeed,accelerate")
             self.assertEqual(done.returncode, 1)
@@ -381,7 +382,7 @@ class Command(unittest.TestCase):
             self.assertTrue(os.path.exists(f"{folder}/out/report.json"))
 
     def test_what_the_targets_software_makes_of_it_is_said(self):
-        """It keeps more than a plan does: its libraries' and allocator's share, and 16-bit gradients beside their sums."""
+        """The target needs more memory than a plan: for its libraries and allocator, and 16-bit gradients besides their sums."""
         cluster = os.path.join(e2e.SOURCE, "examples", "clusters", "a100-2x8.json")
         with e2e.scratch() as folder:
             words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--global-batch=16", "--verify=off", "--emit=report,megatron,deepspeed",
@@ -394,7 +395,7 @@ class Command(unittest.TestCase):
             self.assertGreater(expected["megatron"]["memory_bytes"], here["memory_bytes"]["peak"] + 7 * 2**30)
             self.assertGreater(expected["megatron"]["step_seconds"], here["step_seconds"])
             self.assertIs(expected["megatron"]["fits"], True)
-            e2e.must([*words, f"--cluster={cluster}", "--precision=fp32"])  # for which nothing was fitted
+            e2e.must([*words, f"--cluster={cluster}", "--precision=fp32"])  # without fitted constants
             self.assertNotIn("expected", json.loads(read(folder, "index.json")))
 
     def test_exports_of_others_stay(self):
@@ -414,7 +415,7 @@ class Command(unittest.TestCase):
             self.assertRegex(done.stderr, r"; best that it takes: --strategy=\S+ \([\d.]+ m?s a step, [\d.]+ % (slower|faster), [\d.]+ MiB\)")
 
     def test_what_is_named_fits(self):
-        """Llama-3 405B: the winner is for Megatron-LM alone, and what is nearest to it needs more memory than there is."""
+        """Llama-3 405B: only Megatron-LM can express the winner, and the nearest strategy of the others does not fit in memory."""
         with e2e.scratch() as folder:
             e2e.must([e2e.tool("dpc-model"), "llama", "--layers=126", "--hidden=16384", "--ffn=53248", "--heads=128", "--kv-heads=8", "--vocab=128256",
                       "--seq=8192", "-o", f"{folder}/llama.onnx"])
@@ -439,7 +440,7 @@ class Command(unittest.TestCase):
 
 @unittest.skipUnless(LONG, "installs the targets: runs with --long")
 class Targets(unittest.TestCase):
-    """Each file by the code of its target."""
+    """Each file is read by the code of its target."""
 
     @classmethod
     def setUpClass(cls):
@@ -455,7 +456,7 @@ class Targets(unittest.TestCase):
             open(complete, "w").close()
 
     def check(self, target, source=None, count=20):
-        """Writes all plans that the target takes, and has them read by it; `source` is where its code or schema lies."""
+        """Writes all plans that the target accepts and reads them with its code; `source` is the location of its code or schema."""
         with e2e.scratch() as folder:
             written = []
             for i, plan in enumerate(PLANS):
@@ -466,7 +467,7 @@ class Targets(unittest.TestCase):
                 named = re.search(NAMED, done.stderr)
                 if done.returncode and named:
                     done = emit(sub, (*plan[:2], named[1]), target, *settings)
-                fewer = named and re.search(r",ranks=(\d+)", named[1])  # the best may leave devices idle
+                fewer = named and re.search(r",ranks=(\d+)", named[1])  # the best plan can leave devices idle
                 if done.returncode == 0:
                     written.append((int(fewer[1]) if fewer else plan[1], os.path.join(sub, "out", "exports")))
             self.assertGreaterEqual(len(written), count)

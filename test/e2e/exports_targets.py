@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Has exported files read by their target's own code; run by exports.py in an environment that has it.
+"""Reads exported files with their target's own code; exports.py runs it in an environment that has the code.
 
 usage: exports_targets.py ENVIRONMENT accelerate|deepspeed|torchtitan RANKS:FOLDER...
        exports_targets.py CHECKOUT calculon RANKS:FOLDER...
@@ -52,7 +52,7 @@ def deepspeed(ranks, folder):
 
 
 def with_torchtitan(version, environment):
-    """Starts this again with one of the versions in front; there is one name for both."""
+    """Restarts this program with one of the versions first in the path; both have the same module name."""
     path = os.path.join(environment, f"torchtitan-{version}")
     done = subprocess.run([sys.executable, __file__, environment, f"torchtitan-{version}", *sys.argv[3:]], env=dict(os.environ, PYTHONPATH=path))
     assert done.returncode == 0, version
@@ -81,7 +81,7 @@ def torchtitan_recipe(ranks, folder):
     from torchtitan.distributed import ParallelDims
 
     @dataclasses.dataclass(kw_only=True)
-    class Config:  # as much of Trainer.Config as the recipe touches
+    class Config:  # the part of Trainer.Config that the recipe uses
         training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
         parallelism: ParallelismConfig = dataclasses.field(default_factory=ParallelismConfig)
         optimizer: OptimizersContainer.Config = dataclasses.field(default_factory=OptimizersContainer.Config)
@@ -94,7 +94,7 @@ def torchtitan_recipe(ranks, folder):
 
 
 def calculon(ranks, folder):
-    """Calculon itself compiles and runs the execution, on a system of its own whose networks are as large as it takes."""
+    """Calculon itself compiles and runs the execution, on a system whose networks are as large as necessary."""
     sys.path.insert(0, sys.argv[1])
     import calculon as package
     from calculon.llm import Llm
@@ -116,7 +116,7 @@ def calculon(ranks, folder):
 
 
 def messages(data):
-    """Each message lies behind its length."""
+    """Each message follows its length."""
     at = 0
     while at < len(data):
         size = shift = 0
@@ -140,7 +140,7 @@ def chakra_classes(schema):
 
 
 def chakra(ranks, folder):
-    """protobuf reads every rank's trace by the schema: no field or value is unknown to it, and nodes come after what they wait for."""
+    """protobuf reads every rank's trace with the schema: there are no unknown fields or values, and nodes follow the nodes that they wait for."""
     from google.protobuf import unknown_fields
     metadata, node_class = chakra_classes(sys.argv[1])
     for rank in range(ranks):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Does a plan train as PyTorch trained?
+"""Checks that a plan trains like PyTorch.
 
 usage: follow_curve.py MODEL_DIR --strategy=dp=2,tp=2 --ranks=4 [--comm=mpi] [--train=sgd] [--opt=WORD ...] [--long]
 
 Compiles MODEL_DIR/model.onnx under the strategy, trains the steps of MODEL_DIR/batches, and compares with
-MODEL_DIR/oracle.json: the loss and the gradient norm of every step, the L2 norm of every parameter at the end (by
-its name in the model file). Fresh memory and padding hold NaN (--poison), so that what reads them shows. With another optimizer than the oracle's (--train), the reference is dpc's own run on one
-rank. Also checked: report.json names the strategy that was asked for, and the peak memory it predicts is the size of
-the plan's arena, within 2 %.
+MODEL_DIR/oracle.json: the loss and the gradient norm of every step, and the L2 norm of every parameter at the end (by
+its name in the model file). Fresh memory and padding hold NaN (--poison), so that reads of them are visible. With
+another optimizer than the oracle's (--train), the reference is dpc's own run on one rank. It also checks that
+report.json names the given strategy, and that the predicted peak memory is the size of the plan's arena, within 2 %.
 
-Prints one line and exits with 0 when all of it holds, else with 1; 77 when --comm=mpi finds no mpirun.
+Prints one line. The exit status is 0 if all checks pass, else 1; it is 77 if --comm=mpi finds no mpirun.
 """
 import argparse
 import copy
@@ -19,33 +19,33 @@ import sys
 
 import e2e
 
-# Relative. fp32 rounding alone (f64 against f32, split batches) moves the loss by 4e-6, gradient norms by 2e-3 and
-# parameter norms by 1e-4 at most.
+# Relative limits. fp32 rounding alone (f64 against f32, split batches) changes the loss by 4e-6, gradient norms by 2e-3
+# and parameter norms by 1e-4 at most.
 LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE = 5e-5, 5e-3, 5e-4
-# PyTorch's own autocast to bf16 departs from these curves by 2.7e-3, 2.9e-1 and 1.8e-2, and f32 with weights rounded to
-# bf16 by 1.3e-3, 1.1e-1 and 1.1e-2 (bias of the last norm): 20 steps at a high learning rate magnify what is rounded.
-# f16 rounds 8 times finer than bf16: an eighth of bf16's would be 6e-4, 4e-2 and 3e-3, but one early difference of the
-# smallest size grows as fast as any; dpc's own runs depart by up to 9e-4, 5e-2 and 3e-3.
-# fp8 rounds what linear layers multiply 16 times (e4m3) and gradients 32 times (e5m2) coarser than bf16, of which products
-# average the most away: runs under twelve strategies depart by up to 1.3e-2, 5.2e-1 (llama-tiny, whose norms
-# leap from step to step) and 7.1e-2 (biases of norms, which begin at 0). What a product has to be to the last bit, unit tests say.
+# PyTorch's own autocast to bf16 differs from these curves by 2.7e-3, 2.9e-1 and 1.8e-2, and f32 with weights rounded to
+# bf16 by 1.3e-3, 1.1e-1 and 1.1e-2 (bias of the last norm), because 20 steps at a high learning rate magnify rounding.
+# f16 rounds 8 times finer than bf16. An eighth of bf16's limits is 6e-4, 4e-2 and 3e-3, but a single early difference
+# of the smallest size grows as fast as any other; dpc's own runs differ by up to 9e-4, 5e-2 and 3e-3.
+# fp8 rounds the operands of linear layers 16 times (e4m3) and their gradients 32 times (e5m2) coarser than bf16; GEMMs
+# average most of it away. Runs under twelve strategies differ by up to 1.3e-2, 5.2e-1 (llama-tiny, whose norms change
+# strongly from step to step) and 7.1e-2 (biases of norms, which begin at 0). Unit tests check GEMMs to the last bit.
 TOLERANCES = {"fp32": (LOSS_TOLERANCE, GRAD_NORM_TOLERANCE, PARAMETER_TOLERANCE), "bf16": (5e-3, 3e-1, 2e-2),
               "fp16": (2e-3, 1e-1, 6e-3), "fp8": (3e-2, 8e-1, 1e-1)}
-# Models that 16 bits lead further away. resnet-tiny's batch norms of few samples magnify what is rounded: PyTorch's
-# autocast to bf16 departs by 5.5e-2 in the loss, dpc by 8.7e-3, under tp=4 by 1.8e-2.
+# Models that 16-bit types change more. resnet-tiny's batch norms of few samples magnify rounding: PyTorch's autocast to
+# bf16 differs by 5.5e-2 in the loss, dpc by 8.7e-3, and under tp=4 by 1.8e-2.
 MODEL_TOLERANCES = {("resnet-tiny", "bf16"): (3e-2, 3e-1, 1.5e-1), ("moe-tiny", "fp8"): (3e-2, 3e-1, 2e-1)}
 MEMORY_TOLERANCE = 0.02
-# The relative change of a smaller norm says nothing: its change is compared with this.
+# The relative change of a smaller norm is meaningless; it is compared with this number.
 SMALLEST_NORM = 1e-3
 
 
 def tolerances(model, precision):
-    """Of the loss, the gradient norm and the parameters' norms."""
+    """The limits for the loss, the gradient norm and the parameters' norms."""
     return MODEL_TOLERANCES.get((model, precision), TOLERANCES[precision])
 
 
 class Curve:
-    """What one training run leaves behind."""
+    """The results of one training run."""
 
     def __init__(self, losses, grad_norms, parameter_norms):
         self.losses, self.grad_norms, self.parameter_norms = losses, grad_norms, parameter_norms
@@ -67,12 +67,12 @@ def relative(got, want):
 
 
 def norm_change(got, want):
-    """The relative change of a parameter's norm; of a tiny norm the change alone."""
+    """The relative change of a parameter's norm, or the absolute change if the norm is tiny."""
     return relative(got, want) if want > SMALLEST_NORM else relative(got, want) * max(1e-6, abs(want)) / SMALLEST_NORM
 
 
 def largest(got, want):
-    """The largest relative difference of two series, infinite when they cannot be compared."""
+    """The largest relative difference of two series; infinite if they cannot be compared."""
     return max(map(relative, got, want)) if len(got) == len(want) else math.inf
 
 
@@ -99,14 +99,14 @@ class Case:
         self.follows_oracle = self.kind == self.oracle["optimizer"]["type"]
 
     def at_other_rate(self):
-        """This case at a learning rate 5 % higher, compared with one rank's run."""
+        """Trains at a learning rate 5 % higher and compares with the run of one rank."""
         other = copy.deepcopy(self)
         other.oracle["optimizer"]["lr"] *= 1.05
         other.follows_oracle = False
         return other
 
     def train(self, plan, strategy, ranks, comm):
-        """Compiles into `plan` and runs; returns the curve."""
+        """Compiles into `plan` and runs it; returns the curve."""
         first = f"{self.folder}/batches/{self.oracle['inputs'][0]}.npy"
         frozen = [f"--frozen={','.join(self.frozen)}"] if self.frozen else []
         cluster = self.cluster if self.cluster and ranks == self.ranks else f"local:{ranks}"
@@ -120,7 +120,7 @@ class Case:
         return Curve.of_run(f"{plan}.jsonl", f"{plan}.safetensors")
 
     def problems(self, plan, got, want):
-        """What does not hold, as texts; and a summary of what was measured."""
+        """Returns the failed checks as texts, and a summary of the measurements."""
         loss, grad_norm = largest(got.losses, want.losses), largest(got.grad_norms, want.grad_norms)
         changes = {name: norm_change(got.parameter_norms[name], norm) for name, norm in want.parameter_norms.items()
                    if name in got.parameter_norms}
@@ -149,7 +149,7 @@ class Case:
         return dict(pair.lower().split("=") for pair in self.strategy.split(","))
 
     def outcome(self):
-        """What does not hold, as texts; and a summary of what was measured."""
+        """Returns the failed checks as texts, and a summary of the measurements."""
         with e2e.scratch() as folder:
             try:
                 got = self.train(f"{folder}/plan", self.strategy, self.ranks, self.comm)

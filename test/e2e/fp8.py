@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Which products --precision=fp8 computes in fp8, where it is refused, and what estimates and exports make of it.
+"""Which GEMMs --precision=fp8 computes in fp8, what it refuses, and how estimates and exports treat it.
 
-That such plans train as PyTorch trained, by the runtime's loops on CPUs, follow_curve.py tests.
+follow_curve.py checks that such plans train like PyTorch, with the runtime's loops on CPUs.
 """
 import collections
 import os
@@ -21,7 +21,7 @@ def compile_plan(folder, model, *words, ranks=1):
 
 
 def formats(plan):
-    """How often which codes are multiplied, by phase; None: bf16."""
+    """Counts the GEMMs per pair of element types, by phase; None is bf16."""
     found = collections.Counter()
     for phase, instructions in plan["phases"].items():
         for instruction in instructions:
@@ -36,7 +36,7 @@ class Products(unittest.TestCase):
         with e2e.scratch() as folder:
             found = formats(compile_plan(folder, "gpt2-tiny", "--strategy=dp=1", "--verify=off"))
         value, gradient = "f8e4m3fn", "f8e5m2"
-        # Four layers of four; attention's two and the last layer's one are of bf16.
+        # Four layers with four GEMMs; attention's two and the last layer's one are bf16.
         self.assertEqual(found.pop(("forward", (value, value))), 16)
         self.assertEqual(found.pop(("forward", None)), 4 * 2 + 1)
         self.assertEqual(found.pop(("backward", None)), 4 * 5 + 2)
@@ -51,7 +51,7 @@ class Products(unittest.TestCase):
         self.assertEqual(coded(here), coded(there))
 
     def test_none(self):
-        """A rank has 22 columns, or fewer: nothing is a multiple of 16. The plan for one device has products of fp8."""
+        """A rank has 22 columns or fewer, so nothing is a multiple of 16. The plan for one device has fp8 GEMMs."""
         for strategy, ranks in (("tp=3", 3), ("cp=5", 5)):
             with self.subTest(strategy=strategy), e2e.scratch() as folder:
                 plan = compile_plan(folder, "llama-tiny", f"--strategy={strategy}", "--verify=on", ranks=ranks)
@@ -62,7 +62,7 @@ class Products(unittest.TestCase):
                 self.assertFalse(report["verification"]["magnifies_rounding"])
 
     def test_no_experts(self):
-        """However they are spread: two layers of attention and an MLP have four products each."""
+        """On any number of ranks, two layers of attention and an MLP have four GEMMs each."""
         for strategy in ("dp=4", "dp=4,ep=4"):
             with self.subTest(strategy=strategy), e2e.scratch() as folder:
                 plan = compile_plan(folder, "moe-tiny", f"--strategy={strategy}", "--verify=off", ranks=4)
@@ -124,13 +124,13 @@ class Estimates(unittest.TestCase):
         print(seconds, fractions)
         self.assertEqual(fractions["bf16"], 0)
         self.assertGreater(fractions["fp8"], 0.7)
-        # Products take half the time; attention, the last layer and quantizing do not.
+        # GEMMs take half the time; attention, the last layer and quantization do not.
         self.assertLess(seconds["fp8"], 0.9 * seconds["bf16"])
         self.assertGreater(seconds["fp8"], 0.5 * seconds["bf16"])
 
 
     def test_share_of_deep_models(self):
-        """Deep models are added up from a few of their layers."""
+        """The evaluation of a deep model is extrapolated from few of its layers."""
         fractions, most = [], []
         with e2e.scratch() as folder:
             for layers in (4, 12, 24):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/gpu-train and tools/gpu-check, without a GPU: a stand-in for dpc-run and one for PyTorch take made-up times.
+"""bench/gpu-train and tools/gpu-check without a GPU: stand-ins for dpc-run and PyTorch report invented times.
 
     gpu_bench.py [unittest options]
 """
@@ -19,7 +19,7 @@ import links
 
 
 def load(name, *path):
-    """A program as a module."""
+    """Loads a program as a module."""
     loader = SourceFileLoader(name, os.path.join(e2e.SOURCE, *path))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
     loader.exec_module(module)
@@ -30,7 +30,7 @@ CHECK = load("gpu_check", "tools", "gpu-check")
 RUN = CHECK.gpu_train
 floors, planning, cases = RUN.floors, RUN.planning, sys.modules["cases"]
 
-# A step takes 2 ms; instructions of a trace 10 us each, in its second step 8.
+# A step takes 2 ms; instructions of a trace take 10 us each, in its second step 8.
 FAKE_RUN = """\
     #!/usr/bin/env python3
     import json, os, sys
@@ -50,7 +50,7 @@ FAKE_RUN = """\
         with open(options["trace"], "w") as file:
             json.dump({{"traceEvents": events}}, file)
 """
-# As train_torch.py: a step takes 3 ms.
+# Like train_torch.py: a step takes 3 ms.
 FAKE_TORCH = """\
     #!/usr/bin/env python3
     import json, sys
@@ -67,7 +67,7 @@ def script(path, text):
 
 
 class Floors(unittest.TestCase):
-    """Numbers worked out by hand."""
+    """Compares with hand-calculated numbers."""
 
     def plan(self, *instructions):
         buffers = [{"id": i, "name": name, "dtype": kind, "bytes": size} for i, (name, kind, size) in
@@ -82,7 +82,7 @@ class Floors(unittest.TestCase):
     def test_products(self):
         # 2 x (10x30 + 30x20) bf16 and 2 x 10x20 f32
         self.assertEqual(floors.floors(self.plan(self.matmul()), {"bf16": 1e6, "f32": 1.0}, 1e9), {"matmul": (1, 24000 / 1e6, 24000.0, 5200.0)})
-        # added to C, which is read, too; the memory is what it waits for
+        # it adds to C, which it also reads; it is bound by memory
         added = floors.floors(self.plan(self.matmul(beta=1.0)), {"bf16": 1e9, "f32": 1.0}, 1e6)
         self.assertEqual(added["matmul"][1], 6800 / 1e6)
         self.assertEqual(floors.floors(self.plan(self.matmul(fp8={"a": "f8e4m3"})), {"bf16": 1.0, "f32": 1.0, "fp8": 2e6}, 1e9)["matmul"][1], 24000 / 2e6)
@@ -90,7 +90,7 @@ class Floors(unittest.TestCase):
     def test_kernels(self):
         kernel = {"op": "kernel", "buffers": [0, 2, 3], "flops": 1e12}
         other = dict(kernel, buffers=[0, 1])
-        # Two launches of one kernel, and another one; none is bound by its operations, scratch is no traffic.
+        # Two launches of one kernel and one of another; none is bound by its operations, and scratch is not traffic.
         rows = floors.floors(self.plan(kernel, kernel, other), {"f32": 1.0}, 1e6)
         self.assertEqual(rows["kernels of forward"][0], 3)
         self.assertAlmostEqual(rows["kernels of forward"][1], (12000 + 10000) / 1e6)
@@ -133,7 +133,7 @@ class Bench(unittest.TestCase):
         self.addCleanup(setattr, module, name, before)
 
     def torch(self, loss):
-        """TORCH_PYTHON is started with train_torch.py, which this one does not look at."""
+        """TORCH_PYTHON is started with train_torch.py, which this stand-in ignores."""
         path = os.path.join(self.folder, "torch")
         script(path, FAKE_TORCH.replace("LOSS", str(loss)))
         os.environ["TORCH_PYTHON"] = path
@@ -183,7 +183,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(set(rows.values()), {("-", "no time left")})
 
     def test_predictions(self):
-        """The times that dpc-opt itself predicts for the device are met; others are off by as much as they are."""
+        """Accepts the times that dpc-opt itself predicts for the device; for other times, reports their deviation."""
         seconds, measured = {}, os.path.join(self.folder, "measured.json")
         e2e.write_json(measured, links.measurements())
         device, results = os.path.join(self.folder, "device.json"), os.path.join(self.folder, "results.json")
@@ -205,7 +205,7 @@ class Bench(unittest.TestCase):
             path = os.path.join(self.folder, "wrong.json")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            with self.assertRaisesRegex(RUN.Failed, "wrong.json is no results.json"):
+            with self.assertRaisesRegex(RUN.Failed, "wrong.json is not a results.json"):
                 RUN.predict(types.SimpleNamespace(results=path, measured=path, bin=e2e.BIN))
         with self.assertRaisesRegex(RUN.Failed, "no /nowhere/dpc-opt: --bin"):
             RUN.pack(self.folder, "/nowhere", "sm_90")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plans for GPUs, without one: every kernel assembles, spills nothing, and moves 16 bytes at a time where lines are long.
+"""Plans for GPUs, without a GPU: every kernel assembles, spills nothing, and moves 16 bytes at a time if rows are long.
 
-gpu_kernels.py MODEL PRECISION STRATEGY RANKS, or gpu_kernels.py bench CASE for one of bench/gpu-train/cases.py, at the
-size that people train: prints what the assembler says of each kernel.
+gpu_kernels.py MODEL PRECISION STRATEGY RANKS, or gpu_kernels.py bench CASE for a case of bench/gpu-train/cases.py at
+full size, prints the assembler's statistics of each kernel.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import sys
 
 import e2e
 
-# Kernels that do nothing but move memory must do it in vectors.
+# Kernels that only move memory must use vector accesses.
 STREAMING = ("adamw", "accumulate")
 
 
@@ -44,13 +44,13 @@ def read(folder):
 
 
 def bodies(ptx):
-    """The text of each kernel, by name."""
+    """Returns the text of each kernel, by name."""
     parts = re.split(r"\.visible \.entry (\w+)\(", ptx)
     return dict(zip(parts[1::2], parts[2::2]))
 
 
 def assembled(ptxas, path, target):
-    """Registers, bytes of stack and spills, and static shared memory of each kernel."""
+    """Returns registers, bytes of stack and spills, and static shared memory of each kernel."""
     done = subprocess.run([ptxas, "-v", f"-arch={target}", path, "-o", os.devnull], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr[-2000:]
     found = {}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gradients in f64 through import, differentiation, codegen and the CPU runtime, against finite differences of the compiled loss and torch."""
+"""Gradients in f64 through import, differentiation, codegen and the CPU runtime, against finite differences of the compiled loss and against torch."""
 import json
 import os
 import subprocess
@@ -18,7 +18,7 @@ from cases import all_cases  # noqa: E402
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 TOLERANCE = 1e-5
 
-# The operators that a compiler for training has to know (tiers 1 and 2).
+# Operators that a training compiler must support (tiers 1 and 2).
 TIERS = """
 Add Sub Mul Div Neg Pow Sqrt Reciprocal Exp Log Erf Tanh Sigmoid Relu Gelu Swish Sin Cos Clip Min Max MatMul Gemm Einsum Softmax LogSoftmax
 LayerNormalization RMSNormalization Attention RotaryEmbedding Dropout Reshape Transpose Squeeze Unsqueeze Flatten Concat Split Slice Gather Expand
@@ -30,14 +30,14 @@ Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh TopK ArgMax ArgMin OneHot CumSum 
 EyeLike ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare
 """.split()
 
-# Why operators have no gradient: what they give is no float, or does not depend on floats.
+# Operators without a gradient: their result is not a float, or does not depend on floats.
 WITHOUT = {
     **dict.fromkeys("Equal Less LessOrEqual Greater GreaterOrEqual Not And Or Xor IsNaN IsInf".split(), "gives booleans"),
     **dict.fromkeys("ArgMax ArgMin Shape Size".split(), "gives integers"),
     **dict.fromkeys("Constant ConstantOfShape Range OneHot EyeLike".split(), "depends on no float tensor"),
 }
 
-# Why no gradient passes ops of the dialect that say that they have one.
+# Reasons why no gradient passes through ops of the dialect that declare one.
 UNREACHED = {
     **dict.fromkeys("dpc.unary logical_not,dpc.binary logical_and,dpc.binary logical_or,dpc.binary logical_xor".split(","), "takes no floats"),
     **dict.fromkeys("dpc.unary gelu_grad,dpc.unary gelu_tanh_grad,dpc.unary silu_grad".split(","), "a derivative itself: refused"),
@@ -45,13 +45,13 @@ UNREACHED = {
 
 
 def agreement(got, want):
-    """The largest relative error of two arrays, small elements relative to the largest."""
+    """The largest relative error of two arrays; errors of small elements are relative to the largest element."""
     scale = np.maximum(np.abs(want), 1e-3 * max(np.abs(want).max(initial=0), 1e-3))
     return float((np.abs(got - want) / scale).max(initial=0)) if np.isfinite(got).all() else float("inf")
 
 
 class Run:
-    """Cases of one list, differentiated on `ranks` ranks."""
+    """The cases of one list, differentiated on `ranks` ranks."""
 
     def __init__(self, folder, cases, ranks):
         self.folder, self.cases = folder, cases
@@ -75,7 +75,7 @@ class Run:
         return np.load(os.path.join(self.folder, case.name, kind, name + ".npy"))
 
     def problems(self, expected):
-        """A line for every gradient that is missing or wrong; `expected`: {case: {parameter: flat gradient}} of torch."""
+        """Returns a line for every missing or wrong gradient; `expected` holds torch's: {case: {parameter: flat gradient}}."""
         for case in self.cases:
             if self.why.get(case.name, "was not run"):
                 yield f"{case.name}: {self.why.get(case.name, 'was not run')}"
@@ -88,7 +88,7 @@ class Run:
                     yield f"{case.name}: gradient in {name} is off by {numeric:.1e} from finite differences, {torch:.1e} from torch"
 
     def ops(self):
-        """The ops of the dialect that gradients passed through."""
+        """Returns the ops of the dialect that gradients passed through."""
         found = set()
         for case in self.cases:
             path = os.path.join(self.folder, case.name, "ops.txt")
@@ -126,7 +126,7 @@ class Gradients(unittest.TestCase):
             self.assertEqual([op for op in UNREACHED if op in run.ops() or op not in differentiable], [])
 
     def test_a_program_that_stops_gradients(self):
-        """Not what differences say, but torch: zero for the padding row of an embedding, nothing through detach and no_grad."""
+        """Expects torch's gradients instead of finite differences: zero for the padding row of an embedding, and none through detach and no_grad."""
         expected = references()["stops.pt2"]
         with e2e.scratch() as folder:
             os.makedirs(os.path.join(folder, "in"))

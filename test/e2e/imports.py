@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--strategy=@FILE: what a configuration of DeepSpeed or flags of Megatron-LM say is evaluated."""
+"""--strategy=@FILE evaluates a configuration of DeepSpeed or flags of Megatron-LM."""
 import json
 import os
 import unittest
@@ -57,7 +57,7 @@ class Import(unittest.TestCase):
         self.assertEqual({key: report["chosen"]["strategy"][key] for key in ("dp", "zero", "micro_batch")}, {"dp": 4, "zero": 2, "micro_batch": 2})
         self.assertIn(f"{path}: read as --strategy=dp=4,tp=1,zero=2,micro_batch=2 --global-batch=8; ignored: wall_clock_breakdown, zero_optimization.reduce_bucket_size",
                       report["remarks"])
-        # The better ones stand beside it, with micro-batches of their own.
+        # Better plans are listed beside it, with their own micro-batches.
         rows = {row["name"]: row for row in report["baselines"]}
         self.assertIn("zero3", rows)
         self.assertNotEqual({row["strategy"]["micro_batch"] for row in rows.values()}, {2})
@@ -69,7 +69,7 @@ class Import(unittest.TestCase):
         shown = " ".join(e2e.must([*words, f"--strategy=@{script}"]).split())
         self.assertIn(f"{script}: read as --strategy=dp=1,tp=2,micro_batch=1,ranks=2 --global-batch=8; 1 other settings ignored", shown)
         self.assertIn("uses 2 of 4 devices, as it was asked for", shown)
-        # What is better is so on as many devices, and what is chosen can be asked for as it is printed.
+        # Better plans use as many devices, and the printed strategy can be passed as an option.
         report = e2e.read_report(out)
         self.assertEqual((report["chosen"]["devices"], report["better"]["devices"]), (2, 2))
         chosen = shown.split("chosen: ")[1].split(", ")[0]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Inference from .npy to .npy, weights from elsewhere, and what --save-params saves."""
+"""Inference from .npy to .npy, weights from other files, and the files of --save-params."""
 import os
 import shutil
 import unittest
@@ -20,7 +20,7 @@ class Inference(unittest.TestCase):
         return os.path.join(self.folder, *names)
 
     def inputs(self, model):
-        """The first batch of a model's training data as one step's inputs."""
+        """Returns the first batch of a model's training data as the inputs of one step."""
         os.mkdir(self.path("in"))
         source = os.path.join(e2e.MODELS, model, "batches")
         for file in os.listdir(source):
@@ -29,7 +29,7 @@ class Inference(unittest.TestCase):
             e2e.write_npy(self.path("in", file), dtype, shape[1:], values[:count])
 
     def outputs(self, model, strategy, ranks, launcher=(), *words):
-        """{output: (dtype, shape, values)} of one step."""
+        """Returns {output: (dtype, shape, values)} of one step."""
         plan, out = self.path(f"plan-{strategy}"), self.path(f"out-{strategy}")
         e2e.must([e2e.tool("dpc-opt"), model, "--infer", f"--cluster=local:{ranks}", "--global-batch=8", f"--strategy={strategy}", "-o", plan])
         self.assertFalse(e2e.read_plan(plan)["trains"])
@@ -55,7 +55,7 @@ class Inference(unittest.TestCase):
                     self.same(self.outputs(e2e.model(model), strategy, ranks), want)
 
     def test_outputs_per_sample(self):
-        """An output that is split over ranks and micro-batches is put together again; x @ w + b by hand."""
+        """An output that is sharded over ranks and micro-batches is reassembled; x @ w + b is calculated by hand."""
         model, w = self.external_model()
         os.mkdir(self.path("in"))
         x = [((i * 37) % 101) / 50 - 1 for i in range(8 * 6)]
@@ -68,7 +68,7 @@ class Inference(unittest.TestCase):
                 self.assertLess(e2e.largest_difference(got["y.npy"][2], want), 1e-6)
 
     def test_a_model_that_returns_its_input(self):
-        """Nothing is left to compute."""
+        """Nothing needs computing."""
         with open(self.path("model.mlir"), "w", encoding="utf-8") as file:
             file.write("func.func @forward(%x: tensor<8x6xf32> {dpc.name = \"x\", dpc.role = \"input\"}) -> (tensor<8x6xf32> {dpc.name = \"y\"}) {\n"
                        "  return %x : tensor<8x6xf32>\n}\n")
@@ -80,7 +80,7 @@ class Inference(unittest.TestCase):
                 self.assertEqual(list(self.outputs(self.path("model.mlir"), strategy, ranks)["y.npy"][2]), x)
 
     def external_model(self):
-        """The model of abstract.onnx with its weights beside it: w [6, 4], then b [4]."""
+        """The model of abstract.onnx with its weights in a file: w [6, 4], then b [4]."""
         import array
         w = array.array("f", [((i * 29) % 53) / 25 - 1 for i in range(28)])
         shutil.copy(ABSTRACT, self.path("model.onnx"))
@@ -111,7 +111,7 @@ class Weights(unittest.TestCase):
         return self.path(name)
 
     def saved(self, plan, *words):
-        """The parameters after a run, as {name: (dtype, shape, values)}."""
+        """Returns the parameters after a run as {name: (dtype, shape, values)}."""
         file = self.path("saved.safetensors")
         e2e.must([e2e.tool("dpc-run"), plan, "--steps=1", f"--save-params={file}", *words])
         return e2e.read_safetensors(file)
@@ -127,7 +127,7 @@ class Weights(unittest.TestCase):
         self.assertEqual({x for _, _, values in zero.values() for x in values}, {0.0})
 
     def test_an_export_in_several_files_is_read_again(self):
-        """The same tensors as --save-params has; an index says where."""
+        """The files have the same tensors as --save-params, and an index of their locations."""
         plan, folder = self.compile(e2e.model("gpt2-tiny"), "gpt2", 2, "--strategy=tp=2", "--train=adamw"), self.path("export")
         saved = self.saved(plan, "--export=" + folder, "--max-shard-size=100KB")
         index = e2e.read_json(os.path.join(folder, "model.safetensors.index.json"))
@@ -146,7 +146,7 @@ class Weights(unittest.TestCase):
         self.assertNotEqual(self.saved(infer), saved)
         self.assertEqual(self.saved(infer, "--init=" + folder), saved)
         self.assertEqual(self.saved(infer, "--init=" + os.path.join(folder, "model.safetensors.index.json")), saved)
-        # A plan that is made of it trains on from there.
+        # A plan that is compiled from them continues the training.
         train = ["--strategy=dp=2,zero=3", "--train=adamw"]
         again = self.compile(e2e.model("gpt2-tiny"), "again", 2, *train, "--init=" + folder)
         after = self.saved(again)
@@ -158,7 +158,7 @@ class Weights(unittest.TestCase):
         self.assertEqual((done.returncode, "is not a size such as 5GB" in done.stderr), (1, True), done.stderr)
 
     def test_init_file_comes_before_the_weights_of_the_model(self):
-        """Training goes on from saved parameters, although the model file has its own."""
+        """Training continues with saved parameters, although the model file has its own."""
         with e2e.scratch() as folder:
             plan, kept = f"{folder}/plan", f"{folder}/kept.safetensors"
             e2e.must([e2e.tool("dpc-opt"), e2e.model("mlp"), "--cluster=local:2", "--global-batch=8", "--train=sgd",
@@ -188,7 +188,7 @@ class Weights(unittest.TestCase):
         self.assertEqual({x for _, _, values in zero.values() for x in values}, {0.0})
 
     def test_saved_parameters_go_on_elsewhere(self):
-        """What tp=3 trained, two other ranks start from; nothing is lost or moved."""
+        """Two other ranks start from what tp=3 trained; nothing is lost or moved."""
         loss = "--loss=mse", "--train=sgd", "--lr=0.1"
         want = self.saved(self.compile(ABSTRACT, "trained", 3, "--strategy=tp=3", *loss), "--init=random:1")
         shutil.copy(self.path("saved.safetensors"), self.path("kept.safetensors"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is installed works where it lies: `cmake --install`, versions, --doctor, completion (long: the Debian package)."""
+"""Checks an installation in its own folder: `cmake --install`, versions, --doctor, completion (long: the Debian package)."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ import e2e
 BUILD = os.path.dirname(e2e.BIN)
 TOOLS = ("dpc-opt", "dpc-run", "dpc-model", "dpc-validate")
 
-# What bash would do for a command line: words, split as it splits them.
+# What bash does for a command line, with words split as bash splits them.
 ASK = """source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "_${1//-/_}"; printf '%s\\n' "${COMPREPLY[@]}" """
 
 
@@ -45,7 +45,7 @@ class Installed(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(self.prefix, path)), path)
 
     def test_documentation(self):
-        """Everything that the README names below examples/ lies beside it, and the reference is that of these programs."""
+        """Everything below examples/ that the README names is beside it, and the reference describes these programs."""
         folder = f"{self.prefix}/share/doc/dpc"
         with open(f"{folder}/README.md", encoding="utf-8") as file:
             named = set(re.findall(r"examples/[\w/.-]*\w", file.read()))
@@ -81,7 +81,7 @@ class Installed(unittest.TestCase):
         words = [e2e.model("mlp"), f"--cluster={cluster}", "--global-batch=8", "--strategy=dp=2", "--emit=report", "--verify=off", "-o", f"{self.folder}/other"]
         done = run([self.tool("dpc-opt"), *words])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(run([e2e.tool("dpc-opt"), *words]).returncode, 1)  # that of the build folder knows no such device
+        self.assertEqual(run([e2e.tool("dpc-opt"), *words]).returncode, 1)  # the build folder's program does not know this device
 
     def test_versions(self):
         for name in ("dpc-opt", "dpc-run"):
@@ -101,7 +101,7 @@ class Installed(unittest.TestCase):
         for what in ("linker of kernels", "LLVM and MLIR", "oneDNN", "device files", "dpc-run", "MPI", "CUDA plugin"):
             self.assertRegex(done.stdout, rf"\n?  (ok     |missing)  {what}: \S+")
         self.assertTrue(done.stdout.endswith("nothing essential is missing\n"))
-        # What --version names is looked at, too.
+        # The test also checks what --version lists.
         for name, version in re.findall(r"(?m)^([^:\n]+): (.*)$", run([self.tool("dpc-opt"), "--version"]).stdout):
             if name != "plan format" and version != "none":
                 self.assertIn(f"  ok       {name}: {version}\n", done.stdout)
@@ -133,7 +133,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.answers("dpc-opt", "--train", "=", "a"), ["adamw"])
         self.assertEqual(self.answers("dpc-opt", "--train", "="), ["adamw", "sgd"])
         self.assertEqual(self.answers("dpc-opt", "--emit", "=", "plan,rep"), ["plan,report"])
-        self.assertEqual(self.answers("dpc-opt", "--cluster", "=", "x"), [])  # a file: bash's own
+        self.assertEqual(self.answers("dpc-opt", "--cluster", "=", "x"), [])  # a file name: bash's own completion
         self.assertEqual(self.answers("dpc-run", "plan", "--comm", "m"), ["mpi"])
         self.assertIn("--checkpoint-every=", self.answers("dpc-run", "--check"))
         self.assertEqual(self.answers("dpc-validate", "runs.csv", "--p"), ["--plot="])
@@ -168,7 +168,7 @@ class Packing(unittest.TestCase):
         return run([shutil.which("cmake"), "-DCPACK_GENERATOR=DEB", *words, "-P", script], **variables)
 
     def test_what_is_missing_is_said(self):
-        """By the names of the packages to install, before anything is packed: cpack runs this first."""
+        """Tests this with the package names before packing anything: cpack runs this first."""
         with open(f"{BUILD}/CPackConfig.cmake", encoding="utf-8") as file:
             self.assertRegex(file.read(), r'set\(CPACK_PROJECT_CONFIG_FILE "\S+/CheckPacking.cmake"\)')
         done = self.pack("-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF", PATH="/nowhere")
@@ -181,7 +181,7 @@ class Packing(unittest.TestCase):
 @unittest.skipUnless(os.environ.get("DPC_TEST_LONG") and shutil.which("cpack") and shutil.which("dpkg-shlibdeps"), "long")
 class Package(unittest.TestCase):
     def test_its_files_are_those_that_are_installed(self):
-        """Unpacked into a root of its own, beside `cmake --install`; and its programs run there."""
+        """Unpacks the package into a new root, compares it with `cmake --install`, and runs its programs there."""
         with e2e.scratch() as folder:
             done = run(["cpack", "-G", "DEB", "--config", f"{BUILD}/CPackConfig.cmake", "-B", folder])
             self.assertEqual(done.returncode, 0, done.stdout[-600:] + done.stderr[-600:])

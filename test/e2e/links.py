@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measured links and GPUs: dpc-run measures, dpc-opt writes a cluster.json or a device file of it and plans for it."""
+"""Measured links and GPUs: dpc-run measures; dpc-opt writes a cluster.json or a device file from it and plans with it."""
 import json
 import os
 import sys
@@ -65,7 +65,7 @@ class Links(unittest.TestCase):
 
 
 def measurements():
-    """As dpc-run --measure-device writes them, of a GPU of 500 TFLOP/s whose products take 5 us more."""
+    """As dpc-run --measure-device writes them, for a GPU with 500 TFLOP/s whose GEMMs take 5 us more."""
     products = [{"type": "bf16", "m": m, "n": n, "k": k, "trans_a": False, "trans_b": True, "seconds": 5e-6 + 2 * m * n * k / 5e14}
                 for m in (512, 2048, 8192) for n in (512, 4096) for k in (512, 4096)]
     return {"device_measurements": 1, "name": "NVIDIA H200", "libraries": "cuBLASLt 130000", "memory_bytes": 150109880320, "reserved_bytes": 800000000,
@@ -75,7 +75,7 @@ def measurements():
 
 
 class MeasuredGpu(Links):
-    """The measurements are made up: no GPU is needed."""
+    """The measurements are invented, so no GPU is needed."""
     test_measure_then_plan = test_over_mpi = None
 
     def test_a_device_file_is_fitted_and_planned_for(self):
@@ -90,7 +90,7 @@ class MeasuredGpu(Links):
         self.assertEqual(device["name"], "h200-sxm-141gb")
         self.assertEqual(device["memory_fraction"]["value"], 0.875)
         chosen = []
-        for named in (device, "measured.json", self.out):  # itself, beside the cluster's file, anywhere
+        for named in (device, "measured.json", self.out):  # itself, beside the cluster's file, or anywhere
             with open(self.given, "w") as file:
                 json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": named}]}, file)
             e2e.must([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}", "--global-batch=4", "--verify=off", "--emit=report", "-o", f"{self.folder}/plan"])
@@ -98,7 +98,7 @@ class MeasuredGpu(Links):
         self.assertEqual(chosen[0], chosen[1])
         self.assertEqual(chosen[0], chosen[2])
         e2e.must([e2e.tool("dpc-run"), f"--measure-links={self.folder}/links2.txt", "--ranks=2"])
-        os.mkdir(f"{self.folder}/else")  # of the device file beside the one that is read
+        os.mkdir(f"{self.folder}/else")  # from the device file beside the one that is read
         with open(self.given, "w") as file:
             json.dump({**CLUSTER, "groups": [{"nodes": 1, "devices_per_node": 2, "device": "measured.json"}]}, file)
         e2e.must([opt, e2e.model("gpt2-tiny"), f"--cluster={self.given}", f"--calibrate={self.folder}/else/out.json", f"--links={self.folder}/links2.txt",

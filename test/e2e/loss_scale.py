@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The loss scale: an overflow skips the step and nothing else, and training recovers.
+"""The loss scale: an overflow skips the step without any other effect, and training recovers.
 
-Every step gets the same batch. A run that starts from a scale which overflows k times must then go bit for bit as one
-that starts from the scale at which it recovers: parameters, optimizer states, step counter and the position in the
-learning rate's schedule have not moved. (That fp16 trains as PyTorch does is tested by follow_curve.py.)
+Every step gets the same batch. A run whose first scale overflows k times must then equal, bit for bit, a run that
+starts with the scale at which it recovers: parameters, optimizer states, step counter and the position in the learning
+rate's schedule are unchanged. (follow_curve.py checks that fp16 trains like PyTorch.)
 """
 import math
 import os
@@ -12,13 +12,13 @@ import unittest
 import e2e
 
 FIXTURES = os.path.dirname(os.path.dirname(e2e.model("gpt2-tiny")))
-# Overflows some ten times before it is small enough; and however small the gradient is.
+# It overflows about ten times before it is small enough; the second scale overflows for any gradient.
 LARGE, HUGE = 2 ** 28, 2 ** 40
 STEPS = 24
 
 
 class Runs:
-    """Runs of one model under one strategy, on one batch that is repeated."""
+    """Runs of one model under one strategy on one repeated batch."""
 
     def __init__(self, folder, name, strategy, ranks, words=(), precision="fp16"):
         self.folder, self.name, self.ranks, self.precision = folder, name, ranks, precision
@@ -39,7 +39,7 @@ class Runs:
         return plan
 
     def train(self, loss_scale, steps):
-        """(a row of metrics per step, the saved parameters)."""
+        """Returns (a row of metrics per step, the saved parameters)."""
         plan = self.compile(loss_scale)
         e2e.must([e2e.tool("dpc-run"), plan, f"--batches={self.folder}", f"--steps={steps}", "--poison",
                   f"--metrics={plan}.jsonl", f"--save-params={plan}.safetensors"])
@@ -58,7 +58,7 @@ class LossScale(unittest.TestCase):
             self.assertGreater(bad, 2)
             self.assertEqual([row["loss_scale"] for row in rows[:bad + 1]], [LARGE / 2 ** i for i in range(bad + 1)])
             self.assertEqual({row["grad_norm"] for row in rows[:bad]}, {None})
-            # Three good steps in a row double the scale; if that is too much, it is halved again.
+            # Three good steps in a row double the scale; if that overflows, it is halved again.
             streak, scale = 0, rows[bad]["loss_scale"]
             for row in rows[bad:]:
                 self.assertEqual(row["loss_scale"], scale)
@@ -66,7 +66,7 @@ class LossScale(unittest.TestCase):
                 scale = scale / 2 if row["skipped"] else scale * 2 if streak == 3 else scale
                 streak %= 3
             self.assertLess(rows[-1]["loss"], rows[0]["loss"])
-            # What was skipped left no trace.
+            # The skipped steps have no effect.
             _, untouched = runs.train(large, bad)
             self.assertEqual(untouched, runs.train(large, 1)[1])
             good = 5
@@ -88,7 +88,7 @@ class LossScale(unittest.TestCase):
         self.recovers("resnet-tiny", "dp=2", 2)
 
     def test_fixed(self):
-        """A fixed scale stays as it is; steps that overflow are skipped all the same."""
+        """A constant scale does not change; steps that overflow are still skipped."""
         with e2e.scratch() as folder:
             runs = Runs(folder, "bert-tiny", "dp=2", 2, ["--lr=1e-3"])
             rows, trained = runs.train("512", 3)
@@ -100,14 +100,14 @@ class LossScale(unittest.TestCase):
             self.assertNotEqual(trained, initial)
 
     def spoil(self, runs, bad):
-        """The file of mlp's x, with an infinity in the first sample of each step of `bad`."""
+        """Writes the file of mlp's x with an infinity in the first sample of each step in `bad`."""
         path = f"{runs.folder}/x.npy"
         dtype, shape, values = e2e.read_npy(path)
         size = len(values) // shape[0]
         e2e.write_npy(path, dtype, shape, [math.inf if i % size == 0 and i // size in bad else value for i, value in enumerate(values)])
 
     def test_without_an_end(self):
-        """Where the smallest scale does not help, and after twenty skipped steps of a fixed one, the run ends."""
+        """The run ends if the smallest scale still overflows, and after twenty skipped steps with a constant scale."""
         with e2e.scratch() as folder:
             runs = Runs(folder, "mlp", "dp=2", 2, ["--lr=1e-3"])
             self.spoil(runs, range(STEPS))

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The manual's transcripts (examples/manual) are what the programs print today, and the reference is complete.
+"""The manual's transcripts (examples/manual) match the programs' output, and the reference is complete.
 
-A block marked `console` holds commands behind "$ " and what each prints. What is measured or predicted may be another number,
-with its unit and the spaces around: numbers with a unit, a point or an exponent. Whole numbers without a unit, as of degrees and
-counts, are what is written. "..." is any number of lines, at the end of a line or inside of it any text. The last column of coming-from.md's table is run, too.
+A block marked `console` holds commands after "$ " and their output. Measured or predicted numbers may differ, with
+their units and the spaces around them: these are numbers with a unit, a point or an exponent. Whole numbers without a
+unit, such as degrees and counts, must match. "..." matches any number of lines, and at the end of a line or within it
+any text. The test also runs the last column of the table in coming-from.md.
 """
 import glob
 import json
@@ -22,7 +23,7 @@ COUNT = r"\d+"
 
 
 def blocks(text):
-    """The (command, expected lines) of every console block, by block."""
+    """Returns the (command, expected lines) of every console block, by block."""
     for block in re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S):
         steps = []
         for line in block.splitlines():
@@ -34,7 +35,7 @@ def blocks(text):
 
 
 def pattern_of(line):
-    """A regular expression for a line; spaces as they come."""
+    """Returns a regular expression for a line that matches any spaces."""
     pattern = ""
     for piece in re.split(rf"(\.\.\.|(?<![A-Za-z_.]){NUMBER}{UNIT}|\s+)", line.strip()):
         if piece == "...":
@@ -51,7 +52,7 @@ def pattern_of(line):
 
 
 def mismatch(expected, printed):
-    """The first expected line that is not there in its place, or None."""
+    """Returns the first expected line that is missing or out of order, or None."""
     at, is_open = 0, False
     for line in expected:
         if line.strip() == "...":
@@ -93,13 +94,13 @@ class Manual(unittest.TestCase):
         self.run_guide("coming-from.md")
 
     def test_every_guide_is_run(self):
-        guides = {os.path.basename(path) for path in glob.glob(os.path.join(MANUAL, "*.md"))} - {"README.md"}
+        guides = {os.path.basename(path) for path in glob.glob(os.path.join(MANUAL, "*.md"))} - {"README.md", "glossary.md"}
         tested = {name[len("test_"):].replace("_", "-") + ".md" for name in dir(self) if name.startswith("test_")}
         self.assertEqual(guides - tested, set())
 
 
 def here_column(text):
-    """The code of each row's first and last columns, of tables whose last column is called "here"."""
+    """Yields the code in the first and last columns of each row, for tables whose last column is called "here"."""
     for table in re.findall(r"^\|[^\n]*\| here \|\n\| ---[^\n]*\n((?:\|.*\n)+)", text, re.M):
         for row in table.splitlines():
             columns = row.strip("|").split("|")
@@ -107,7 +108,7 @@ def here_column(text):
 
 
 def commands_of(codes):
-    """What each code of a row stands for, as words of dpc-opt: options, a value of --strategy, or another value for the last."""
+    """Yields the words of dpc-opt for each code of a row: options, a value of --strategy, or another value for the previous one."""
     words = []
     for code in codes:
         if code.startswith("--"):
@@ -122,10 +123,10 @@ def commands_of(codes):
 
 
 class HereColumn(unittest.TestCase):
-    """What coming-from.md says the same thing is called here is taken, and does what it says."""
+    """dpc-opt accepts the options that coming-from.md lists under "here", and they have the described effect."""
 
     def files(self, folder, theirs):
-        """What rows of files mean: the configuration that the left side shows."""
+        """Writes the files that rows refer to: the configuration that the left side shows."""
         with open(f"{folder}/ds_config.json", "w") as file:
             json.dump({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 1}}, file)
         with open(f"{folder}/pretrain.sh", "w") as file:
@@ -169,7 +170,7 @@ class HereColumn(unittest.TestCase):
 
 
 class Comparing(unittest.TestCase):
-    """The tool of these tests can fail."""
+    """The comparison tool of these tests can fail."""
 
     def test_what_may_differ(self):
         for expected, printed in (("1.5 ms a step", "20 us a step"), ("a ... c", "a b b c"), ("loss 6.2  x", "loss -0.1 x"), ("5 s, 12 tokens/s", "7 s, 8 tokens/s"), ("17 GiB of 5 GiB", "3.25 MiB of 6 GiB")):

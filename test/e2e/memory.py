@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Planned memory is the memory that a process takes.
+"""Planned memory equals the memory of a process.
 
-follow_curve.py compares the predicted peak with the arena under every strategy. Here the arena is compared with the
-resident size of dpc-run: a run with a large batch is as much larger than one with a small batch as the plans say.
-(A difference, because libraries and the mapped model file are in both.)
+follow_curve.py compares the predicted peak with the arena under every strategy. This test compares the arena with the
+resident size of dpc-run: a run with a large batch exceeds one with a small batch by the difference of their plans. (It
+compares a difference because both include libraries and the mapped model file.)
 """
 import os
 import subprocess
@@ -24,7 +24,7 @@ def plan(folder, batch, ranks):
 
 
 def resident_bytes(words):
-    """The largest resident size of a command that must succeed."""
+    """Returns the largest resident size of a command that must succeed."""
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=e2e.environment()) as child:
         errors = child.stderr.read()
         _, status, usage = os.wait4(child.pid, 0)
@@ -45,7 +45,7 @@ class ResidentSize(unittest.TestCase):
                 residents.append(resident_bytes([e2e.tool("dpc-run"), f"{folder}/{batch}", "--steps=2"]))
         planned, measured = arenas[1] - arenas[0], residents[1] - residents[0]
         print(f"{ranks} ranks: arenas {arenas}, resident {residents}: {measured / planned - 1:+.1%}")
-        # Small enough for every machine, large enough that a few MiB of scratch do not matter.
+        # Small enough for every machine, and large enough that a few MiB of scratch do not matter.
         self.assertGreater(planned, 100e6)
         self.assertLess(abs(measured / planned - 1), TOLERANCE)
 
@@ -56,7 +56,7 @@ class ResidentSize(unittest.TestCase):
         self.grows_by_the_arena(2)
 
     def test_offload_to_disk_takes_memory_away(self):
-        """Files are in no process's resident size."""
+        """Files do not count towards the resident size of a process."""
         size, layers = 1536, 8
         weights = "".join(f'%w{i}: tensor<{size}x{size}xf32> {{dpc.name = "w{i}", dpc.role = "parameter"}}, '
                           for i in range(layers))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""--metrics: lines of JSON, TensorBoard's event files and Prometheus text say the same of a run, also of one that goes on.
+"""--metrics: JSON lines, TensorBoard's event files and Prometheus text agree about a run, also about a resumed run.
 
-Event files are read as the formats are documented: records of length, checksum, data and checksum (tensorflow's
+The test reads event files as the formats are documented: records of length, checksum, data and checksum (tensorflow's
 lib/io/record_writer.h), CRC-32C (RFC 3720, B.4), protobuf's wire format, fields of event.proto and summary.proto.
 """
 import json
@@ -36,7 +36,7 @@ def masked(data):
 
 
 def records(data):
-    """The data of every record, whose checksums are right."""
+    """Yields the data of every record after checking its checksums."""
     at = 0
     while at < len(data):
         length, check = struct.unpack_from("<QI", data, at)
@@ -57,7 +57,7 @@ def varint(data, at):
 
 
 def fields(data):
-    """(field, value) of a protobuf message; values of fixed size as bytes."""
+    """Yields (field, value) of a protobuf message; values of fixed size are bytes."""
     at = 0
     while at < len(data):
         key, at = varint(data, at)
@@ -74,7 +74,7 @@ def fields(data):
 
 
 def scalars(path):
-    """What TensorBoard shows of a file: by tag, [step, value]; and the steps at which it says that a run starts again."""
+    """Returns what TensorBoard shows of a file: by tag, [step, value]; and the steps at which a run restarts."""
     shown, starts, versions = {}, [], []
     with open(path, "rb") as file:
         for event in map(dict, map(fields, records(file.read()))):
@@ -93,7 +93,7 @@ def scalars(path):
 
 
 def prometheus(path):
-    """Values by name, each behind its help and type."""
+    """Returns values by name; each follows its help text and type."""
     values, types = {}, {}
     with open(path, encoding="utf-8") as file:
         for line in file:

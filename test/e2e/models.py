@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Models that dpc-model writes: every family compiles, agrees with one device, trains; large ones are planned.
+"""Models of dpc-model: every family compiles, agrees with one device and trains; large models are planned.
 
-Their graphs are written as exporters write them, so fusions have to find attention, norms and the like in them.
+Their graphs are written as exporters write them, so fusions have to recognize attention, norms and others in them.
 """
 import math
 import os
@@ -15,7 +15,7 @@ TEXT = "--vocab=61 --seq=16".split()
 LLAMA = [*SMALL, *TEXT, "--ffn=48", "--kv-heads=2"]
 EXPERTS = "--experts=4 --topk=2 --expert-ffn=24 --shared-experts=1 --dense-layers=1 --group=8".split()
 
-# Family: sizes, strategy on four ranks, and how many of which ops the fused graph has.
+# Family: sizes, strategy on four ranks, and the number of some ops in the fused graph.
 FAMILIES = {
     "gpt": ([*SMALL, *TEXT], "dp=2,tp=2", {"norm": 5, "gelu_tanh": 2, "cross_entropy": 1}),
     "bloom": ([*SMALL, *TEXT], "tp=2,cp=2,cp_kind=ulysses", {"norm": 6, "gelu_tanh": 2, "cross_entropy": 1}),
@@ -31,7 +31,7 @@ LARGEST = "llama --layers=126 --hidden=16384 --ffn=53248 --heads=128 --kv-heads=
 
 
 def count_ops(text, name):
-    """Ops `dpc.NAME`, or elementwise ones of the kind NAME."""
+    """Counts ops `dpc.NAME`, or elementwise ops of the kind NAME."""
     return len(re.findall(rf"= dpc\.{name}\s|= dpc\.unary\s+{name}\s", text))
 
 
@@ -77,7 +77,7 @@ class Models(unittest.TestCase):
         self.assertIn("405.85 billion parameters", said)
         text = e2e.must([e2e.tool("dpc-opt"), file, "--global-batch=16", "--infer", "--emit=mlir"])
         attention = [line for line in text.splitlines() if "dpc.attention" in line]
-        # 8192 x 8192 scores: the mask is found out without looking at all of it.
+        # 8192 x 8192 scores: the mask is recognized without reading every element.
         self.assertEqual(sum("causal" in line for line in attention), 126)
 
     def test_bad_dims_are_refused(self):
@@ -87,7 +87,7 @@ class Models(unittest.TestCase):
             (["gpt", "--layers=x"], "--layers"),
             (["gpt", "--layers=0"], "--layers=0: expected 1 to"),
             (["gpt", "--experts=8"], "--experts=8"),
-            (["gptx"], "gptx: no family; gpt, bloom"),
+            (["gptx"], "gptx: unknown family; accepted: gpt, bloom"),
             ([], "A subcommand is required"),
             (["gpt", "-o", self.path("no", "such.onnx")], "such.onnx: cannot be written"),
         ):

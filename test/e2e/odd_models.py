@@ -1,8 +1,8 @@
-"""Small ONNX models of sizes that nothing divides, for drawing strategies at random.
+"""Small ONNX models with sizes that nothing divides, for strategies that are drawn at random.
 
 Each builder takes a random.Random and returns an onnx.ModelProto with a scalar output `loss` and a symbolic batch
-dimension; weights are random and inside the model. Sizes are drawn from primes and other odd numbers, so that every
-degree of parallelism meets shards of unequal length.
+dimension; weights are random and inside the model. Sizes are primes and other odd numbers, so that every degree of
+parallelism has uneven shards.
 """
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -52,7 +52,7 @@ class Builder:
 
 
 def perceptron(random):
-    """Layers of unequal widths with skip edges across several layers."""
+    """Layers of different widths with skip connections across several layers."""
     b = Builder(random)
     widths = [random.choice([5, 7, 11, 13, 19]) for _ in range(random.randint(3, 6))]
     first, x, size = None, "x", random.choice([3, 6, 9])
@@ -71,7 +71,7 @@ def perceptron(random):
 
 
 def transformer(b, blocks, heads, head, length, vocabulary, inner):
-    """A causal language model with the embedding tied to the head; `head` numbers per head, `inner` in the perceptrons."""
+    """A causal language model whose head shares the embedding's weight; `head` is head_dim, `inner` the width of the MLPs."""
     hidden = heads * head
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", length]) for name in ("ids", "labels")]
     table = b.weight("embedding", vocabulary, hidden, scale=0.3)
@@ -96,7 +96,7 @@ def transformer(b, blocks, heads, head, length, vocabulary, inner):
 
 
 def decoder(random):
-    """A transformer whose heads, sequence, vocabulary and widths are odd."""
+    """A transformer with odd numbers of heads, positions, tokens and channels."""
     heads, head, length = random.choice([3, 5]), random.choice([2, 6, 7]), random.choice([5, 9, 11])
     return transformer(Builder(random), blocks=random.randint(1, 3), heads=heads, head=head, length=length,
                        vocabulary=random.choice([23, 37, 50]), inner=random.choice([2, 3]) * heads * head + 1)

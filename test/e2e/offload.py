@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What is offloaded is not on the device: counted in the plan, buffer by buffer.
+"""Offloaded tensors are not on the device: counts them in the plan, buffer by buffer.
 
-That it computes the same is follow_curve.py's to say. Here: bytes per rank and space under every ZeRO stage, the size
-of the device's arena, how much of what is elsewhere is there at once, what search does where memory is short, and
-what a folder that cannot be used is answered.
+follow_curve.py checks that offloading does not change the results. This test checks the bytes per rank and memory space
+under every ZeRO stage, the size of the device's arena, how much of the offloaded data is on the device at once, the
+search with little memory, and the message for an unusable folder.
 """
 import json
 import os
@@ -20,7 +20,7 @@ def compiled(folder, strategy, ranks, *words, model="gpt2-tiny"):
 
 
 def tensors_in(plan, space):
-    """Bytes of a rank's parameters and states in a space."""
+    """Returns the bytes of a rank's parameters and states in a memory space."""
     found = {"parameter": 0, "state": 0}
     for tensor in plan["tensors"]:
         buffer = plan["buffers"][tensor["buffer"]]
@@ -30,7 +30,7 @@ def tensors_in(plan, space):
 
 
 def transfers(plan):
-    """(phase, bytes, to the device?) of all transfers of a step's phases."""
+    """Yields (phase, bytes, to the device?) for all transfers in a step's phases."""
     for phase, instructions in plan["phases"].items():
         for i in instructions:
             if i["op"] == "transfer":
@@ -72,7 +72,7 @@ class Bytes(unittest.TestCase):
         return plans
 
     def check_traffic(self, plan, stored, away):
-        # Each state comes in once and goes back once; a parameter too, in update.
+        # Each state is copied in once and back once; a parameter is also copied in update.
         for to_device in (True, False):
             least = sum(stored[role] for role, moves in away.items() if moves)
             self.assertGreaterEqual(traffic(plan, "update", to_device), least)
@@ -86,7 +86,7 @@ class Bytes(unittest.TestCase):
 
     def test_zero_0(self):
         plans = self.check(0, ("optimizer", "parameters", "all"))
-        # Whole states: the arena shrinks by them, but for what is there at the peak.
+        # Whole states: the arena shrinks by them, except for the copies at the peak.
         states = tensors_in(plans["none"], "device")["state"]
         arenas = {what: plan["arena_bytes"][0] for what, plan in plans.items()}
         print("arenas", arenas, "states", states)
@@ -133,7 +133,7 @@ def int_product(shape):
 
 class Search(unittest.TestCase):
     def cluster(self, folder, memory):
-        """One GPU with that many bytes for a plan."""
+        """A cluster with one GPU of this memory for a plan."""
         device = e2e.read_json(os.path.join(e2e.SOURCE, "cost-model", "devices", "a100-sxm-80gb.json"))
         device["memory_gibibytes"]["value"] = memory / 2**30
         device["memory_reserved_gibibytes"]["value"] = 0
@@ -157,7 +157,7 @@ class Search(unittest.TestCase):
         with e2e.scratch() as folder:
             plan = compiled(f"{folder}/plan", "dp=1,micro_batch=1,recompute=full", 1)
         states = sum(tensors_in(plan, "device").values())
-        # Less than parameters, states and gradients.
+        # Less than parameters, states and gradients need.
         poor = self.chosen(1.2 * states)
         self.assertTrue(poor["fits"])
         self.assertNotEqual(poor["strategy"]["offload"], "none")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""--emit=onnx: the plan as an annotated ONNX model, which is valid and says the same when it is read.
+"""--emit=onnx: the plan as an annotated ONNX model, which is valid and means the same when it is imported.
 
-Needs the onnx package, which the build folder's environment has.
+Needs the onnx package, which is in the environment of the build folder.
 """
 import json
 import os
@@ -17,7 +17,7 @@ except ImportError:
 
 
 def emit(source, folder, devices, strategy):
-    """The annotated model and the chosen strategy."""
+    """Returns the annotated model and the chosen strategy."""
     e2e.must([e2e.tool("dpc-opt"), source, f"--cluster=local:{devices}", "--global-batch=8", "--verify=off", "--emit=report,onnx",
               f"--strategy={strategy}", "-o", folder])
     with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
@@ -26,12 +26,12 @@ def emit(source, folder, devices, strategy):
 
 
 def shape_of(spec):
-    """The shards of a spec: {dimension: [(factor, shards)]}."""
+    """Returns the shards of a spec: {dimension: [(factor, shards)]}."""
     return {dim.axis: [(simple.dim_value, simple.num_shards) for simple in dim.simple_sharding] for dim in spec.sharded_dim}
 
 
 def holders(spec):
-    """The devices of every shard."""
+    """Returns the devices of every shard."""
     groups = {entry.key: list(entry.value) for entry in spec.index_to_device_group_map}
     return [groups.get(entry, [entry]) for entry in spec.device]
 
@@ -71,7 +71,7 @@ class Annotated(unittest.TestCase):
         self.assertEqual(model.graph, source.graph)
 
     def test_every_plan_passes_the_checker(self):
-        """Those of exports.py; also what the checker does not ask: configurations that exist, devices, tensors and axes that are there."""
+        """The models of exports.py. Checks also what the checker does not: configurations, devices, tensors and axes exist."""
         plans = exports.PLANS if exports.LONG else exports.PLANS[::8]
         for name, ranks, strategy in plans:
             with self.subTest(model=name, strategy=strategy):
@@ -89,7 +89,7 @@ class Annotated(unittest.TestCase):
         print(f"onnx: {len(plans)} plans checked")
 
     def test_tensor_parallel_layers(self):
-        """Columns of heads, of each of q, k and v, then rows, whose sums no spec can say."""
+        """Columns of heads, of each of q, k and v; then rows, whose sums no spec can express."""
         model, _ = self.emit(e2e.model("gpt2-tiny"), 4, "dp=2,tp=2")
         whole, batch, rank = [[0, 1, 2, 3]], [[0, 1], [2, 3]], [[0], [1], [2], [3]]
         tensor = [[0, 2], [1, 3]]
@@ -100,7 +100,7 @@ class Annotated(unittest.TestCase):
             block + "ln1/LayerNormalization_output_0": ({0: [(0, 2)]}, batch),
             block + "qkv/Transpose_output_0": ({1: [(3, 1), (64, 2)]}, tensor),
             block + "qkv/MatMul_output_0": ({0: [(0, 2)], 2: [(3, 1), (64, 2)]}, rank)})
-        # The scores are gone in the plan's attention: they follow from q and k.
+        # The plan's attention has no scores; their sharding follows from q and k.
         self.assertEqual(specs_of(model, block + "Softmax")[block + "Softmax_output_0"], ({0: [(0, 2)], 1: [(0, 2)]}, rank))
         self.assertNotIn(block + "proj/MatMul_output_0", specs_of(model, block + "proj/MatMul"))
         proj = next(n for n in model.graph.node if n.name == block + "proj/MatMul")
@@ -120,7 +120,7 @@ class Annotated(unittest.TestCase):
         self.assertEqual(specs_of(model, "l1/Gemm")["l1.weight"], ({}, [[0, 1]]))
 
     def test_what_is_written_is_what_is_read(self):
-        """A strategy searched with what an annotated model says lies as the one that wrote it."""
+        """A strategy that is searched with an annotated model shards like the strategy that wrote it."""
         for name, devices, strategy, keys in (
                 ("gpt2-tiny", 4, "dp=2,tp=2", {"dp": 2, "tp": 2}), ("bert-tiny", 3, "tp=3", {"tp": 3}), ("llama-tiny", 4, "dp=2,pp=2", {"dp": 2, "pp": 2}),
                 ("gpt2-tiny", 4, "dp=2,cp=2,cp_kind=ring", {"dp": 2, "cp": 2}), ("resnet-tiny", 2, "tp=2", {"tp": 2})):
@@ -133,7 +133,7 @@ class Annotated(unittest.TestCase):
                 self.assertEqual(annotations(read), annotations(written))
 
     def test_a_layout_that_search_would_not_choose_is_kept(self):
-        """The mlp's first layer by rows, its second by columns: one of them goes against the other."""
+        """The mlp's first layer by rows and its second by columns: one of them contradicts the other."""
         model = onnx.load(e2e.model("mlp"))
         model.ir_version = 11
         model.configuration.add(name="two", num_devices=2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The backend tests of the onnx package: what passed once passes still, on one rank and on several."""
+"""The backend tests of the onnx package: those that passed before still pass, on one rank and on several."""
 import os
 import subprocess
 import sys
@@ -34,7 +34,7 @@ class Conformance(unittest.TestCase):
         self.run_part(3, "6/16")
 
     def test_a_case_that_no_longer_passes_is_named(self):
-        """What nothing will ever pass stands in for it."""
+        """A test that can never pass represents a regression."""
         with e2e.scratch() as folder:
             expected = os.path.join(folder, "list.txt")
             with open(expected, "w", encoding="utf-8") as file:
@@ -42,7 +42,7 @@ class Conformance(unittest.TestCase):
             done = conformance("--suites=node", "--only=test_abs,test_nonzero_example", f"--check={expected}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no longer passes: node/test_nonzero_example\n1 of 2 expected cases pass", done.stdout)
-        self.assertRegex(done.stdout, r"operator NonZero makes a tensor whose shape depends on data")
+        self.assertRegex(done.stdout, r"operator NonZero returns a tensor whose shape depends on data")
 
 
 if __name__ == "__main__":

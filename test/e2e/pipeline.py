@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Pipelines do what their schedules promise, counted from plans.
+"""Pipelines fulfil what their schedules promise; counts it in plans.
 
-follow_curve.py tests that the numbers stay; here plans are counted: micro-batches alive on every stage, messages, the
-memory of every stage against what was predicted, and idle time between schedules.
+follow_curve.py checks the results. This test counts in plans: live micro-batches on every stage, messages, the memory
+of every stage against its prediction, and the idle time of schedules.
 """
 import unittest
 
@@ -10,7 +10,7 @@ import e2e
 
 TOLERANCE = 0.02
 BATCH = 8
-# The gradient norm is summed over the stages: a float each.
+# The gradient norm is summed over the stages: one float each.
 NORM = 4
 
 
@@ -24,14 +24,14 @@ class Pipeline:
         self.predicted, self.stages = chosen["predicted"], chosen["predicted"]["stages"]
 
     def alive(self):
-        """Slots of frames by stage, 1 where micro-batches take turns without one."""
+        """Returns the frames of each stage; 1 if micro-batches need no frames."""
         slots = [0] * len(self.stages)
         for frame in self.plan["frames"]:
             slots[frame["stage"]] += frame["count"]
         return [max(1, count) for count in slots]
 
     def sent(self, rank):
-        """Bytes that a rank sends to other stages in a step."""
+        """Returns the bytes that a rank sends to other stages in a step."""
         total = 0
         for entry in self.plan["schedule"][rank]:
             for instruction in self.plan["phases"][entry["phase"]]:
@@ -41,10 +41,12 @@ class Pipeline:
 
 
 def idle_times(plan, stages, chunks, seconds):
-    """Idle seconds of each stage when the tables of `plan` run on equal stages, a phase taking seconds[phase] / chunks.
+    """Returns the idle seconds of each stage when the tables of `plan` run on equal stages; a phase takes
+    seconds[phase] / chunks.
 
-    A forward waits for that of the virtual stage before, a backward for that of the one behind and for its own forward,
-    a weight for its backward. Kept apart from the simulation of the cost model, which tests/unit covers.
+    A forward waits for that of the previous virtual stage, a backward for that of the next one and for its own forward,
+    and a weight gradient for its backward. This does not share code with the cost model's simulation, which has unit
+    tests.
     """
     tables = []
     for stage in range(stages):
@@ -102,20 +104,20 @@ class Pipelines(unittest.TestCase):
         bubbles = {name: self.make(f"pp=2,{name}", 2).predicted["bubble_fraction"]
                    for name in ("schedule=1f1b", "schedule=gpipe", "vpp=2", "schedule=zb-h1")}
         print(bubbles)
-        # Stages differ a little: 2 chunks halve the idle time but for that.
+        # Stages differ a little; otherwise 2 chunks halve the idle time.
         self.assertLess(bubbles["vpp=2"], 0.65 * bubbles["schedule=1f1b"])
         self.assertLess(bubbles["schedule=zb-h1"], 0.65 * bubbles["schedule=1f1b"])
         self.assertLess(abs(bubbles["schedule=gpipe"] / bubbles["schedule=1f1b"] - 1), 0.05)
 
     def test_idle_time_of_equal_stages(self):
-        # Exactly, from the tables of the plans: 1F1B and GPipe are idle for (stages - 1) (f + b), with vpp chunks for a
-        # vpp-th of it, ZB-H1, which computes weight gradients meanwhile, for (stages - 1) (f + b - w).
+        # Exact values from the tables of the plans: 1F1B and GPipe are idle for (stages - 1) (f + b), with vpp chunks
+        # for 1 / vpp of it, and ZB-H1, which computes weight gradients meanwhile, for (stages - 1) (f + b - w).
         whole, split = {"forward": 1.0, "backward": 2.0}, {"forward": 1.0, "backward": 1.0, "weight": 1.0}
         for stages in (2, 4):
             bubble = 3.0 * (stages - 1)
             cases = [("schedule=1f1b", 1, whole, bubble), ("schedule=gpipe", 1, whole, bubble),
                      ("schedule=zb-h1", 1, split, bubble / 3)]
-            # gpt2-tiny has four blocks: two stages of up to two chunks each, four stages of one.
+            # gpt2-tiny has four blocks: two stages with up to two chunks each, or four stages with one.
             if stages == 2:
                 cases.append(("vpp=2", 2, whole, bubble / 2))
             for words, chunks, seconds, want in cases:
@@ -125,7 +127,7 @@ class Pipelines(unittest.TestCase):
                         self.assertAlmostEqual(idle, want)
 
     def test_messages(self):
-        # What crosses the cut goes one way, its gradients the other; where the cut is, balance decides.
+        # Activations cross the cut in one direction and their gradients in the other; balance determines the cut.
         made = self.make("pp=2", 2)
         sent = [made.sent(rank) for rank in (0, 1)]
         print(sent)
@@ -137,7 +139,8 @@ class Pipelines(unittest.TestCase):
         self.assertEqual(sum(more.predicted["bytes_per_level"].values()), max(sent) + NORM)
 
     def test_gradients_of_a_tied_parameter_meet_once_a_step(self):
-        # The last stage sends the first its gradient of the embedding, in f32; in bf16 both read a copy of it.
+        # The last stage sends its gradient of the embedding to the first, in f32; in bf16 both read a copy of the
+        # embedding.
         for precision in ("fp32", "bf16"):
             made = self.make("pp=4,schedule=zb-h1", 4, precision=precision)
             sent = [made.plan["buffers"][instruction["buffer"]] for entry in made.plan["schedule"][3]
@@ -147,8 +150,8 @@ class Pipelines(unittest.TestCase):
                         0.65 * self.make("pp=4,schedule=1f1b", 4, precision="bf16").predicted["bubble_fraction"])
 
     def test_a_stage_with_nothing_but_a_tied_head(self):
-        # A vocabulary so large that the last stage is the head alone, without a parameter of its own to sum and to
-        # measure: both stages must still meet in one order.
+        # With a vocabulary this large, the last stage is only the head and has no parameter to sum or measure; both
+        # stages must still synchronize in the same order.
         with e2e.scratch() as folder:
             e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=4", "--hidden=32", "--heads=4", "--vocab=5000", "--seq=16",
                       "-o", f"{folder}/tied.onnx"])

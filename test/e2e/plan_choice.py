@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Chosen plans are at least as good as published ones (bench/plan-choice): the quickest, all of them with DPC_TEST_LONG set."""
+"""Chosen plans are at least as good as published ones (bench/plan-choice): the quickest cases, or all with DPC_TEST_LONG."""
 import os
 import subprocess
 import sys

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A model of 175 billion parameters is planned for 1,024 GPUs without its weights.
+"""A model with 175 billion parameters is planned for 1,024 GPUs without its weights.
 
-Planning needs no weights and little memory, finds what fits and says why the rest does not. How long it takes is
-measured by bench/plan-gpt3. Its strategy is verified all the same: on a model of the same graph with fewer layers and
-smaller sizes, on fewer ranks.
+Planning needs no weights and little memory, finds what fits and says why other strategies do not. bench/plan-gpt3
+measures its time. The strategy is still verified, on a model with the same graph, fewer layers and smaller sizes, on
+fewer ranks.
 """
 import math
 import os
@@ -51,7 +51,7 @@ class PlanLarge(unittest.TestCase):
         for size in (2048, 12288, 49152, 50257):
             self.assertLess(max(sizes[size]), 512)
         self.assertEqual(sizes[50257][0] % 2, 1)
-        # What is split stays split, and what is not does not become it.
+        # Sharded dimensions stay sharded, and others stay whole.
         for key in ("dp", "tp", "pp", "cp", "ep", "vpp"):
             self.assertEqual(str(verification["strategy"][key]) == "1", str(chosen[key]) == "1", key)
         for key in ("zero", "recompute", "schedule", "sp", "cp_kind"):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Mixed precision takes the bytes that it should, counted in plan.json.
+"""Mixed precision takes the expected bytes, counted in plan.json.
 
-Per device and parameter, with AdamW over n ranks that share the states (data-parallel ones, or the inner ones of
-hybrid_shard): 2 for the bf16 or fp16 copy that the model computes with, g for its gradient, 12 for the f32 master and two
-states. fp16's loss scale and its two counters are three numbers more.
+Per device and parameter, with AdamW over n ranks that share the states (data-parallel ranks, or the inner ranks of
+hybrid_shard): 2 for the bf16 or fp16 copy that the model computes with, g for its gradient, 12 for the f32 master
+weight and two states. fp16's loss scale and its two counters are three more numbers.
 
                 none            zero=1            zero=2              zero=3
     formula     2 + g + 12      2 + g + 12 / n    2 + (g + 12) / n    (2 + g + 12) / n
 
-One micro-batch: g = 2. Then a gradient is scattered as soon as it is made, also by ZeRO-1, which so takes ZeRO-2's 2 / n:
-keeping all of it until the update would cost memory and save nothing. Several: g = 4, as sums over micro-batches are f32,
-and ZeRO-1 keeps the whole sum. That both train is tested by follow_curve.py.
+With one micro-batch, g = 2. A gradient is then scattered as soon as it is computed, also in ZeRO-1, which thus takes
+ZeRO-2's 2 / n: keeping all of it until the update costs memory and saves nothing. With several micro-batches, g = 4,
+because their sums are f32, and ZeRO-1 keeps the whole sum. follow_curve.py checks that both train.
 """
 import unittest
 
@@ -18,7 +18,7 @@ import e2e
 
 
 def buffers_of(instruction):
-    """Ids of the buffers that an instruction names; a kernel's writes are positions in its list."""
+    """Returns the ids of the buffers that an instruction names; a kernel's writes are positions in its list."""
     for key in ("in", "out", "a", "b", "c", "buffer"):
         if isinstance(instruction.get(key), int):
             yield instruction[key]
@@ -27,7 +27,7 @@ def buffers_of(instruction):
 
 
 def count(plan, dtype):
-    """Bytes of copies (of `dtype`), gradients, masters, states of parameters, and states of the step."""
+    """Returns the bytes of copies (in `dtype`), gradients, masters, states of parameters, and states of the step."""
     buffers = {buffer["id"]: buffer for buffer in plan["buffers"]}
 
     def root(number):
@@ -46,14 +46,14 @@ def count(plan, dtype):
     for name, isOfParameter in (("states", True), ("scalars", False)):
         total[name] = sum(buffers[tensor["buffer"]]["bytes"] for tensor in plan["tensors"]
                           if tensor["role"] == "state" and bool(tensor["of"]) == isOfParameter)
-    # Frozen tables are stored as parameters are, and have no states.
+    # Frozen tables are stored like parameters and have no states.
     names = {tensor["name"] for tensor in plan["tensors"]}
     total["masters"] = sum(buffers[tensor["buffer"]]["bytes"] for tensor in plan["tensors"]
                            if tensor["name"] + ".exp_avg" in names)
     return total
 
 
-# Cosines and sines of llama-tiny's rope, [32, 8] each, are made once a step as well.
+# Cosines and sines of llama-tiny's RoPE, [32, 8] each, are also computed once per step.
 ROPE_TABLES = 2 * 32 * 8 * 2
 
 
@@ -96,7 +96,7 @@ class BytesPerParameter(unittest.TestCase):
         self.takes("dp=2,zero=3,micro_batch=1", 2, copies=1, gradients=2, rest=6)
 
     def test_hybrid_sharding(self):
-        # The inner two of four ranks share the states.
+        # The inner two of four ranks shard the states.
         for micro, gradient in (("", 2), (",micro_batch=1", 4)):
             whole = gradient if micro else gradient / 2
             self.takes("dp=4,hybrid_shard=2,zero=1" + micro, 4, copies=2, gradients=whole, rest=6)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Do models that others made give what PyTorch and onnxruntime give? (--long only: installs gigabytes)
+"""Published models give the results of PyTorch and onnxruntime (--long only: installs gigabytes).
 
 usage: real_models.py [NAME ...]
 
-Two kinds: files as they are shipped in Python packages (PP-OCR, silero VAD, magika), against onnxruntime; and modules
-of torchvision, transformers and diffusers with random weights, exported by torch in three ways (TorchScript and
-dynamo to .onnx, torch.export to .pt2), against the module itself. Each runs on one rank, and the modules on two ranks
-by tp=2 as well. examples/train_huggingface.py must train as PyTorch does. The Python environment is made in $DPC_REAL_MODELS_VENV, or beside the tools.
+There are two kinds: files in Python packages (PP-OCR, silero VAD, magika), compared with onnxruntime; and modules of
+torchvision, transformers and diffusers with random weights, exported by torch in three ways (TorchScript and dynamo to
+.onnx, torch.export to .pt2), compared with the module itself. Each runs on one rank, and modules also run on two ranks
+with tp=2. examples/train_huggingface.py must train like PyTorch. The Python environment is in $DPC_REAL_MODELS_VENV, or
+beside the tools.
 """
 import os
 import subprocess
@@ -15,12 +16,12 @@ import sys
 import e2e
 
 PACKAGES = ("torch", "torchvision", "transformers", "diffusers", "onnx", "onnxscript", "onnxruntime", "numpy", "pillow", "safetensors", "accelerate")
-# Of these the files alone are needed.
+# Packages of which only the files are needed.
 SHIPPED = ("rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3", "magika==1.0.3")
 
 
 def environment():
-    """The Python that has the packages; makes it when it is not there."""
+    """Returns the Python with the packages; creates it if it does not exist."""
     folder = os.environ.get("DPC_REAL_MODELS_VENV") or os.path.join(os.path.dirname(e2e.BIN), "real-models")
     python = os.path.join(folder, "bin", "python")
     complete = os.path.join(folder, "complete")

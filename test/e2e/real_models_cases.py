@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The cases of real_models.py; runs in the Python environment that it makes."""
+"""The cases of real_models.py; runs in the Python environment that real_models.py creates."""
 import argparse
 import contextlib
 import io
@@ -18,14 +18,14 @@ import torch
 import torch.nn as nn
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TOLERANCE = 1e-3  # of the largest output
+TOLERANCE = 1e-3  # relative to the largest output
 LOSS_TOLERANCE = 1e-5
 
 
-# Files as they are shipped.
+# Files from packages.
 
 def picture(height, width):
-    """A white page with a line of text, as PP-OCR scales it."""
+    """A white page with a line of text, scaled like PP-OCR's input."""
     from PIL import Image, ImageDraw
     page = Image.new("RGB", (width, height), "white")
     ImageDraw.Draw(page).text((10, height // 3), "to be or not to be", fill="black")
@@ -58,7 +58,7 @@ def shipped(draw):
 # Modules.
 
 class Logits(nn.Module):
-    """A model of token ids, with one output."""
+    """A model of token ids with one output."""
 
     def __init__(self, model, output):
         super().__init__()
@@ -140,7 +140,7 @@ MODULES = {
     "vit": vit, "sd3": sd3,
 }
 
-# What torch itself cannot write: (model, route) -> a part of its message.
+# What torch itself cannot export: (model, route) -> a part of its message.
 NOT_EXPORTED = {("gpt2", "script"): "aten::diff", ("llama", "script"): "aten::diff", ("mixtral", "script"): "aten::",
                 ("t5", "dynamo"): "decompose"}
 ROUTES = ("script", "dynamo", "pt2")
@@ -148,7 +148,7 @@ EXAMPLES = ("gpt2", "llama", "bert", "vit", "sd3")
 
 
 def export(module, inputs, route, path):
-    # Under no_grad, TorchScript sees fused layers that ONNX has not.
+    # Under no_grad, TorchScript sees fused layers that ONNX does not have.
     gradients = torch.set_grad_enabled(route == "script")
     with contextlib.redirect_stdout(io.StringIO()), gradients:
         if route == "script":
@@ -185,7 +185,7 @@ class Runner:
 
 
 def bindings(path, inputs):
-    """--bind with the sizes of what the file leaves open, and with the values of whole numbers."""
+    """--bind with the symbolic sizes of the file and with the values of whole numbers."""
     words = {}
     for value in onnx.load(path, load_external_data=False).graph.input:
         given = inputs[value.name]
@@ -198,7 +198,7 @@ def bindings(path, inputs):
 
 
 def difference(got, want):
-    """The largest, as a part of the largest value wanted."""
+    """The largest error, relative to the largest expected value."""
     if got.shape != want.shape:
         raise RuntimeError(f"output of shape {got.shape}, expected {want.shape}")
     if not np.isfinite(got).all() or not np.abs(want).max() > 0:
@@ -239,7 +239,7 @@ def check_module(runner, make, name, route):
 
 
 def check_example(tools, name):
-    """Trains with examples/train_huggingface.py, which also loads the weights again; the largest difference of a loss."""
+    """Trains with examples/train_huggingface.py, which also loads the weights again; returns the largest difference of a loss."""
     example = os.path.join(SOURCE, "examples", "train_huggingface.py")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([sys.executable, example, name, folder, "--tools", tools, "--compare"], capture_output=True, text=True)
@@ -249,7 +249,7 @@ def check_example(tools, name):
 
 
 def report(name, check, tolerance=TOLERANCE):
-    """Prints a line; returns whether it is a good one."""
+    """Prints a line; returns whether the result is good."""
     try:
         worst = check()
     except Exception as error:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Recomputation trades time for memory, and the plan says so.
+"""Recomputation trades time for memory, and the plan states it.
 
-follow_curve.py tests that the numbers stay; here the arenas of plans without, with selective and with full
-recomputation are compared with each other and with what was predicted, and so are the predicted times.
+follow_curve.py checks the results. This test compares the arenas of plans without, with selective and with full
+recomputation with each other and with the predictions, and also the predicted times.
 """
 import unittest
 
@@ -19,7 +19,7 @@ def plan(folder, strategy, ranks, recompute):
 
 class Recompute(unittest.TestCase):
     def frees(self, strategy, ranks, selective, full):
-        """At most these shares of the memory are left."""
+        """At most these shares of the memory remain."""
         with e2e.scratch() as folder:
             plans = {kind: plan(f"{folder}/{kind}", strategy, ranks, kind) for kind in ("none", "selective", "full")}
         for kind, (arena, predicted) in plans.items():
@@ -53,7 +53,7 @@ class Recompute(unittest.TestCase):
     def test_gathers_are_shared_with_the_backward_phase(self):
         sent = self.frees("dp=2,zero=3", 2, selective=0.9, full=0.45)
         self.assertEqual(sent["selective"], sent["none"])
-        # Biases, which no gradient reads, are all that is gathered once more.
+        # Only biases, which no gradient reads, are gathered once more.
         self.assertLess(sent["full"], 1.1 * sent["none"])
 
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What the compiler decides, predicts and writes is what it decided, predicted and wrote when test/fixtures/compiles was recorded.
+"""The compiler decides, predicts and writes the same as when test/fixtures/compiles was recorded.
 
     recorded_compiles.py [PART/PARTS]       compares; exit 1 with each field that differs
-    recorded_compiles.py --record           writes test/fixtures/compiles/recorded.json anew
+    recorded_compiles.py --record           writes test/fixtures/compiles/recorded.json
     recorded_compiles.py "--only=NAME;..."  compares these
 
-A refactoring changes nothing here. A change that is meant to change decisions, predictions or plans records anew, in the same
-commit, and its message says which fields changed and why.
+A refactoring changes nothing here. A change that intentionally changes decisions, predictions or plans updates the
+recording in the same commit, and its message says which fields changed and why.
 
-Of each compile this compares the chosen strategy, the predicted seconds and bytes to the last digit, a hash of plan.json without
-its format version, a hash of the compiled kernels where the same LLVM compiles them, and a hash of each exported file. Clusters name their devices and
-kernels are for a named processor, so that the machine does not matter.
+For each compile this compares the chosen strategy, the predicted seconds and bytes to the last digit, a hash of
+plan.json without its format version, a hash of the compiled kernels if the same LLVM compiles them, and a hash of each
+exported file. Clusters name their devices and kernels are for a named processor, so the machine does not matter.
 """
 import hashlib
 import json
@@ -46,7 +46,7 @@ FIXTURES = [
     ("moe-capacity", 4, "dp=2,tp=2,ep=2"), ("dit-tiny", 4, "auto", BF16, GPU), ("dit-tiny", 2, "pp=2,micro_batch=2,recompute=full"),
     ("resnet-tiny", 4, "auto"), ("resnet-tiny", 2, "dp=2,micro_batch=2", BF16, GPU),
 ]
-# Of these, files for other programs, too.
+# For some of these also exported files.
 EXPORTED = {"gpt2-tiny-4-auto", "llama-tiny-4-auto", "moe-tiny-4-auto", "bert-tiny-4-auto-bf16-sm_90",
             "gpt2-tiny-8-dp=2,tp=2,pp=2,micro_batch=2", "gpt2-tiny-4-dp=2,tp=2,sp=true,zero=1-sm_90-bf16"}
 
@@ -56,7 +56,7 @@ def digest(data):
 
 
 def write_local_cluster(folder, ranks, device):
-    """A node of `ranks` devices: cpu-local as its file has it, whatever this machine is, or H100."""
+    """A node with `ranks` devices: cpu-local as in its file, whatever this machine is, or H100."""
     path = os.path.join(folder, f"{device}-{ranks}.json")
     rate = 10 if device == "cpu-local" else 450
     e2e.write_json(path, {"version": 1, "name": f"{ranks} x {device}", "groups": [{"nodes": 1, "devices_per_node": ranks, "device": device}],
@@ -79,21 +79,21 @@ def compile_fixture(folder, model, ranks, strategy, *words):
     done = e2e.call([e2e.tool("dpc-opt"), os.path.join(e2e.MODELS, name, f"model.{kind or 'onnx'}"), f"--cluster={cluster}", "--global-batch=12",
                      f"--strategy={strategy}", "--target-cpu=x86-64-v3", "--verify=off", f"--emit={emit}", "--clip-grad-norm=1",
                      "-o", out, *words])
-    # A target that cannot express the strategy is refused, and all else is written.
+    # If a target cannot express the strategy, it is refused and everything else is written.
     if done.returncode and (emit == "plan,report" or not os.path.exists(os.path.join(out, "plan.json"))):
         raise e2e.ToolError(done.stderr.strip()[-600:])
     return out
 
 
 def numbers(value, path=""):
-    """The numbers of a JSON value, by path."""
+    """Yields the numbers of a JSON value, by path."""
     if isinstance(value, dict):
         return {name: number for key, one in value.items() for name, number in numbers(one, f"{path}.{key}" if path else key).items()}
     return {path: repr(value)} if isinstance(value, (int, float)) and not isinstance(value, bool) else {}
 
 
 def plan_facts(path):
-    """Hashes of the plan, and of its kernels, which another version of LLVM compiles otherwise."""
+    """Returns hashes of the plan and of its kernels, which another version of LLVM compiles differently."""
     plan = e2e.read_json(path)
     del plan["version"], plan["checksum"]
     kernels = plan.pop("kernel_hash")
@@ -143,14 +143,14 @@ def published_cases():
 
 
 def all_cases():
-    """A function of a folder that gives the facts, by name."""
+    """A function that takes a folder and returns the facts by name."""
     cases = {fixture_name(*words): lambda folder, words=words: facts_of(compile_fixture(folder, *words)) for words in FIXTURES}
     cases.update({case.name: lambda folder, case=case: published_facts(folder, case) for case in published_cases()})
     return cases
 
 
 def compare(name, recorded, found, ignored):
-    """Prints what differs besides `ignored`; whether nothing does."""
+    """Prints the differences except `ignored`; returns whether there are none."""
     if recorded is None:
         print(f"{name}: is not recorded; run recorded_compiles.py --record")
         return False

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What report.json shows of the simulated step is what its predicted numbers were summed up from."""
+"""report.json's data about the simulated step adds up to its predicted numbers."""
 import fcntl
 import json
 import os
@@ -34,13 +34,13 @@ def report_of(folder, name, ranks, strategy, *more):
 
 
 def last_end(timeline):
-    """Seconds from the step's begin to the end of its last phase, and what the host takes behind it."""
+    """Returns the seconds from the step's start to the end of its last phase, including the host's time after it."""
     ends = [begin + stage["phases"][phase]["ticks"] for stage in timeline["stages"] for phase, _, begin in stage["entries"]]
     return (max(ends) + timeline["host_ticks"]) * timeline["tick_seconds"]
 
 
 def idle_seconds(timeline, stage):
-    """Of the step, what no phase of the stage covers or is a phase's wait."""
+    """Returns the part of the step that no phase of the stage covers, or during which a phase waits."""
     busy = 0
     for phase, _, _ in stage["entries"]:
         phase = stage["phases"][phase]
@@ -69,7 +69,7 @@ class Report(unittest.TestCase):
             self.assertAlmostEqual(max(sent.values(), default=0), expected, delta=1e-6 * expected + 16)
 
     def check_order(self, timeline):
-        """A stage does one thing at a time, and each micro-batch goes forward before backward."""
+        """A stage does one thing at a time, and each micro-batch runs forward before backward."""
         for stage in timeline["stages"]:
             free, forwards = 0, set()
             for phase, micro_batch, begin in stage["entries"]:
@@ -111,7 +111,7 @@ class Report(unittest.TestCase):
 
 class Terminal(unittest.TestCase):
     def shown(self, columns, **variables):
-        """What dpc-opt prints on a terminal of so many columns."""
+        """Returns what dpc-opt prints on a terminal with this many columns."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         with e2e.scratch() as folder:
@@ -155,7 +155,7 @@ class WhatIf(unittest.TestCase):
         step = report["chosen"]["predicted"]["step_seconds"]
         self.assertAlmostEqual(rows["twice the memory"]["step_seconds"] / step, 1, delta=1e-6)
         self.assertGreater(rows["half the bandwidth of ethernet"]["step_seconds"], step)
-        # dp=4 was asked for; a search has what to do with the others.
+        # dp=4 was given; a search has use for the others.
         self.assertIn("6 ranks", rows["one more node"]["why"])
         self.assertIn("--bind=seq=N", rows["sequences twice as long"]["why"])
 
@@ -169,7 +169,7 @@ class WhatIf(unittest.TestCase):
         self.assertGreater(rows["sequences twice as long"]["step_seconds"], report["chosen"]["predicted"]["step_seconds"])
 
     def test_longer_sequences_of_a_model_of_dims(self):
-        """Its file has no dimension to bind, but states what it was made of."""
+        """Its file has no dimension to bind, but records its dims."""
         with e2e.scratch() as folder:
             for sequence in (256, 512):
                 e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=2", "--hidden=64", "--heads=4", "--vocab=512", f"--seq={sequence}", "-o", f"{folder}/{sequence}.onnx"])

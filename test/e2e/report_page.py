@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""report.html in a browser: it draws without an error, light and dark, its tables sort, its charts have tooltips.
+"""report.html in a browser: it renders without an error, in light and dark mode, its tables sort, its charts have
+tooltips.
 
-Needs Chromium (Debian's package chromium, which tools/test installs); skipped where there is none. The page is opened
-from a copy with two scripts more: one that collects errors, and one that uses the page and writes what it saw into it.
+Needs Chromium (Debian's package chromium, which tools/test installs) and is skipped without it. The test opens a copy
+of the page with two more scripts: one collects errors, and one uses the page and writes its observations into it.
 """
 import html
 import json
@@ -74,7 +75,7 @@ UNITS = {"": 1, "%": 0.01, "s": 1, "ms": 1e-3, "µs": 1e-6, "B": 1, "KiB": 2**10
 
 
 def number_of(text):
-    """'1.23 ms' in seconds, '1,234' as it is, differences by their size; None for a dash; words stay words."""
+    """Converts '1.23 ms' to seconds; keeps '1,234'; takes differences by their size; returns None for a dash; keeps words."""
     match = re.fullmatch(r"[+−]?([\d.,]+) ?(\S*)", text)
     if match and match[2] in UNITS:
         return float(match[1].replace(",", "")) * UNITS[match[2]]
@@ -89,14 +90,14 @@ class ReportPage(unittest.TestCase):
         copy = os.path.join(folder, "copy.html")
         with open(copy, "w", encoding="utf-8") as file:
             head, body = page.split("<title>", 1)
-            body, end = body.rsplit("</body>", 1)  # the library's texts may have some, too
+            body, end = body.rsplit("</body>", 1)  # the library's texts can also have some
             file.write(head + WATCH + "<title>" + body + "<script>try {" + USE + "} catch (error) { report(String(error.stack)); }</script></body>" + end)
         done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000", f"--user-data-dir={folder}/profile",
                                *flags, "--dump-dom", f"file://{copy}"], capture_output=True, text=True, timeout=e2e.TIMEOUT_SECONDS)
         found = re.search(r'<pre id="outcome">(.*?)</pre>', done.stdout, re.S)
         self.assertTrue(found, done.stderr[-2000:])
         seen = json.loads(html.unescape(found[1]))
-        self.assertIsInstance(seen, dict, seen)  # else what went wrong
+        self.assertIsInstance(seen, dict, seen)  # otherwise the error
         return seen
 
     def check(self, seen, sections):
@@ -113,10 +114,10 @@ class ReportPage(unittest.TestCase):
         self.assertLess({"#", "Strategy", "Step", "MFU", "Memory"}, set(self.candidates(seen)))
         for caption, columns in seen["columns"].items():
             for title, both in columns.items():
-                if title not in ("Strategy", "Why not"):  # words in the order of a language
+                if title not in ("Strategy", "Why not"):  # words in the order of the language
                     self.check_order(f"{caption}: {title}", both)
         self.assertEqual(len(seen["marks"]), 2)
-        for label, marks in seen["marks"].items():  # names of phases, 11 pixels high, stand beside one another
+        for label, marks in seen["marks"].items():  # names of phases, 11 pixels high, are beside one another
             ends = [at + 5.5 * len(name) for at, name in marks]
             self.assertEqual([name for end, (at, name) in zip(ends, marks[1:]) if at < end], [], label)
         folds = seen["folds"]
@@ -128,7 +129,7 @@ class ReportPage(unittest.TestCase):
         known = [value for value in rising if value is not None]
         self.assertEqual(known, sorted(known), title)
         self.assertEqual([value for value in falling if value is not None], sorted(known, reverse=True), title)
-        for values in (rising, falling):  # what is not known stands together, and so does what is none
+        for values in (rising, falling):  # unknown values are adjacent, and so are missing ones
             self.assertIn([value is None for value in values], [sorted((value is None for value in values), reverse=way) for way in (False, True)], title)
 
     def candidates(self, seen):
@@ -156,7 +157,7 @@ class ReportPage(unittest.TestCase):
             seen = self.visit(folder)
         self.check(seen, SECTIONS | {"better"})
         self.assertRegex(seen["text"], "A search over all strategies finds dp=")
-        # Baselines that tp=4 leaves out are better than its front.
+        # Baselines that tp=4 excludes are better than its front.
         self.assertRegex(seen["text"], r"Beyond the Pareto front: \d+ baselines?, evaluated to compare with")
 
     def test_what_a_run_measured(self):
@@ -181,10 +182,10 @@ class ReportPage(unittest.TestCase):
         self.check(seen, SECTIONS | {"what-if"})
         self.assertIn("column parallel (tp)", seen["text"])
         self.assertIn(False, seen["folds"]["before"])
-        self.assertEqual(seen["long"], [False])  # the names of its parameters, folded when it prints, too
+        self.assertEqual(seen["long"], [False])  # the names of its parameters, also folded ones when it prints
 
 
-# axe-core says what a screen reader or weak eyes would stumble over; all that is folded is unfolded first.
+# axe-core reports problems for screen readers and weak eyesight; all folded parts are unfolded first.
 AXE = """
 for (const fold of document.querySelectorAll('details')) fold.open = true;
 setTimeout(() => axe.run(document, {resultTypes: ['violations']}).then((found) =>
@@ -225,13 +226,13 @@ class Accessibility(unittest.TestCase):
             e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2", "--profile"])
             for flags in ([], ["--blink-settings=preferredColorScheme=0"]):
                 self.assertEqual(self.violations(folder, *flags), [])
-            # It looks: a picture without words, words that are hard to see.
+            # Looks for a picture without text and for text with little contrast.
             wrong = self.violations(folder, more='<img src="data:,"><p style="color: #ccc; background: #fff">pale</p>')
             self.assertLessEqual({"image-alt", "color-contrast"}, {rule for _, rule, _ in wrong})
 
 
 if __name__ == "__main__":
     if not BROWSER:
-        print("skipped: there is no Chromium (apt-get install chromium)")
+        print("skipped: Chromium is not installed (apt-get install chromium)")
         sys.exit(e2e.SKIPPED)
     unittest.main(verbosity=2)

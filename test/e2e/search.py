@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the search tells beside the winner: the Pareto front, devices left idle, progress on a terminal."""
+"""The search's output besides the winner: the Pareto front, idle devices, and progress on a terminal."""
 import fcntl
 import json
 import os
@@ -14,7 +14,7 @@ import e2e
 
 
 def write_cluster(folder, devices, gigabytes_per_second, more=()):
-    """A node of `devices`, and others with `more`, behind a link of a given speed."""
+    """A node with `devices`, and more nodes with `more`, behind a link of a given speed."""
     path = os.path.join(folder, f"{devices}.json")
     with open(path, "w") as file:
         json.dump({"version": 1, "name": "toys",
@@ -44,7 +44,7 @@ class Search(unittest.TestCase):
             self.assertEqual(least["chosen"]["predicted"]["memory_bytes"]["peak"], front[-1][1])
 
     def test_no_plan_where_nothing_fits(self):
-        """A report says what is nearest; a plan that cannot run is not written."""
+        """A report shows the nearest strategy; a plan that cannot run is not written."""
         with e2e.scratch() as folder:
             cluster = write_cluster(folder, 2, 100)
             description = e2e.read_json(cluster)
@@ -82,11 +82,12 @@ class Search(unittest.TestCase):
             self.assertEqual(report["chosen"]["devices"], 1)
             self.assertIn("uses 1 of 4 devices: the best plan on all 4 devices, ", said)
             self.assertIn("slower", report["chosen"]["idle"])
-            # The plan is one for a rank.
+            # The plan is for one rank.
             e2e.must([e2e.tool("dpc-run"), f"{folder}/plan", "--steps=2"])
 
     def test_a_small_batch_on_many_devices(self):
-        # 16 samples on 64 devices: most have nothing to do, and what splits a sample for their sake is no good for fewer.
+        # 16 samples on 64 devices: most devices have no work, and sharding a sample over them does not pay off with
+        # fewer.
         with e2e.scratch() as folder:
             e2e.must([e2e.tool("dpc-model"), "gpt", "--layers=12", "--hidden=768", "--heads=12", "--vocab=50257", "--seq=1024",
                       "-o", f"{folder}/gpt.onnx"])
@@ -110,7 +111,7 @@ class Search(unittest.TestCase):
 
 class Progress(unittest.TestCase):
     def run_on(self, columns, term, stderr_is_terminal=True):
-        """What dpc-opt writes to a terminal of so many columns, and to its stdout."""
+        """Returns what dpc-opt writes to a terminal with this many columns, and to its stdout."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         with e2e.scratch() as folder:
@@ -128,7 +129,7 @@ class Progress(unittest.TestCase):
     def test_one_line_in_place(self):
         shown, out = self.run_on(60, "xterm")
         self.assertNotIn("\n", shown)
-        self.assertTrue(shown.endswith("\r\x1b[K"), shown[-80:])  # nothing stays
+        self.assertTrue(shown.endswith("\r\x1b[K"), shown[-80:])  # nothing remains
         lines = [line.removesuffix("\x1b[K") for line in shown.split("\r") if line not in ("", "\x1b[K")]
         self.assertTrue(lines)
         for line in lines:

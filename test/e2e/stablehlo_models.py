@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""JAX models train as in JAX: training steps as they stand, and losses that dpc differentiates (test/fixtures/stablehlo/models)."""
+"""JAX models train as in JAX: unchanged training steps, and losses that dpc differentiates (test/fixtures/stablehlo/models)."""
 import os
 import re
 import unittest
@@ -7,7 +7,7 @@ import unittest
 import e2e
 
 MODELS = os.path.join(e2e.SOURCE, "test", "fixtures", "stablehlo", "models")
-TOLERANCE = 1e-4  # of a loss, relative: rounding in another order, over ten steps
+TOLERANCE = 1e-4  # of a loss, relative: rounding in another order over ten steps
 STRATEGIES = [(1, "dp=1"), (2, "dp=2"), (3, "dp=3"), (4, "dp=2,tp=2")]
 
 
@@ -38,15 +38,15 @@ class Models(unittest.TestCase):
                 self.assertLessEqual(worst, TOLERANCE)
 
     def test_step_mlp(self):
-        """AdamW with clipped gradients, all inside the step; other batches every step."""
+        """AdamW with clipped gradients, all inside the step; different batches in every step."""
         self.follow("step-mlp", STRATEGIES + [(4, "auto"), (2, "tp=2"), (2, "dp=2,zero=1"), (2, "dp=2,zero=3"), (2, "dp=2,micro_batch=2"), (2, "pp=2")])
 
     def test_step_gpt(self):
-        """A scan over layers and its gradient, AdamW with a schedule that counts steps in a state."""
+        """A scan over layers and its gradient; AdamW with a schedule that counts steps in a state."""
         self.follow("step-gpt", STRATEGIES + [(4, "dp=2,tp=2,zero=1")])
 
     def test_step_resnet(self):
-        """Convolutions, a max pool, batch norms whose running statistics are states."""
+        """Convolutions, a max pool, and batch norms whose running statistics are states."""
         self.follow("step-resnet", STRATEGIES)
 
     def test_loss_gpt(self):
@@ -59,7 +59,7 @@ class Models(unittest.TestCase):
         self.assertRegex(done.stderr, "is a training step already, with gradients and optimizer inside: --train=adamw is for models without")
 
     def sharded(self, name, *words, model=None):
-        """Compiles a model that comes with shardings; what dpc-opt did, and by parameter how it lies."""
+        """Compiles a model that has shardings; returns the result of dpc-opt and the sharding of each parameter."""
         model = model or os.path.join(os.path.dirname(MODELS), "shardings", f"{name}.mlir")
         plan = f"{self.folder}/{name}"
         done = e2e.call([e2e.tool("dpc-opt"), model, "--init=random:1", "--train=sgd", "-o", plan, *words])
@@ -74,7 +74,7 @@ class Models(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             chosen = e2e.read_report(f"{self.folder}/{name}")["chosen"]["strategy"]
             self.assertEqual((chosen["dp"], chosen["tp"]), (2, 2))
-            self.assertIn("1 sharding constraints inside of the model are left to the search", " ".join(done.stdout.split()))
+            self.assertIn("1 sharding constraints inside the model are left to the search", " ".join(done.stdout.split()))
         split = {name: {weight: ["tp" in str(dim) for dim in layout] for weight, layout in found.items() if weight in ("params.w1", "params.w2")}
                  for name, found in layouts.items()}
         self.assertEqual(split["columns"], {"params.w1": [False, True], "params.w2": [True, False]})
@@ -82,7 +82,7 @@ class Models(unittest.TestCase):
         self.assertEqual(split["whole"], {"params.w1": [False, False], "params.w2": [False, True]})
 
     def test_shardings_without_sdy_are_the_same(self):
-        """As XLA spelled them before: data is the outer axis of 2 x 2 devices, model the inner one."""
+        """The older spelling of XLA: data is the outer axis of 2 x 2 devices and model the inner one."""
         spelled = {'[{"model"}, {}]': "[2,1,2]<=[2,2]T(1,0)", '[{}, {"model"}]': "[1,2,2]<=[2,2]T(1,0)", '[{"data"}, {}]': "[2,1,2]<=[4]"}
         with open(os.path.join(os.path.dirname(MODELS), "shardings", "rows.mlir"), encoding="utf-8") as file:
             lines = [line for line in file if "sdy.sharding_constraint" not in line and "sdy.mesh" not in line]
@@ -97,7 +97,7 @@ class Models(unittest.TestCase):
         self.assertEqual(layouts, self.sharded("rows", "--cluster=local:4")[1])
 
     def test_names_of_arguments_are_not_needed(self):
-        """A step whose arguments have lost their names: paths of results and aliasing say the same."""
+        """A step whose arguments have no names: paths of results and aliasing lead to the same roles."""
         with open(f"{MODELS}/step-mlp/model.mlir", encoding="utf-8") as file:
             text = re.sub(r'(%arg\d+: tensor<[^>]*>) loc\("[^"]*"\)', r"\1", file.read())
         with open(f"{self.folder}/step.mlir", "w", encoding="utf-8") as file:

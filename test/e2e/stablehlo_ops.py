@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""JAX expressions on the CPU runtime, on 1, 2 and 3 ranks: what JAX made of them (test/fixtures/stablehlo)."""
+"""JAX expressions on the CPU runtime, on 1, 2 and 3 ranks, compared with JAX's results (test/fixtures/stablehlo)."""
 import math
 import os
 import unittest
@@ -7,7 +7,7 @@ import unittest
 import e2e
 
 STABLEHLO = os.path.join(e2e.SOURCE, "test", "fixtures", "stablehlo")
-TOLERANCE = 3e-5  # relative to the largest element; rounding of f32 in another order
+TOLERANCE = 3e-5  # relative to the largest element; f32 rounding in another order
 CODES = {"float32": "f4", "int32": "i4", "bool": "b1"}
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The simulated step (--emit=trace) and an executed one (dpc-run --trace) are the same events, in the same order, by the same names."""
+"""The simulated step (--emit=trace) and an executed step (dpc-run --trace) have the same events in the same order with the same names."""
 import json
 import os
 import unittest
@@ -16,7 +16,7 @@ CASES = [
 
 
 def tracks(path):
-    """By process and thread: its names, and its events in order."""
+    """Returns names and events in order, by process and thread."""
     result = {}
     for event in e2e.read_json(path)["traceEvents"]:
         track = result.setdefault((event["pid"], event["tid"]), {"names": [], "events": [], "times": []})
@@ -77,7 +77,7 @@ class Trace(unittest.TestCase):
                 self.assertLess(os.path.getsize(path), 60_000_000)
 
     def test_ranks_with_unlike_shares_have_times_of_their_own(self):
-        """On unlike devices: the loop of the fast rank has more micro-batches, each of them shorter; both update together."""
+        """On heterogeneous devices, the fast rank's loop has more and shorter micro-batches; both ranks update together."""
         for strategy in ("dp=2,micro_batch=1,batch_shares=3:1", "dp=2,pp=2,micro_batch=1,batch_shares=3:1"):
             with self.subTest(strategy), e2e.scratch() as folder:
                 cluster = os.path.join(folder, "cluster.json")
@@ -109,7 +109,7 @@ class Trace(unittest.TestCase):
 
 
 class Profile(unittest.TestCase):
-    """dpc-run --profile: what was predicted and what was measured, by what both traces call it."""
+    """dpc-run --profile compares predicted and measured times under the names in both traces."""
 
     def compile(self, folder, emit):
         plan = os.path.join(folder, "plan")
@@ -148,7 +148,7 @@ class Profile(unittest.TestCase):
                     page = file.read()
                 shown = page.split('id="measured">', 1)[1].split("</script>", 1)[0]
                 self.assertEqual(json.loads(shown), profile)
-            # The folder is still one that dpc-opt may replace, page and all.
+            # dpc-opt can still replace the folder, including the page.
             self.compile(folder, "plan,report")
             self.assertFalse(os.path.exists(f"{plan}/profile.json"))
 

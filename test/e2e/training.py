@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a training step promises besides its gradients, on one rank and with every kind of parallelism at once.
+"""Properties of a training step besides its gradients, on one rank and with all kinds of parallelism at once.
 
-The learning rate follows its schedule, a last batch that is not full weighs what it holds, and parameters that the
-loss does not depend on are named, left as they are and saved. (That gradients are clipped by the norm over everything
-is in the curves that follow_curve.py follows: resnet-tiny's gradients are always clipped, and its optimizer is SGD.
-Gradients are reduced once a step: communication.py.)
+The learning rate follows its schedule, a last batch that is not full has the weight of its samples, and parameters that
+the loss does not depend on are named, unchanged and saved. (follow_curve.py covers clipping by the global norm:
+resnet-tiny's gradients are always clipped, and its optimizer is SGD. communication.py checks that gradients are reduced
+once per step.)
 """
 import array
 import math
@@ -12,30 +12,30 @@ import unittest
 
 import e2e
 
-# One rank, and combinations of all axes that have something to do with the optimizer.
+# One rank, and combinations of all axes that affect the optimizer.
 STRATEGIES = (("dp=1", 1), ("pp=2,dp=2,zero=1,micro_batch=2", 4), ("dp=2,tp=2,zero=3,micro_batch=2", 4), ("pp=2,tp=2,dp=2,zero=2,micro_batch=1", 8))
 
 
 def compile_model(model, plan, strategy, ranks, batch, words):
-    """What dpc-opt says."""
+    """Returns the output of dpc-opt."""
     return e2e.must([e2e.tool("dpc-opt"), model, f"--cluster=local:{ranks}", f"--global-batch={batch}", f"--strategy={strategy}",
                      "--verify=off", "-o", plan, *words])
 
 
 def train(plan, batches, steps):
-    """(a row of metrics per step, the saved parameters)."""
+    """Returns (a row of metrics per step, the saved parameters)."""
     e2e.must([e2e.tool("dpc-run"), plan, f"--batches={batches}", f"--steps={steps}", "--poison", f"--metrics={plan}.jsonl",
               f"--save-params={plan}.safetensors"])
     return e2e.read_metrics(f"{plan}.jsonl"), e2e.read_safetensors(f"{plan}.safetensors")
 
 
 def distance(a, b):
-    """Of two sets of tensors."""
+    """The largest difference of two sets of tensors."""
     return math.sqrt(math.fsum((x - y) ** 2 for name, (_, _, values) in a.items() for x, y in zip(values, b[name][2])))
 
 
 class LearningRate(unittest.TestCase):
-    """Plain SGD moves the parameters by the rate times the gradient."""
+    """Plain SGD changes the parameters by the rate times the gradient."""
 
     def follows(self, schedule, rate):
         batches = e2e.MODELS + "/gpt2-tiny/batches"
@@ -62,7 +62,7 @@ class LearningRate(unittest.TestCase):
 
 
 class LastBatch(unittest.TestCase):
-    """A batch of 8 samples of which 3 have no labels is a batch of 5."""
+    """A batch of 8 samples, 3 of them without labels, is a batch of 5."""
 
     def test_weighs_what_it_holds(self):
         source = e2e.MODELS + "/gpt2-tiny/batches"
@@ -97,7 +97,7 @@ class UnusedParameters(unittest.TestCase):
     NAMES = ("spare.weight", "other_head.bias")
 
     def model(self, folder):
-        """gpt2-tiny with a second output, and two weights that only it reads."""
+        """gpt2-tiny with a second output, and two weights that only this output reads."""
         import onnx
         from onnx import TensorProto, helper
         model = onnx.load(e2e.model("gpt2-tiny"))
@@ -116,7 +116,7 @@ class UnusedParameters(unittest.TestCase):
             for strategy, ranks in STRATEGIES:
                 with self.subTest(strategy=strategy):
                     said = compile_model(model, f"{folder}/plan", strategy, ranks, 8, ["--train=adamw", "--weight-decay=0.5"])
-                    said = " ".join(said.split())  # it wraps
+                    said = " ".join(said.split())  # it wraps around
                     self.assertEqual(said.count("not trained"), 1, said)
                     report = e2e.read_report(f"{folder}/plan")["parameters"]
                     _, saved = train(f"{folder}/plan", e2e.MODELS + "/gpt2-tiny/batches", 2)

@@ -1,11 +1,11 @@
-"""Two machines on one: network namespaces joined by one link.
+"""Two machines on one: network namespaces with a link between them.
 
     with TwoHosts(bits_per_second=10**9) as hosts:
         e2e.must(hosts.mpirun(per_host=2) + [command])
 
-Each namespace has its own network stack and host name, so that Open MPI sees two machines and everything between
-them goes through the link, a veth pair whose rate `tc` can bound. mpirun starts its daemon on the other side with an
-agent script in place of ssh. Needs root, `ip` (iproute2) and, for a rate, `tc`. Nothing leaves the machine.
+Each namespace has its own network stack and host name, so that Open MPI sees two machines. Everything between them goes
+through the link, a veth pair whose rate `tc` can limit. mpirun starts its daemon on the other side with an agent script
+instead of ssh. Needs root, `ip` (iproute2) and, for a rate, `tc`. No traffic leaves the machine.
 """
 import json
 import os
@@ -18,7 +18,7 @@ import e2e
 # Both ends of the link; a private range that only the two namespaces know.
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
 NETWORK = "10.213.77.0/30"
-# Not bound to cores: each side's daemon would take the first one for its own.
+# Not bound to cores, because each side's daemon would choose the first core.
 MPI_WORDS = ["--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", NETWORK, "--mca", "oob_tcp_if_include", NETWORK,
              "--mca", "plm", "rsh", "--oversubscribe", *e2e.UNBOUND]
 
@@ -30,7 +30,7 @@ exec {cores} ip netns exec {namespace} unshare --uts sh -c 'hostname {namespace}
 
 
 def why_not():
-    """Why there can be no two hosts here, or None."""
+    """Returns why two hosts are impossible here, or None."""
     for program in ("ip", "tc", "unshare", "mpirun"):
         if not shutil.which(program):
             return f"no {program} on this machine"
@@ -44,7 +44,7 @@ def why_not():
 
 
 class TwoHosts:
-    """With `own_cores` each host has half of the machine's cores to itself, as two machines do."""
+    """With `own_cores` each host has half of the machine's cores, like two machines."""
     def __init__(self, bits_per_second=None, own_cores=False):
         self.rate = bits_per_second
         cores = sorted(os.sched_getaffinity(0))
@@ -64,7 +64,7 @@ class TwoHosts:
         return self
 
     def __exit__(self, *unused):
-        # A veth pair goes with its namespaces.
+        # A veth pair is deleted with its namespaces.
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -81,7 +81,7 @@ class TwoHosts:
             e2e.must(inside + ["addr", "add", f"{address}/30", "dev", end])
             e2e.must(inside + ["link", "set", end, "up"])
             e2e.must(inside + ["link", "set", "lo", "up"])
-            # Room for a whole segment of 64 KB: smaller, and the processor cuts what a network card would.
+            # The bucket holds a whole segment of 64 KB; with less, the CPU does the segmentation of a network card.
             if self.rate:
                 e2e.must(["tc", "-n", name, "qdisc", "add", "dev", end, "root", "tbf", "rate", f"{self.rate}bit",
                           "burst", "1mbit", "latency", "200ms"])
@@ -91,13 +91,13 @@ class TwoHosts:
         os.chmod(self.agent, 0o755)
 
     def mpirun(self, per_host):
-        """The words before a command that start `per_host` processes on each side, the first ones on side a."""
+        """Returns the words before a command that start `per_host` processes on each side, the first ones on side a."""
         hosts = ",".join(f"{address}:{per_host}" for address in ADDRESSES)
         inside = [*self.cores[0], "ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c", f'hostname {self.names[0]}; exec "$0" "$@"']
         return inside + ["mpirun", "--mca", "plm_rsh_agent", self.agent, *MPI_WORDS, "--host", hosts, "-np", str(2 * per_host),
                          "-x", "OMPI_ALLOW_RUN_AS_ROOT", "-x", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]
 
     def sent_bytes(self):
-        """Bytes that side a has sent over the link so far."""
+        """Returns the bytes that side a has sent over the link so far."""
         shown = e2e.must(["ip", "-n", self.names[0], "-s", "-j", "link", "show", f"dpc{os.getpid()}a"])
         return json.loads(shown)[0]["stats64"]["tx"]["bytes"]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A plan trained by mpirun across two machines follows the oracle.
+"""A plan that mpirun trains across two machines follows the oracle.
 
 usage: two_machines.py MODEL_DIR --strategy=dp=2,tp=2 --ranks=4 [--by-machines]
 
-The machines are two network namespaces (two_hosts.py): half the ranks on each. Besides what follow_curve.py compares,
-both host names must have been seen and bytes must have crossed the link. 77 where namespaces cannot be made.
-With --by-machines the plan is made again for a cluster of two machines: its all-reduces go by machines, so that about
-half the bytes cross.
+The machines are two network namespaces (two_hosts.py) with half the ranks each. Besides the checks of follow_curve.py,
+both host names must appear and bytes must cross the link. The exit status is 77 if namespaces are unavailable. With
+--by-machines the plan is compiled again for a cluster of two machines with hierarchical all_reduces, so that about half
+the bytes cross.
 """
 import argparse
 import sys
@@ -17,7 +17,7 @@ import two_hosts
 
 
 def train(hosts, arguments, cluster=None):
-    """Whether the plan follows the oracle, and bytes from one machine to the other."""
+    """Returns whether the plan follows the oracle, and the bytes from one machine to the other."""
     before = hosts.sent_bytes()
     case = follow_curve.Case(arguments.model, arguments.strategy, arguments.ranks, "mpi")
     case.launcher, case.cluster = hosts.mpirun(arguments.ranks // 2), cluster

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Does a model train the same, whether PyTorch wrote it as .pt2 or as .onnx?
+"""A model trains the same, whether PyTorch exports it as .pt2 or as .onnx.
 
 usage: two_routes.py MODEL_DIR --strategy=dp=2,tp=2 --ranks=4
 
 Trains MODEL_DIR/model.onnx and MODEL_DIR/model.pt2 on the same batches from the same weights (those of model.onnx;
-mlp/model.pt2 has its own, which are the same). Both must follow PyTorch's curve in oracle.json as follow_curve.py
-asks, and each other closely.
+mlp/model.pt2 has its own weights, which are equal). Both must follow PyTorch's curve in oracle.json within the limits
+of follow_curve.py, and must agree closely with each other.
 """
 import argparse
 import copy
@@ -14,12 +14,12 @@ import sys
 import e2e
 from follow_curve import Case, Curve, largest
 
-# The two routes round differently where they order sums differently.
+# The two routes round differently if they order sums differently.
 LOSS_TOLERANCE = 5e-6
 
 
 def initial_weights(case, folder):
-    """model.onnx's weights as a file: one step at a learning rate of 0 leaves them as they are."""
+    """Writes model.onnx's weights to a file: one step with a learning rate of 0 does not change them."""
     still = copy.deepcopy(case)
     still.oracle["optimizer"]["lr"], still.oracle["steps"] = 0, 1
     still.train(f"{folder}/start", "dp=1", 1, "local")

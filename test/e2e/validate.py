@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The cost model against a sample of measured runs: errors by source, printed and bounded.
+"""The cost model against a sample of measured runs: prints errors by source and bounds them.
 
-The bounds are what this version reaches, with a margin: they are there so that errors do not grow unnoticed. Every
-N-th row of a source is replayed, all of them with DPC_TEST_LONG set.
+The bounds are this version's errors with a margin, so that errors do not grow unnoticed. The test replays every N-th
+row of a source, or all of them with DPC_TEST_LONG.
 """
 import json
 import os
@@ -13,17 +13,18 @@ import e2e
 RUNS = os.path.join(e2e.SOURCE, "bench", "data", "published-runs.csv")
 LONG = bool(os.environ.get("DPC_TEST_LONG"))
 EVERY = {"korth-*": 1, "sc21t1-*": 3, "vtrain-multi-*": 12, "vtrain-single-*": 60, "bloom-*": 20, "mpt-*": 24, "internevo-*": 12}
-# Largest mean error of the sample, and of all rows, which leave less to chance.
+# The largest mean error of the sample, and of all rows, which vary less.
 BOUNDS = {"korth": 0.035, "sc21t1": 0.03, "vtrain-multi": 0.08, "vtrain-single": 0.1, "bloom": 0.08, "mpt": 0.11, "internevo": 0.08}
 if LONG:
     BOUNDS |= {"korth": 0.03, "vtrain-multi": 0.082, "vtrain-single": 0.095, "bloom": 0.055, "mpt": 0.05, "internevo": 0.062}
-# Of all rows: the least rank correlation, and sweeps whose best is not among the first three.
+# For all rows: the lowest rank correlation, and sweeps whose best strategy is not among the first three.
 RANKS = {"korth": 0.99, "sc21t1": 0.99, "vtrain-multi": 0.9, "vtrain-single": 0.98, "bloom": 0.85, "mpt": 0.99, "internevo": 0.94}
 MISSED_SWEEPS = {"vtrain-single": 2}
-# The least rank correlation within a sweep of four or more strategies: far from the 0.95 that it should be.
+# The lowest rank correlation in a sweep of four or more strategies; the goal is 0.95.
 SWEEP_RANKS = {"vtrain-multi": 0.28, "vtrain-single": 0.45, "bloom": 0.55, "internevo": 0.6}
-# The same of memory as the software keeps it, where the sample has it, and the least and the largest of the plan's own: it
-# is not what ran, but should not drift unnoticed either. One of BLOOM's rows of the sample is an outlier, 30 % too low.
+# The same for the software's memory, if the sample has it, and the lowest and highest error of the plan's own memory.
+# The plan did not run, but its memory should not change unnoticed. One of BLOOM's rows in the sample is an outlier, 30
+# % too low.
 MEMORY_BOUNDS = {"bloom": 0.045, "internevo": 0.08} if LONG else {"bloom": 0.11, "internevo": 0.09}
 PLAN_MEMORY_BOUNDS = {"bloom": (0.1, 0.3), "internevo": (0.2, 0.5)}
 

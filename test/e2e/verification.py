@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Verification tells what a model makes of rounding from what a plan gets wrong. (VerifyTest has wrong plans.)"""
+"""Verification distinguishes the rounding of a model from the errors of a plan. (VerifyTest has wrong plans.)"""
 import os
 import random
 import unittest
@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 
 def sines(path, scale):
-    """Writes a model of a two-layer perceptron whose sum is multiplied by `scale` before its sine is taken."""
+    """Writes a two-layer perceptron whose sum is multiplied by `scale` before the sine."""
     b = odd_models.Builder(random.Random(1))
     size, width, classes = 32, 64, 8
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", size]),
@@ -24,7 +24,7 @@ def sines(path, scale):
 
 class Verification(unittest.TestCase):
     def compiled(self, scale):
-        """The verification in report.json of tensor-parallel `sines`: sums over two ranks are in another order."""
+        """Returns the verification in report.json of tensor-parallel `sines`: sums over two ranks are in another order."""
         with e2e.scratch() as folder:
             model = os.path.join(folder, "sines.onnx")
             sines(model, scale)

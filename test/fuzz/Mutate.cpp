@@ -6,8 +6,8 @@
 
 namespace dpc::fuzz {
 
-/// A byte, or up to ten that read as a number at the edge of its type, as a
-/// fixed or as a variable one.
+/// Overwrites a byte, or up to ten bytes that read as a number at the edge of
+/// its type, with fixed or variable length.
 void Mutator::changeBytes(std::string &data) {
   static const std::string edges[] = {
       std::string(1, '\0'),
@@ -34,7 +34,7 @@ void Mutator::changeBytes(std::string &data) {
   }
 }
 
-/// Cuts, doubles or swaps a range, or ends the file there.
+/// Deletes, duplicates or swaps a range, or truncates the file.
 void Mutator::changeRange(std::string &data, const std::string &other) {
   size_t at = below(data.size()), size = 1 + below(32);
   switch (below(5)) {
@@ -55,7 +55,7 @@ void Mutator::changeRange(std::string &data, const std::string &other) {
   }
 }
 
-/// Exchanges a number or a quoted word.
+/// Replaces a number or a quoted word.
 void Mutator::changeToken(std::string &data) {
   static const char *tokens[] = {
       "0",    "-1",   "1",        "2147483648", "9223372036854775807",  "1e308",

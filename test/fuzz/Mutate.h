@@ -1,4 +1,4 @@
-//===- Mutate.h - Damaged files from good ones ------------------*- C++ -*-===//
+//===- Mutate.h - Random damage to files ------------------------*- C++ -*-===//
 #ifndef DPC_TEST_FUZZ_MUTATE_H
 #define DPC_TEST_FUZZ_MUTATE_H
 
@@ -9,14 +9,15 @@
 
 namespace dpc::fuzz {
 
-/// Draws damage: the same seed gives the same files on every machine (no
-/// standard distribution does).
+/// Draws random damage. The same seed gives the same files on every machine,
+/// which the standard distributions do not guarantee.
 class Mutator {
 public:
   explicit Mutator(uint64_t seed) : engine(seed) {}
 
-  /// One of `seeds` after one to four changes; never longer than a seed and
-  /// 256 bytes. `isText`: numbers, words and braces are exchanged as well.
+  /// Returns one of `seeds` after one to four changes, at most 256 bytes longer
+  /// than a seed. With `isText`, the changes also replace numbers, words and
+  /// braces.
   std::string next(const std::vector<std::string> &seeds, bool isText);
 
   uint64_t below(uint64_t limit) { return limit ? engine() % limit : 0; }

@@ -24,7 +24,8 @@ namespace dpc::fuzz {
 template <typename Import>
 static std::string readModel(const std::string &bytes, const char *name,
                              Import import) {
-  // What a module interns stays in its context: a new one for each.
+  // Modules leave interned objects in their context, so each module gets a new
+  // context.
   MLIRContext context(MLIRContext::Threading::DISABLED);
   std::vector<std::string> errors;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
@@ -60,8 +61,7 @@ static std::string readStableHlo(const std::string &bytes) {
 }
 
 static std::string readCluster(const std::string &bytes) {
-  Expected<cost::Cluster> cluster =
-      cost::parseCluster(bytes, "damaged.json");
+  Expected<cost::Cluster> cluster = cost::parseCluster(bytes, "damaged.json");
   return cluster ? "" : checkLine(cluster.message());
 }
 
@@ -75,7 +75,7 @@ static std::string readPlanFile(const std::string &folder,
   return status.ok() ? "" : checkLine(status.message());
 }
 
-/// `text` with the checksum that it should have, if it is an object at all.
+/// `text` with a corrected checksum if it is a JSON object.
 static std::string withChecksum(const std::string &, const std::string &text) {
   using Json = nlohmann::ordered_json;
   Json body = nestsTooDeep(text)
@@ -89,7 +89,7 @@ static std::string withChecksum(const std::string &, const std::string &text) {
 }
 
 //===----------------------------------------------------------------------===//
-// The program inside a .pt2
+// The program within a .pt2
 //===----------------------------------------------------------------------===//
 
 namespace {

@@ -1,4 +1,4 @@
-//===- Readers.h - What reads files of others -------------------*- C++ -*-===//
+//===- Readers.h - Readers of untrusted files -------------------*- C++ -*-===//
 #ifndef DPC_TEST_FUZZ_READERS_H
 #define DPC_TEST_FUZZ_READERS_H
 
@@ -8,18 +8,18 @@
 
 namespace dpc::fuzz {
 
-/// A reader of files that are not trusted.
+/// A reader of untrusted files.
 struct Reader {
   std::string name;
-  /// Reads `bytes`. Returns "" when they are accepted, or refused in one line,
-  /// and otherwise what was wrong with the refusal.
+  /// Reads `bytes`. Returns "" if the reader accepts them or rejects them with
+  /// a one-line message; otherwise returns what is wrong with the rejection.
   std::function<std::string(const std::string &bytes)> read;
-  /// Whether files are text, for the mutator.
+  /// Whether the files are text, for the mutator.
   bool isText = false;
-  /// What of a file is damaged, where damaging bytes would only break a
-  /// checksum; null: its bytes.
+  /// Extracts the part of a file to damage when damage elsewhere only breaks a
+  /// checksum. Null: the whole file is damaged.
   std::function<std::string(const std::string &file)> extract;
-  /// A file like `file` with a damaged part.
+  /// Builds a file like `file` with a damaged part.
   std::function<std::string(const std::string &file, const std::string &part)>
       embed;
 };

@@ -35,8 +35,8 @@ static std::string checkRange(int64_t all, int64_t offset, int64_t size) {
              : "";
 }
 
-/// "" when `size` bytes from `offset` on lie in a file of `all`, and are what
-/// an array of this type and shape takes.
+/// Returns "" if `size` bytes from `offset` on lie in a file of `all` and match
+/// the size of an array of this type and shape.
 static std::string checkArray(int64_t all, int64_t offset, int64_t size,
                               DType dtype, const std::vector<int64_t> &shape) {
   if (std::string wrong = checkRange(all, offset, size); !wrong.empty())
@@ -94,7 +94,7 @@ static void writeWeights(const std::string &folder) {
 // Checkpoints
 //===----------------------------------------------------------------------===//
 
-/// As if a manifest had vouched for its header.
+/// Reads a shard as if a manifest had verified its header.
 static std::string readShard(const std::string &path) {
   Expected<SavedFile> described = describeShardFile(path);
   if (!described)
@@ -115,8 +115,8 @@ static std::string readShard(const std::string &path) {
   return "";
 }
 
-/// Whether the shards of those who own one are the whole tensor, each element
-/// once, as a single rank reads them.
+/// Checks that the shards of the owning ranks cover the whole tensor, each
+/// element once, as a single rank reads it.
 static std::string checkShards(const Manifest &saved, const SavedTensor &from) {
   Layout whole;
   for (int64_t extent : from.shape)
@@ -152,7 +152,8 @@ static std::string readCheckpoint(const std::string &folder) {
     if (std::string wrong = checkLine(status.message()); !wrong.empty())
       return wrong;
   const Manifest &saved = (*reader)->manifest();
-  constexpr int64_t kElements = 1 << 16, kRanks = 64; // as a test has time for
+  constexpr int64_t kElements = 1 << 16,
+                    kRanks = 64; // limits for the time of a test
   for (const SavedTensor &tensor : saved.tensors) {
     int64_t elements = 1;
     bool isSmall = saved.mesh.ranks() <= kRanks;
@@ -176,7 +177,7 @@ static Json parse(const std::string &text) {
              : Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-/// What the checksum of a manifest is of.
+/// The text that the checksum of a manifest covers.
 static std::string manifestIn(const std::string &file) {
   Json json = parse(file);
   return json.is_object() && json.contains("manifest") ? json["manifest"].dump()
@@ -190,7 +191,7 @@ static std::string withManifest(const std::string &, const std::string &body) {
          "}\n";
 }
 
-/// The JSON of a .safetensors file; the data begins behind it.
+/// The JSON of a .safetensors file; the data follows it.
 static std::string headerIn(const std::string &file) {
   uint64_t size = 0;
   if (file.size() >= sizeof size)

@@ -1,4 +1,4 @@
-//===- RuntimeFiles.h - Readers of what a run is given ----------*- C++ -*-===//
+//===- RuntimeFiles.h - Readers of files that a run takes -------*- C++ -*-===//
 #ifndef DPC_TEST_FUZZ_RUNTIMEFILES_H
 #define DPC_TEST_FUZZ_RUNTIMEFILES_H
 
@@ -6,12 +6,12 @@
 
 namespace dpc::fuzz {
 
-/// manifest and shard (of a checkpoint), safetensors, weight-index, npy and
-/// plan-command. Beside
-/// reading, they check what the callers of a reader rely on.
+/// Readers: manifest and shard (of a checkpoint), safetensors, weight-index,
+/// npy and plan-command. Besides reading, they check the guarantees that
+/// callers of a reader rely on.
 std::vector<Reader> runtimeReaders(const std::string &scratch);
 
-/// "" when `message` is one line.
+/// Returns "" if `message` is one line.
 std::string checkLine(const std::string &message);
 
 } // namespace dpc::fuzz

@@ -1,12 +1,11 @@
-//===- dpc-fuzz.cpp - Damages files and has them read ---------------------===//
+//===- dpc-fuzz.cpp - Reads randomly damaged files ------------------------===//
 //
 //   dpc-fuzz READER --runs=N --seed=S [--keep=FILE] FILE..   damage FILEs
-//   dpc-fuzz READER --runs=0 FILE..                          read them as they
-//   are
+//   dpc-fuzz READER --runs=0 FILE..                          read them
 //
-// A reader must accept a file or refuse it in one line, within seconds and a
-// few GiB. On anything else the damaged file is left in --keep and the exit
-// status is not 0.
+// A reader must accept a file or reject it with a one-line message, within
+// seconds and a few GiB. Otherwise dpc-fuzz writes the damaged file to --keep
+// and exits with a nonzero status.
 //
 //===----------------------------------------------------------------------===//
 #include "test/fuzz/Mutate.h"
@@ -31,7 +30,7 @@ namespace {
 constexpr unsigned kSeconds = 20;
 constexpr rlim_t kBytes = rlim_t(4) << 30;
 
-// What a signal handler may still write.
+// State that a signal handler can write.
 const std::string *current = nullptr;
 const char *keep = nullptr;
 
@@ -57,7 +56,7 @@ std::string readFile(const std::string &path) {
   return bytes.str();
 }
 
-/// AddressSanitizer reserves terabytes and watches the crashes itself.
+/// AddressSanitizer reserves terabytes and reports crashes itself.
 void limitAndWatch() {
 #if !__has_feature(address_sanitizer)
   rlimit limit{kBytes, kBytes};

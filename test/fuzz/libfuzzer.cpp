@@ -1,8 +1,9 @@
 //===- libfuzzer.cpp - A reader under libFuzzer ---------------------------===//
 //
 // One executable per reader, DPC_FUZZ_READER. libFuzzer and the sanitizers
-// judge crashes, hangs and memory; this file judges the refusal. Of a file
-// with a checksum around it, only what is inside is mutated (Reader::extract).
+// detect crashes, hangs and memory errors; this file checks how files are
+// rejected. If a file has a checksum, only the part that the checksum covers is
+// mutated (Reader::extract).
 //
 //===----------------------------------------------------------------------===//
 #include "test/fuzz/Mutate.h"
@@ -18,7 +19,7 @@ using namespace dpc::fuzz;
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
-/// The folder of readers of folders, removed at exit.
+/// A temporary folder for readers of folders, removed at exit.
 static std::string scratchFolder() {
   static char folder[] = "/tmp/dpc-libfuzzer-XXXXXX";
   if (!mkdtemp(folder))
@@ -47,8 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::abort();
 }
 
-/// `part` after libFuzzer's changes, or after those of dpc-fuzz, which know
-/// numbers and words.
+/// Mutates `part` with libFuzzer or with dpc-fuzz, which changes numbers and
+/// words.
 static std::string changed(std::string part, size_t maxSize, unsigned seed) {
   Mutator ours(seed);
   if (!part.empty() && ours.below(2) == 0)

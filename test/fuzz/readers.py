@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Damaged files: every reader accepts them or refuses them in one line, without a crash, a hang or a huge allocation."""
+"""Damaged files: every reader accepts them or rejects them with one line, without a crash, a hang or a huge allocation."""
 import glob
 import os
 import subprocess
@@ -21,7 +21,7 @@ def small(pattern, limit=200_000):
 
 class Readers(unittest.TestCase):
     def damage(self, reader, files, runs):
-        """Reads what was found before, then damaged files: the same ones every time, other ones in the long test."""
+        """Reads previous findings, then damaged files: the same ones every time, and other ones in the long test."""
         self.assertTrue(files)
         found = sorted(glob.glob(os.path.join(FINDINGS, reader + "-*")))
         if found:

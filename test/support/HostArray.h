@@ -1,6 +1,6 @@
-//===- HostArray.h - Tensors of tests ---------------------------*- C++ -*-===//
+//===- HostArray.h - Tensors for tests --------------------------*- C++ -*-===//
 //
-// Every element type is held as double, which is exact for the integers that
+// Every element type is stored as double, which is exact for the integers that
 // exact tests use. i1 is 0 or 1.
 //
 //===----------------------------------------------------------------------===//
@@ -58,7 +58,7 @@ void forEachIndex(const std::vector<int64_t> &shape, Body body) {
   }
 }
 
-/// What padding holds in tests: whoever reads it spoils the result.
+/// The value of padding in tests; a read of it spoils the result.
 inline constexpr double kPadding = std::numeric_limits<double>::quiet_NaN();
 
 } // namespace dpc::test

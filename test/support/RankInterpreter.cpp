@@ -162,7 +162,7 @@ void RankRun::load(int64_t index) {
   }
 }
 
-/// The ranks that differ from `rank` in `axes` only, row-major over `axes`.
+/// The ranks that differ from `rank` only in `axes`, row-major over `axes`.
 std::vector<int64_t> RankRun::group(int64_t rank, ArrayAttr axes) {
   std::vector<Coordinates> members{ranks[rank]};
   for (auto name : axes.getAsRange<StringAttr>()) {
@@ -265,7 +265,7 @@ void RankRun::storeResult(size_t index, Value value, const ShardingSpec &spec) {
     for (size_t axis = 0; axis < ranks[r].size(); ++axis)
       replica |= ranks[r][axis] != 0 && !spec.usesAxis(axis);
     if (replica && !spec.partial.empty())
-      continue; // a term of the sum that has been counted
+      continue; // this term of the sum is already counted
     const HostArray &local = values[r][value];
     forEachElement(spec, ranks[r], [&](int64_t i, int64_t at) {
       if (at < 0)
@@ -287,7 +287,7 @@ void RankRun::storeResult(size_t index, Value value, const ShardingSpec &spec) {
   }
 }
 
-/// Stores results of one micro-batch, or (-1) those of the whole step.
+/// Stores the results of one micro-batch, or (-1) those of the whole step.
 void RankRun::store(int64_t index) {
   auto ret = cast<func::ReturnOp>(step.getBody().front().getTerminator());
   for (auto [i, value] : llvm::enumerate(ret.getOperands())) {

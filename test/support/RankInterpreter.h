@@ -1,9 +1,9 @@
 //===- RankInterpreter.h - All ranks of @step in one process ----*- C++ -*-===//
 //
-// The oracle of partitioning: packs global inputs by `dpc.global`, runs every
-// rank and micro-batch of @step op by op with real collectives, unpacks the
-// outputs and compares replicas. Padding is filled with NaN (floats) or an
-// innocent-looking 1 (integers), so that a forgotten mask shows.
+// The oracle of partitioning. It packs global inputs by `dpc.global`, runs
+// every rank and micro-batch of @step op by op with actual collectives, unpacks
+// the outputs and compares replicas. Padding contains NaN (floats) or a
+// plausible 1 (integers), so that a missing mask changes the result.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_SUPPORT_RANKINTERPRETER_H
@@ -14,25 +14,25 @@
 
 namespace dpc::test {
 
-/// Coordinates of all ranks, row-major over all axes but `mb`, which is 0.
+/// Coordinates of all ranks, row-major over all axes except `mb`, which is 0.
 std::vector<Coordinates> allRanks(MeshAttr mesh);
 
-/// What the rank at `coordinates` holds of `global`. A partial value is held
-/// whole by coordinate 0 and is the neutral element elsewhere.
+/// The part of `global` on the rank at `coordinates`. Of a partial sum,
+/// coordinate 0 holds the whole value and the others hold the neutral element.
 HostArray pack(const HostArray &global, mlir::RankedTensorType type,
                const Coordinates &coordinates);
 
-/// Evaluates a function of global tensors, encodings ignored.
+/// Evaluates a function of global tensors and ignores encodings.
 std::vector<HostArray> runGlobal(mlir::func::FuncOp func,
                                  const std::vector<HostArray> &inputs);
 
-/// What a run gave and what it sent.
+/// The results and the communication of a run.
 struct RankResult {
-  /// Global results; NaN where ranks held none or different values.
+  /// Global results; NaN where ranks hold no value or different values.
   std::vector<HostArray> outputs;
-  /// First difference between replicas, or empty.
+  /// The first difference between replicas, or "".
   std::string disagreement;
-  /// Collectives executed, counted once per run of the op.
+  /// Executed collectives, counted once per execution of the op.
   std::map<std::string, int64_t> collectives;
 };
 

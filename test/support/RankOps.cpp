@@ -14,8 +14,8 @@ static std::vector<int64_t> shapeOf(Value value) {
   return {shape.begin(), shape.end()};
 }
 
-/// Positions of the indices of one factor, -1 for padding: nested ceil, written
-/// out again here so that tests do not trust the code under test.
+/// Positions of the indices of one factor, -1 for padding: nested ceil. This
+/// repeats the formula so that tests do not rely on the code under test.
 static std::vector<int64_t> factorPositions(const ShardingSpec &spec,
                                             const Factor &factor,
                                             const Coordinates &coordinates) {
@@ -182,7 +182,8 @@ static void evalConstant(Evaluation &e) {
                                  !value.getElementType().isUnsignedInteger());
 }
 
-/// `x` as an element of a type narrower than 16 bits (floats) or 64 (integers).
+/// Rounds `x` to an element type narrower than 16 bits (floats) or 64 bits
+/// (integers).
 static double narrowed(double x, Type type) {
   if (auto floats = dyn_cast<FloatType>(type)) {
     if (floats.getWidth() >= 16)
@@ -400,10 +401,10 @@ static void evalMatmul(Evaluation &e) {
 }
 
 //===----------------------------------------------------------------------===//
-// Ranks and kernels
+// Rank queries and kernels
 //===----------------------------------------------------------------------===//
 
-/// The own piece of a stack, by the coordinates of the evaluation.
+/// The rank's slice of a stack, by the coordinates of the evaluation.
 static void evalRankSlice(Evaluation &e) {
   auto func = e.op->getParentOfType<func::FuncOp>();
   auto mesh = func->getAttrOfType<MeshAttr>("dpc.mesh");
@@ -417,7 +418,7 @@ static void evalRankSlice(Evaluation &e) {
     out[i] = (*e.operands[0])[piece * out.size() + i];
 }
 
-/// The body of a kernel, op by op.
+/// Evaluates the body of a kernel op by op.
 static void evalKernel(Evaluation &e) {
   llvm::DenseMap<Value, HostArray> values;
   Block &body = e.op->getRegion(0).front();

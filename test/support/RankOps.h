@@ -1,4 +1,4 @@
-//===- RankOps.h - Ops on host tensors, as one rank sees them ---*- C++ -*-===//
+//===- RankOps.h - Ops on host tensors for one rank -------------*- C++ -*-===//
 #ifndef DPC_TEST_SUPPORT_RANKOPS_H
 #define DPC_TEST_SUPPORT_RANKOPS_H
 
@@ -11,7 +11,7 @@
 
 namespace dpc::test {
 
-/// Where an op runs: the coordinate on every mesh axis, `mb` included. Empty
+/// The coordinates of the evaluation on every mesh axis, including `mb`; empty
 /// for a program on global tensors.
 using Coordinates = std::vector<int64_t>;
 
@@ -24,19 +24,18 @@ struct Evaluation {
 };
 using Handler = std::function<void(Evaluation &)>;
 
-/// Handlers by op name; tests may add or replace some. An op without one ends
-/// the test with a message.
+/// Handlers by op name; tests can add or replace handlers. An op without a
+/// handler aborts the test with a message.
 std::map<std::string, Handler> &handlers();
 
-/// Evaluates any op but collectives. Results of bf16 and f16 are rounded.
+/// Evaluates any op except collectives. Rounds bf16 and f16 results.
 void evaluate(Evaluation &evaluation);
 
-/// Rounds what `type` cannot hold where it is bf16 or f16; all other elements
-/// stay the doubles that they are.
+/// Rounds elements if `type` is bf16 or f16; leaves all others unchanged.
 void roundTo(mlir::Type type, HostArray &array);
 
-/// The global position of every local index of dimension `dim` of a tensor of
-/// `spec`, -1 where it is padding.
+/// The global position of every local index in dimension `dim` of a tensor with
+/// `spec`; -1 for padding.
 std::vector<int64_t> globalPositions(const ShardingSpec &spec, int64_t dim,
                                      const Coordinates &coordinates);
 

@@ -49,8 +49,8 @@ static void evalTopK(Evaluation &e) {
     for (int64_t i = 0; i < n; ++i)
       if (!std::isnan(x[row * n + i]))
         order.push_back(i);
-    // Of equal values the first one is first. (libstdc++'s stable_sort warns of
-    // itself here.)
+    // On ties the first value comes first. (libstdc++'s stable_sort triggers a
+    // warning in its own code here.)
     std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       double p = x[row * n + a], q = x[row * n + b];
       return p == q ? a < b : op.getSmallest() ? p < q : p > q;
@@ -131,7 +131,7 @@ static void evalNormGrad(Evaluation &e) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// Sizes of one attention.
+/// The sizes of one attention.
 struct Heads {
   int64_t batch, heads, queries, depth, groups, keys, valueDepth;
 };
@@ -142,7 +142,7 @@ static Heads headsOf(const HostArray &q, const HostArray &k,
           k.shape[1], k.shape[2], v.shape[3]};
 }
 
-/// The mask's element for (b, h, t, s), 0 without a mask.
+/// The mask's element for (b, h, t, s), or 0 without a mask.
 static double maskAt(const HostArray *mask, int64_t b, int64_t h, int64_t t,
                      int64_t s) {
   if (!mask)
@@ -154,7 +154,7 @@ static double maskAt(const HostArray *mask, int64_t b, int64_t h, int64_t t,
   return (*mask)[at];
 }
 
-/// scale * score + mask, -inf where causality forbids.
+/// scale * score + mask, or -inf where the causal mask applies.
 static double logit(double score, double scale, const HostArray *mask,
                     bool causal, int64_t b, int64_t h, int64_t t, int64_t s,
                     int64_t queries, int64_t keys) {
@@ -191,7 +191,7 @@ static void probsOf(const HostArray &scores, const HostArray *mask,
       probs[row * keys + s] = l;
       top = std::max(top, l);
     }
-    // A row that sees no key attends to nothing.
+    // A row without visible keys is 0.
     double shift = std::isinf(top) ? 0 : top;
     for (int64_t s = 0; s < keys; ++s)
       sum += probs[row * keys + s] = std::exp(probs[row * keys + s] - shift);
@@ -296,7 +296,7 @@ static void addAttention(std::map<std::string, Handler> &table) {
 // Embeddings and cross entropy
 //===----------------------------------------------------------------------===//
 
-/// Row of each global position, absent where another rank holds it.
+/// The local row of each global position; absent if another rank holds it.
 static std::map<int64_t, int64_t> rowsByPosition(Evaluation &e, int64_t dim,
                                                  int64_t extent) {
   std::map<int64_t, int64_t> rows;
@@ -386,8 +386,8 @@ static void evalSumSquares(Evaluation &e) {
       e.results[0][0] += x * x;
 }
 
-/// Whether the op's `if` (operand `apply`) says that nothing is updated. Then
-/// results are the first operands.
+/// Whether the op's operand `apply` is false, so that nothing is updated and
+/// the results are the first operands.
 static bool isSkipped(Evaluation &e, size_t apply) {
   if (e.operands.size() == apply || scalar(e.operands[apply]) != 0)
     return false;

@@ -6,17 +6,17 @@
 
 namespace dpc::test {
 
-/// Norms, attention, embeddings, cross entropy, optimizers.
+/// Registers norms, attention, embeddings, cross entropy and optimizers.
 void addRowOps(std::map<std::string, Handler> &table);
 
-/// Convolution, pooling, batch norm.
+/// Registers convolution, pooling and batch norm.
 void addSpatialOps(std::map<std::string, Handler> &table);
 
-/// Global positions along `dim` of the tensor that the op's `global` describes;
-/// 0, 1, .. `extent` - 1 when it has none.
+/// Global positions along `dim` of the tensor in the op's `global`; 0, 1, ..
+/// `extent` - 1 if it has none.
 std::vector<int64_t> positionsFor(Evaluation &e, int64_t dim, int64_t extent);
 
-/// a and b combined by `kind`; NaN spreads.
+/// Combines a and b by `kind`; NaN propagates.
 double combine(ReduceKind kind, double a, double b);
 
 } // namespace dpc::test

@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace dpc::test {
 
-/// Calls body(in, tap, out) for every product of a conv of these shapes, with
-/// offsets into x, w and y.
+/// Calls body(in, tap, out) for every multiplication of a conv with these
+/// shapes; the arguments are offsets into x, w and y.
 template <typename Op, typename Body>
 static void forEachProduct(Op op, const std::vector<int64_t> &x,
                            const std::vector<int64_t> &w,
@@ -91,7 +91,7 @@ static void evalMaxPoolGrad(Evaluation &e) {
   int64_t planes = dx.shape[0] * dx.shape[1];
   for (int64_t i = 0; i < dy.size(); ++i) {
     int64_t plane = i / (dy.size() / planes);
-    // The index of padding is padding.
+    // A window of padding has the index of padding.
     if (!std::isnan(index[i]))
       dx[plane * (dx.size() / planes) + static_cast<int64_t>(index[i])] +=
           dy[i];

@@ -1,7 +1,7 @@
-//===- dpc-model.cpp - Writes weightless models from their dims -----------===//
+//===- dpc-model.cpp - Writes models without weights from their dims ------===//
+#include "frontends/dims/ModelBuilder.h"
 #include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
-#include "frontends/dims/ModelBuilder.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
   ModelDims dims;
-  std::string output; ///< FAMILY.onnx when not given.
+  std::string output; ///< Default: FAMILY.onnx.
 };
 
 void addSize(CLI::App &app, const char *name, int64_t &value,
@@ -24,31 +24,35 @@ void addSize(CLI::App &app, const char *name, int64_t &value,
 }
 
 void addTextOptions(CLI::App &app, ModelDims &d) {
-  addSize(app, "--vocab", d.vocab, "Words of the vocabulary");
-  addSize(app, "--seq", d.seq, "Tokens of a sample");
+  addSize(app, "--vocab", d.vocab, "Size of the vocabulary");
+  addSize(app, "--seq", d.seq, "Tokens per sample");
   if (d.family != Family::bert)
-    app.add_flag("--tied,!--untied", d.tied, "The head is the embedding")
+    app.add_flag("--tied,!--untied", d.tied,
+                 "Share the weight of the embedding and the head")
         ->default_str(d.tied ? "tied" : "untied");
 }
 
 void addImageOptions(CLI::App &app, ModelDims &d) {
-  addSize(app, "--image", d.image, "Pixels of a side of the image or latent");
-  addSize(app, "--patch", d.patch, "Pixels of a side of a patch");
+  addSize(app, "--image", d.image, "Side of the image or latent in pixels");
+  addSize(app, "--patch", d.patch, "Side of a patch in pixels");
   addSize(app, "--channels", d.channels, "Channels of the image or latent");
   addSize(app, "--classes", d.classes, "Classes");
 }
 
 void addExpertOptions(CLI::App &app, ModelDims &d) {
-  addSize(app, "--experts", d.experts, "Experts of a layer");
-  addSize(app, "--topk", d.topk, "Experts that a token is sent to");
-  addSize(app, "--expert-ffn", d.expertFfn, "Width of an expert; 0: ffn");
+  addSize(app, "--experts", d.experts, "Experts per layer");
+  addSize(app, "--topk", d.topk, "Experts per token");
+  addSize(app, "--expert-ffn", d.expertFfn,
+          "Width of an expert; 0: same as --ffn");
   addSize(app, "--shared-experts", d.sharedExperts,
           "Experts that take every token");
-  addSize(app, "--dense-layers", d.denseLayers, "First layers without experts");
+  addSize(app, "--dense-layers", d.denseLayers,
+          "Number of first layers without experts");
   addSize(app, "--group", d.group,
-          "Tokens among which slots of experts are given out; 0: at most 256");
-  app.add_option("--capacity", d.capacity,
-                 "Slots per token and choice; who finds none is left out")
+          "Tokens that share the slots of the experts; 0: at most 256");
+  app.add_option(
+         "--capacity", d.capacity,
+         "Slots per token and choice; tokens without a slot are dropped")
       ->capture_default_str();
 }
 
@@ -59,12 +63,12 @@ void addFamily(CLI::App &app, Options &options, Family family) {
                                       std::string(describeFamily(family)));
   addSize(sub, "--layers", d.layers, "Layers");
   addSize(sub, "--hidden", d.hidden, "Width of the model");
-  addSize(sub, "--heads", d.heads, "Heads of attention");
+  addSize(sub, "--heads", d.heads, "Attention heads");
   addSize(sub, "--ffn", d.ffn,
-          d.isGated() ? "Width of the feed-forward part"
-                      : "Width of the feed-forward part; 0: 4 x hidden");
+          d.isGated() ? "Width of the feed-forward layers"
+                      : "Width of the feed-forward layers; 0: 4 x hidden");
   if (d.isGated()) {
-    addSize(sub, "--kv-heads", d.kvHeads, "Heads of keys and values");
+    addSize(sub, "--kv-heads", d.kvHeads, "Key and value heads");
     addSize(sub, "--head-dim", d.headDim, "Width of a head; 0: hidden / heads");
     sub.add_option("--rope-theta", d.ropeTheta, "Base of rotary frequencies")
         ->capture_default_str();
@@ -72,7 +76,8 @@ void addFamily(CLI::App &app, Options &options, Family family) {
   d.isImage() ? addImageOptions(sub, d) : addTextOptions(sub, d);
   if (family == Family::moe)
     addExpertOptions(sub, d);
-  sub.add_option("-o,--output", options.output, "File to write (FAMILY.onnx)");
+  sub.add_option("-o,--output", options.output,
+                 "Output file (default: FAMILY.onnx)");
 }
 
 /// "gpt, bloom, ..."
@@ -83,7 +88,7 @@ std::string familyNames() {
   return names;
 }
 
-/// The family that was named.
+/// The options of the chosen family.
 const Options &chosen(const CLI::App &app, const std::vector<Options> &all) {
   for (size_t i = 0; i < all.size(); ++i)
     if (app.got_subcommand(std::string(stringifyFamily(allFamilies()[i]))))
@@ -91,11 +96,12 @@ const Options &chosen(const CLI::App &app, const std::vector<Options> &all) {
   throw CLI::RequiredError::Subcommand(1);
 }
 
-/// Options of the family that was named; throws CLI::Error.
+/// Parses the command line; throws CLI::Error.
 Options parse(int argc, char **argv) {
-  CLI::App app("Writes a model as ONNX from its dims: loss inside, batch "
-               "symbolic, weights described but absent. Defaults are those of "
-               "a published model; see dpc-model FAMILY --help.");
+  CLI::App app(
+      "Writes an ONNX model of the given dims, with its loss, a symbolic "
+      "batch dimension, and weights without data. Defaults are those of "
+      "a published model; see dpc-model FAMILY --help.");
   app.footer("Example:\n  dpc-model llama --layers=126 --hidden=16384 "
              "--ffn=53248 --heads=128 --kv-heads=8 --vocab=128256 --seq=8192 "
              "-o llama.onnx");
@@ -105,14 +111,14 @@ Options parse(int argc, char **argv) {
   bool showsVersion = false;
   app.add_flag("--version", showsVersion, "Print the version of dpc");
   app.add_option("--completion", shell,
-                 "Print a script that completes options in this shell")
+                 "Print a completion script for this shell")
       ->check(CLI::IsMember({"bash", "zsh"}));
   std::vector<Options> all(allFamilies().size());
   for (size_t i = 0; i < all.size(); ++i)
     addFamily(app, all[i], allFamilies()[i]);
   if (argc > 1 && argv[1][0] != '-' && !symbolizeFamily(argv[1]))
-    throw CLI::ValidationError(std::string(argv[1]) + ": no family; " +
-                               familyNames() + " are known");
+    throw CLI::ValidationError(std::string(argv[1]) +
+                               ": unknown family; accepted: " + familyNames());
   try {
     dpc::refuseEmptyValues(argc, argv);
     app.parse(argc, argv);

@@ -29,7 +29,7 @@ Val forbidding(Emitter &e, Val allowed, Type element) {
   return e.select(allowed, e.scalar(0, element), e.scalar(kForbidden, element));
 }
 
-/// Input 3 as an additive float tensor of rank 4; keys beyond it are forbidden.
+/// Input 3 as an additive float mask of rank 4; it masks keys beyond its end.
 Val additiveMask(NodeContext &c, Type element, int64_t keys) {
   Emitter &e = c.emit;
   Val mask = c.in(3);
@@ -47,8 +47,9 @@ Val additiveMask(NodeContext &c, Type element, int64_t keys) {
   return e.concat({mask, e.splat(kForbidden, element, shape)}, 3);
 }
 
-/// Forbids keys after the query, which is `ahead` of the first key. dpc counts
-/// from the ends, which is the same only for as many queries as keys.
+/// Masks keys after the query, whose position is `ahead` after the first key.
+/// dpc aligns the ends, which is the same only if there are as many queries as
+/// keys.
 Val causalMask(Emitter &e, int64_t queries, int64_t keys, int64_t ahead,
                Type element) {
   return Val(ConstTensor::triangle(element, {1, 1, queries, keys},
@@ -56,15 +57,15 @@ Val causalMask(Emitter &e, int64_t queries, int64_t keys, int64_t ahead,
                                    makeScalar(kForbidden, element), 1 + ahead));
 }
 
-/// The operands of attention, heads apart.
+/// The operands of attention with separate heads.
 struct Heads {
   Val q, k, v; ///< [B, heads, positions, D]
   Val mask;    ///< additive, rank 4, or null
-  bool causal; ///< queries and keys from the same position on
+  bool causal; ///< queries and keys start at the same position
   double scale;
 };
 
-/// Forbids keys that are padding: input 6 has the number of others.
+/// Masks padding keys; input 6 has the number of valid keys.
 Val paddingMask(NodeContext &c, int64_t keys, Type element) {
   Emitter &e = c.emit;
   Val lengths = c.in(6);
@@ -77,8 +78,8 @@ Val paddingMask(NodeContext &c, int64_t keys, Type element) {
       element);
 }
 
-/// The same scores written out, for what the op cannot do: a soft cap, scores
-/// as a result.
+/// Attention as separate ops, for features that dpc.attention lacks: a soft
+/// cap, and the scores as a result.
 Val explicitAttention(NodeContext &c, const Heads &h, Val causal) {
   Emitter &e = c.emit;
   int64_t batch = h.q.dim(0), heads = h.q.dim(1), groups = h.k.dim(1);
@@ -110,7 +111,7 @@ Val explicitAttention(NodeContext &c, const Heads &h, Val causal) {
   return e.matmul(scores, repeated(h.v));
 }
 
-/// One dpc.attention.
+/// Attention as one dpc.attention.
 Val fusedAttention(Emitter &e, const Heads &h) {
   auto out = RankedTensorType::get(
       {h.q.dim(0), h.q.dim(1), h.q.dim(2), h.v.dim(3)}, h.q.element());
@@ -125,11 +126,11 @@ Val fusedAttention(Emitter &e, const Heads &h) {
   return Val(op.getOut());
 }
 
-/// Keys and values, those of a cache in front; they are results, too.
+/// Prepends the cached keys and values; the concatenations are also results.
 bool joinCache(NodeContext &c, Heads &h) {
   Emitter &e = c.emit;
   if (c.has(4) != c.has(5)) {
-    c.fail("past_key and past_value go together");
+    c.fail("past_key and past_value need each other");
     return false;
   }
   if (c.has(4)) {
@@ -186,9 +187,9 @@ void attention(NodeContext &c) {
   c.out(result);
 }
 
-/// Rotates pairs of the first `rotary_embedding_dim` columns: column i with
-/// i + half, or 2i with 2i + 1 when interleaved. cos and sin hold one column
-/// per pair.
+/// Rotates pairs of the first `rotary_embedding_dim` columns: column i with i +
+/// half, or 2i with 2i + 1 if interleaved. cos and sin have one column per
+/// pair.
 void rotaryEmbedding(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = splitHeads(c, c.in(0), "num_heads");
@@ -200,7 +201,7 @@ void rotaryEmbedding(NodeContext &c) {
   rotary = rotary ? rotary : width;
   int64_t half = rotary / 2;
   auto perPosition = [&](Val table) {
-    // With positions: rows of [max, half]; without: [B, T, half].
+    // With position ids the tables are [max, half], otherwise [B, T, half].
     if (c.has(3))
       table = e.embedding(table, c.in(3));
     return table ? e.reshape(table, {table.dim(0), 1, table.dim(1), half})

@@ -1,4 +1,4 @@
-//===- Composed.cpp - Elementwise functions made of others ----------------===//
+//===- Composed.cpp - Elementwise functions composed of others ------------===//
 #include "frontends/onnx/NodeContext.h"
 
 #include <cmath>
@@ -14,8 +14,8 @@ namespace {
 // Trigonometric and hyperbolic functions
 //===----------------------------------------------------------------------===//
 
-/// x * (c0 + c1 x^2 + c2 x^4 + ..): an odd function near zero, where the
-/// closed forms below cancel.
+/// x * (c0 + c1 x^2 + c2 x^4 + ..): the odd series near zero, where the closed
+/// forms below suffer from cancellation.
 Val oddSeries(Emitter &e, Val x, llvm::ArrayRef<double> coefficients) {
   Val square = e.binary(BinaryKind::mul, x, x);
   Val sum = e.binary(BinaryKind::mul, square, coefficients.back());
@@ -41,8 +41,9 @@ void tan(NodeContext &c) {
                       c.emit.unary(UnaryKind::cos, x)));
 }
 
-/// |x| <= 1: halved twice, atan(x) = 2 atan(x / (1 + sqrt(1 + x^2))), it is
-/// below 1/5, where twelve terms of the series are exact in f64.
+/// atan for |x| <= 1. Halving the angle twice by atan(x) = 2 atan(x / (1 +
+/// sqrt(1 + x^2))) brings x below 1/5, where twelve terms of the series are
+/// exact in f64.
 Val arcTangentNear(Emitter &e, Val x) {
   constexpr int kHalvings = 2;
   for (int i = 0; i < kHalvings; ++i) {
@@ -57,13 +58,13 @@ Val arcTangentNear(Emitter &e, Val x) {
                   std::ldexp(1.0, kHalvings));
 }
 
-/// sign(x) pi / 2 - atan(1 / x) beyond 1.
+/// For |x| > 1: sign(x) pi / 2 - atan(1 / x).
 Val arcTangent(Emitter &e, Val x) {
   if (!x)
     return {};
   Val one = e.scalar(1, x.element());
   Val isFar = e.compare(CompareKind::gt, e.unary(UnaryKind::abs, x), one);
-  // Divides by 1 where the quotient is not taken: its gradient is finite.
+  // Divides by 1 where the quotient is unused, so that its gradient is finite.
   Val inverse = e.binary(BinaryKind::div, one, e.select(isFar, x, one));
   Val near = arcTangentNear(e, e.select(isFar, inverse, x));
   Val turned = e.binary(
@@ -74,7 +75,7 @@ Val arcTangent(Emitter &e, Val x) {
 
 void atan(NodeContext &c) { c.out(arcTangent(c.emit, c.in(0))); }
 
-/// atan(x / sqrt(1 - x^2)), the root as a product: near 1 it keeps its digits.
+/// atan(x / sqrt(1 - x^2)); the root of (1 - x)(1 + x) keeps its digits near 1.
 Val arcSine(Emitter &e, Val x) {
   if (!x)
     return {};
@@ -157,7 +158,7 @@ template <BinaryKind kind> void bitwise(NodeContext &c) {
   c.out(c.emit.binary(kind, c.in(0), c.secondIn(1)));
 }
 
-/// -x - 1, which wraps around where elements are unsigned.
+/// -x - 1, which wraps around for unsigned elements.
 void bitwiseNot(NodeContext &c) {
   Val x = c.in(0);
   if (!x)
@@ -166,8 +167,8 @@ void bitwiseNot(NodeContext &c) {
                       c.emit.scalar(-1, x.element()))); // all bits set
 }
 
-/// Shifts by the powers of two that the distance is made of: one is a product
-/// with, or a quotient by, a constant.
+/// Shifts by the powers of two in the binary form of the distance; each is a
+/// multiplication or division by a constant.
 void bitShift(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0), distance = c.secondIn(1);
@@ -175,7 +176,7 @@ void bitShift(NodeContext &c) {
     return;
   std::string direction = c.stringAttr("direction", "").str();
   if (direction != "LEFT" && direction != "RIGHT") {
-    c.fail("direction '" + direction + "': LEFT and RIGHT are accepted");
+    c.fail("direction '" + direction + "' is not known; accepted: LEFT, RIGHT");
     return;
   }
   BinaryKind kind = direction == "LEFT" ? BinaryKind::mul : BinaryKind::div;

@@ -38,12 +38,12 @@ void mean(NodeContext &c) {
                       1.0 / static_cast<double>(c.numInputs())));
 }
 
-/// The exponent may have another element type than the base.
+/// The exponent can have another element type than the base.
 void pow(NodeContext &c) {
   Val base = c.in(0), exponent = c.secondIn(1);
   if (!base || !exponent)
     return;
-  // Integers have no power of their own: f64 holds 53 bits of it.
+  // dpc has no integer power; f64 is exact for up to 53 bits.
   Type element = base.element();
   Type wide = base.isFloat() ? element : c.emit.builder.getF64Type();
   c.out(
@@ -104,7 +104,7 @@ void swish(NodeContext &c) {
   c.out(e.binary(BinaryKind::mul, x, gate));
 }
 
-/// x where it is not negative, else `below`.
+/// x where it is not negative, and `below` elsewhere.
 Val piecewise(Emitter &e, Val x, Val below) {
   if (!x || !below)
     return {};
@@ -132,8 +132,8 @@ void prelu(NodeContext &c) {
   c.out(piecewise(c.emit, x, c.emit.binary(BinaryKind::mul, x, slope)));
 }
 
-/// scale * (exp(min(x, 0)) - 1): the lower branch of Elu; the minimum keeps
-/// the branch that is not taken finite, gradients included.
+/// scale * (exp(min(x, 0)) - 1), the lower branch of Elu. The minimum keeps the
+/// unused branch and its gradient finite.
 Val expBelow(Emitter &e, Val x, double scale) {
   Val y = e.unary(UnaryKind::exp, e.binary(BinaryKind::minimum, x, 0.0));
   return e.binary(BinaryKind::mul, e.binary(BinaryKind::sub, y, 1.0), scale);
@@ -152,7 +152,7 @@ void selu(NodeContext &c) {
   c.out(c.emit.binary(BinaryKind::mul, y, gamma));
 }
 
-/// max(x, 0) + log(1 + exp(-|x|)), which overflows nowhere.
+/// max(x, 0) + log(1 + exp(-|x|)), which never overflows.
 Val softplusOf(Emitter &e, Val x) {
   Val decay = e.unary(UnaryKind::exp,
                       e.unary(UnaryKind::neg, e.unary(UnaryKind::abs, x)));
@@ -201,8 +201,8 @@ void roundToEven(NodeContext &c) { c.out(c.emit.round(c.in(0))); }
 
 void where(NodeContext &c) { c.out(c.emit.select(c.in(0), c.in(1), c.in(2))); }
 
-/// `x` as `element`. Floats of 8 bits take what is too large for them as their
-/// largest number, unless the node says otherwise (`saturate`).
+/// Converts `x` to `element`. 8-bit floats saturate at their largest number
+/// unless the node's attribute `saturate` is 0.
 Val castTo(NodeContext &c, Val x, Type element) {
   auto type = dyn_cast<FloatType>(element);
   if (!x || !type || type.getWidth() > 8 || !c.intAttr("saturate", 1))
@@ -232,8 +232,8 @@ void castLike(NodeContext &c) {
     c.out(castTo(c, c.in(0), like.element()));
 }
 
-/// The same bits as another type: of integers and booleans only, whose
-/// conversion keeps them.
+/// Reinterprets the bits as another type; only for integers and booleans, whose
+/// conversion keeps the bits.
 void bitCast(NodeContext &c) {
   Val x = c.in(0);
   int64_t to = c.intAttr("to", 0);
@@ -248,7 +248,7 @@ void bitCast(NodeContext &c) {
        element.isInteger(1) || bits(x.element()) != bits(element))) {
     c.fail("the bits of " + describe(x.type()) + " as " +
            onnxTypeName(static_cast<int32_t>(to)) +
-           " are not supported; accepted: from one type of integers to another "
+           " are not supported; accepted: from one integer type to another "
            "of the same size");
     return;
   }
@@ -271,8 +271,8 @@ void dropout(NodeContext &c) {
   if (!x || c.emit.failed())
     return;
   double p = training ? ratio : 0;
-  Val kept = keptAtRandom(c.emit, x.shape(), p);
-  c.out(0, p > 0 ? dropped(c.emit, x, kept, p) : x);
+  Val kept = dropoutMask(c.emit, x.shape(), p);
+  c.out(0, p > 0 ? applyDropout(c.emit, x, kept, p) : x);
   if (c.wants(1))
     c.out(1, kept);
 }

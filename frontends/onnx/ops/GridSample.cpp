@@ -1,7 +1,7 @@
-//===- GridSample.cpp - Images read where a grid says ---------------------===//
+//===- GridSample.cpp - Sampling of images at grid points -----------------===//
 //
-// Every point of the grid takes the 1, 2 or 4 nearest positions of each
-// dimension, times weights. Positions are rows of a table of pixels.
+// Every grid point is the weighted sum of the nearest 1, 2 or 4 positions in
+// each dimension. Positions are rows of a table of pixels.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/onnx/NodeContext.h"
@@ -14,9 +14,9 @@ namespace {
 
 enum class Padding { Zeros, Border, Reflection };
 
-/// One position that a point takes along a dimension, of all points.
+/// One position along a dimension that contributes to each point.
 struct Tap {
-  Val at;     ///< a whole number inside the dimension, [N, points]
+  Val at;     ///< a valid integer position, [N, points]
   Val weight; ///< [N, points]
 };
 
@@ -74,7 +74,7 @@ private:
     return b ? e.binary(BinaryKind::sub, e.scalar(a, b.element()), b) : Val();
   }
 
-  /// Folds numbers beyond the ends back, as between two mirrors.
+  /// Reflects positions beyond the ends, as between two mirrors.
   Val reflected(Val v, double low, double high) {
     double period = 2 * (high - low);
     Val from = e.unary(UnaryKind::abs, add(v, -low));
@@ -89,8 +89,8 @@ private:
                     high);
   }
 
-  /// Numbers of dimension d that lie in it, as the padding says. `outside` of
-  /// zeros is told by the weights.
+  /// Maps positions in dimension d into its range, according to the padding
+  /// mode. Zeros outside are handled by the weights.
   Val inside(Val v, int64_t d) {
     auto size = static_cast<double>(x.dim(d + 2));
     double edge = corners ? 0 : 0.5;
@@ -99,7 +99,7 @@ private:
     return clamped(v, size - 1);
   }
 
-  /// Where the points lie in dimension d, [N, points].
+  /// The coordinates of the points in dimension d, [N, points].
   Val placesOf(int64_t d) {
     int64_t last = grid.rank() - 1;
     Val g = e.reshape(e.sliceDim(grid, last, x.rank() - 3 - d, 1),
@@ -161,8 +161,8 @@ private:
     return add(mul(inner, t), -4 * kA);
   }
 
-  /// The sum over all taps of dimensions d.. of pixels times weights; `row` and
-  /// `weight` come from the dimensions before.
+  /// The sum over all taps of dimensions d.. of pixels times weights. `row` and
+  /// `weight` accumulate the previous dimensions.
   Val weighted(const std::vector<std::vector<Tap>> &taps, size_t d, Val row,
                Val weight) {
     if (d == taps.size())

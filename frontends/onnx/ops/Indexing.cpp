@@ -1,4 +1,4 @@
-//===- Indexing.cpp - Gather, TopK and friends ----------------------------===//
+//===- Indexing.cpp - Gather, TopK and related operators ------------------===//
 #include "frontends/emit/Indexing.h"
 #include "frontends/onnx/NodeContext.h"
 
@@ -16,7 +16,7 @@ Shape gatheredShape(Val x, int64_t axis, llvm::ArrayRef<int64_t> indexShape) {
   return shape;
 }
 
-/// Indices are known: slices where they are regular.
+/// Gathers at known indices; regular indices become slices.
 Val gatherConstant(NodeContext &c, Val x, const ConstTensor &indices,
                    int64_t axis) {
   Shape list = indices.asInts();

@@ -7,10 +7,10 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Stands for "no label is ignored": no class has a negative number.
+/// Means that no label is ignored: no class has a negative index.
 constexpr int64_t kNoIgnore = -100;
 
-/// A classification loss: scores [N, C, d..] as rows [N * d.., C].
+/// A classification loss with scores [N, C, d..] as rows [N * d.., C].
 struct Rows {
   Val scores; ///< [rows, classes]
   Val labels; ///< [rows]
@@ -47,7 +47,7 @@ std::optional<Rows> rowsOf(NodeContext &c) {
   return rows;
 }
 
-/// 1 for rows that count, 0 for ignored ones.
+/// 1 for rows that count and 0 for ignored rows.
 Val countedRows(Emitter &e, const Rows &rows, Type element) {
   if (!rows.ignores)
     return e.splat(1, element, rows.labels.shape());
@@ -56,13 +56,13 @@ Val countedRows(Emitter &e, const Rows &rows, Type element) {
   return e.convert(e.compare(CompareKind::ne, rows.labels, ignored), element);
 }
 
-/// The class weight of each row's label, 0 for ignored rows.
+/// The class weight of each row's label, and 0 for ignored rows.
 Val rowWeights(NodeContext &c, const Rows &rows) {
   Emitter &e = c.emit;
   Val weights = c.in(2);
   if (!weights)
     return {};
-  // Ignored labels may be no class at all; they look up class 0.
+  // An ignored label is possibly not a class, so it looks up class 0.
   Val counted = countedRows(e, rows, e.builder.getI1Type());
   Val safe = e.select(counted, rows.labels, e.scalar(0, rows.labels.element()));
   Val table = e.reshape(weights, {numElements(weights.shape()), 1});
@@ -70,7 +70,7 @@ Val rowWeights(NodeContext &c, const Rows &rows) {
   return e.select(counted, picked, e.scalar(0, weights.element()));
 }
 
-/// Applies weights and reduction to the rows' losses. The mean is
+/// Applies weights and reduction to the losses of the rows. The mean is
 /// sum(loss) / sum(weight), one division of two sums.
 Val finishLoss(NodeContext &c, const Rows &rows, Val loss) {
   Emitter &e = c.emit;
@@ -121,7 +121,7 @@ void negativeLogLikelihood(NodeContext &c) {
   auto rows = rowsOf(c);
   if (!rows)
     return;
-  // An ignored label may name a class; it must not be picked then.
+  // An ignored label can be a valid class; it must not be picked then.
   int64_t count = rows->scores.dim(0), classes = rows->scores.dim(1);
   Val labels =
       e.reshape(e.convert(rows->labels, e.builder.getI64Type()), {count, 1});

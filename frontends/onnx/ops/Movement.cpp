@@ -1,4 +1,4 @@
-//===- Movement.cpp - Operators that move data ----------------------------===//
+//===- Movement.cpp - Data movement operators -----------------------------===//
 #include "frontends/emit/Windows.h"
 #include "frontends/onnx/NodeContext.h"
 
@@ -52,7 +52,7 @@ void transpose(NodeContext &c) {
   if (!std::is_permutation(perm.begin(), perm.end(), identity.begin(),
                            identity.end())) {
     c.fail("perm " + describe(perm) +
-           " is no permutation of the dimensions "
+           " is not a permutation of the dimensions "
            "of " +
            describe(x.type()));
     return;
@@ -141,7 +141,7 @@ void concat(NodeContext &c) {
     c.out(c.emit.concat(parts, axis));
 }
 
-/// Sizes of the parts; empty after a failure.
+/// The sizes of the parts; empty after a failure.
 Shape partSizes(NodeContext &c, int64_t total) {
   if (auto sizes = c.intsAttrOrIn("split", 1))
     return *sizes;
@@ -178,7 +178,7 @@ void split(NodeContext &c) {
       c.out(n, c.emit.sliceDim(x, axis, begin, sizes[n]));
 }
 
-/// One dimension of a numpy slice: first index and number of elements.
+/// One dimension of a numpy slice: the first index and the number of elements.
 std::pair<int64_t, int64_t> clampSlice(int64_t start, int64_t end, int64_t step,
                                        int64_t size) {
   // Sentinels such as INT64_MAX and INT64_MIN must not overflow.
@@ -204,7 +204,7 @@ void slice(NodeContext &c) {
     return;
   if (!starts || !ends || starts->size() != ends->size() ||
       (axes && axes->size() != starts->size())) {
-    c.fail("starts, ends and axes must have one length");
+    c.fail("starts, ends and axes must have the same length");
     return;
   }
   Shape offsets(x.rank(), 0), sizes(x.shape()), strides(x.rank(), 1);
@@ -231,7 +231,7 @@ void expand(NodeContext &c) {
     c.out(c.emit.broadcastTo(x, *shape));
 }
 
-/// Unit dimensions are repeated by a broadcast; others through a new one.
+/// Repeats unit dimensions by a broadcast, and others through a new dimension.
 void tile(NodeContext &c) {
   Val x = c.in(0);
   Shape repeats = c.intsIn(1);
@@ -255,7 +255,7 @@ void tile(NodeContext &c) {
   c.out(c.emit.reshape(c.emit.broadcast(x, wide, dims), result));
 }
 
-/// The positions of dimension `size` that padding of `mode` takes.
+/// The source positions of a dimension of `size` padded in `mode`.
 Shape paddedPositions(llvm::StringRef mode, int64_t size, int64_t before,
                       int64_t after) {
   Shape positions;
@@ -271,7 +271,7 @@ Shape paddedPositions(llvm::StringRef mode, int64_t size, int64_t before,
   return positions;
 }
 
-/// Dimension d with `before` and `after` elements of `value` around it.
+/// Pads dimension d with `before` and `after` elements of `value`.
 Val paddedDim(Emitter &e, Val x, int64_t d, int64_t before, int64_t after,
               Val value) {
   Shape shape(x.shape());
@@ -287,7 +287,7 @@ Val paddedDim(Emitter &e, Val x, int64_t d, int64_t before, int64_t after,
   return e.concat(parts, d);
 }
 
-/// Zeros go through dpc.pad, which is the transpose of a slice.
+/// Zero padding uses dpc.pad, the transpose of a slice.
 Val zeroPadded(Emitter &e, Val x, llvm::ArrayRef<int64_t> low,
                llvm::ArrayRef<int64_t> shape) {
   if (x.shape() == shape)
@@ -298,7 +298,7 @@ Val zeroPadded(Emitter &e, Val x, llvm::ArrayRef<int64_t> low,
                  .getResult());
 }
 
-/// Pads as input or attribute say; negative ones cut.
+/// Reads the pads from input or attribute; negative pads crop.
 std::optional<std::pair<Shape, Shape>> padsOf(NodeContext &c, Val x) {
   auto pads = c.hasAttr("paddings") ? c.intsAttr("paddings")
                                     : c.intsAttrOrIn("pads", 1);
@@ -320,7 +320,7 @@ std::optional<std::pair<Shape, Shape>> padsOf(NodeContext &c, Val x) {
     if (x.dim(d) + std::min<int64_t>(result.first[d], 0) +
             std::min<int64_t>(result.second[d], 0) <
         1) {
-      c.fail("padding leaves nothing of dimension " + llvm::Twine(d));
+      c.fail("padding leaves no elements in dimension " + llvm::Twine(d));
       return std::nullopt;
     }
   return result;
@@ -350,11 +350,11 @@ void pad(NodeContext &c) {
     x = e.sliceDim(x, d, cut, x.dim(d) - cut - std::max<int64_t>(-after, 0));
     before = std::max<int64_t>(before, 0);
     after = std::max<int64_t>(after, 0);
-    constexpr int64_t kMostPositions = 1 << 24;
-    if (mode != "constant" && before + after > kMostPositions) {
+    constexpr int64_t kMaxPositions = 1 << 24;
+    if (mode != "constant" && before + after > kMaxPositions) {
       c.fail("mode '" + mode + "' pads dimension " + llvm::Twine(d) + " by " +
              llvm::Twine(before + after) + "; accepted: up to " +
-             llvm::Twine(kMostPositions));
+             llvm::Twine(kMaxPositions));
       return;
     }
     if (mode != "constant")

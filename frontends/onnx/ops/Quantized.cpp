@@ -1,7 +1,7 @@
-//===- Quantized.cpp - Integers that stand for floats ---------------------===//
+//===- Quantized.cpp - Quantized integers ---------------------------------===//
 //
-// A quantized number is (integer - zero point) * scale. Products of integers
-// are taken in f64, which holds them exactly, so that they are library calls.
+// A quantized number is (integer - zero point) * scale. Integer matmuls are
+// computed in f64, which is exact, so that they use the GEMM library.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/emit/Contraction.h"
@@ -15,8 +15,8 @@ namespace dpc::frontend {
 
 namespace {
 
-/// `v`, one number for all of x, one per position of `axis`, or one per block,
-/// in a shape that is broadcast to x.
+/// Reshapes `v`, which has one element for all of x, one per position of `axis`
+/// or one per block, so that it broadcasts to x.
 Val spread(NodeContext &c, Val v, Val x, int64_t axis) {
   Emitter &e = c.emit;
   if (!v || numElements(v.shape()) == 1)
@@ -39,14 +39,14 @@ Val spread(NodeContext &c, Val v, Val x, int64_t axis) {
                     x.dim(axis));
 }
 
-/// The axis of the node, 1 by default; 0 for vectors.
+/// The axis of the node: 1 by default, and 0 for vectors.
 int64_t axisOf(NodeContext &c, Val x) {
   int64_t axis = c.intAttr("axis", 1);
   return x.rank() <= 1 ? 0 : c.axis(axis, x.rank());
 }
 
-/// Rounds y, adds the zero point (null: none) and takes what `element` can
-/// hold nearest to it.
+/// Rounds y, adds the zero point (null: none) and saturates to the range of
+/// `element`.
 Val saturated(Emitter &e, Val y, Val zero, Type element) {
   auto floats = dyn_cast<FloatType>(element);
   double low, high;
@@ -116,7 +116,7 @@ void dequantize(NodeContext &c) {
         dequantized(c, x, scale, c.has(2) ? c.in(2) : Val(), axis), element));
 }
 
-/// To bytes, by the range of the data.
+/// Quantizes to bytes with the range of the data.
 void dynamicQuantize(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0);
@@ -139,11 +139,11 @@ void dynamicQuantize(NodeContext &c) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls and convolutions
 //===----------------------------------------------------------------------===//
 
-/// Integers less their zero point (input `zeroAt`), in f64. A vector of zero
-/// points goes along dimension `axis`.
+/// Integers minus their zero point (input `zeroAt`), in f64. A vector of zero
+/// points applies along dimension `axis`.
 Val shifted(NodeContext &c, Val x, int64_t zeroAt, int64_t axis) {
   Emitter &e = c.emit;
   Type f64 = e.builder.getF64Type();
@@ -173,8 +173,8 @@ void convInteger(NodeContext &c) {
   c.out(e.convert(y, e.builder.getI32Type()));
 }
 
-/// A product in the scale of its operands, requantized. `axis`: along which
-/// the second operand may have a scale for each position.
+/// Scales a product by the scales of its operands and requantizes it. The
+/// second operand can have one scale per position of `axis`.
 void requantize(NodeContext &c, Val y, Val factorA, Val factorB, int64_t axis) {
   Emitter &e = c.emit;
   Type f64 = e.builder.getF64Type();

@@ -1,8 +1,8 @@
-//===- Recurrent.cpp - RNN, LSTM, GRU, linear attention -------------------===//
+//===- Recurrent.cpp - RNN, LSTM, GRU and linear attention ----------------===//
 //
-// The number of steps is known, so that they are written out one after the
-// other. What does not depend on the state (the projection of the inputs) is
-// one product for all steps.
+// The number of steps is known, so the steps are unrolled. Everything that does
+// not depend on the state (the projection of the inputs) is one matmul for all
+// steps.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/onnx/NodeContext.h"
@@ -15,7 +15,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// More steps would make programs that are too long to compile.
+/// More steps would become programs that are too long to compile.
 constexpr int64_t kMaxSteps = 1024;
 
 Val mul(Emitter &e, Val a, Val b) { return e.binary(BinaryKind::mul, a, b); }
@@ -26,7 +26,8 @@ bool stepsFit(NodeContext &c, int64_t steps) {
   if (steps <= kMaxSteps)
     return true;
   c.fail("a sequence of " + llvm::Twine(steps) +
-         " steps is written out; accepted: at most " + llvm::Twine(kMaxSteps));
+         " steps is too long to unroll; accepted: at most " +
+         llvm::Twine(kMaxSteps));
   return false;
 }
 
@@ -34,7 +35,7 @@ bool stepsFit(NodeContext &c, int64_t steps) {
 // RNN, LSTM, GRU
 //===----------------------------------------------------------------------===//
 
-/// One direction of a recurrent layer. Weights lack the direction's dimension.
+/// One direction of a recurrent layer. Weights have no direction dimension.
 struct Cell {
   int64_t hidden;
   Val r;                    ///< [gates * hidden, hidden]
@@ -44,17 +45,17 @@ struct Cell {
   bool linearBeforeReset = false, inputForget = false;
 };
 
-/// The hidden state, and the cell of an LSTM.
+/// The hidden state, and the cell state of an LSTM.
 struct CellState {
   Val h, c;
 };
 
-/// Columns of gate `n`.
+/// The columns of gate `n`.
 Val gate(Emitter &e, Val x, const Cell &cell, int64_t n) {
   return x ? e.sliceDim(x, x.rank() - 1, n * cell.hidden, cell.hidden) : Val();
 }
 
-/// h r^T, with the state's bias.
+/// h r^T plus the state's bias.
 Val project(Emitter &e, Val h, const Cell &cell) {
   Val y = e.matmul(h, cell.r, false, true);
   return cell.stateBias ? add(e, y, cell.stateBias) : y;
@@ -66,7 +67,7 @@ CellState rnnStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   return {e.unary(cell.activations[0], add(e, x, project(e, old.h, cell))), {}};
 }
 
-/// z, r and the candidate, in this order.
+/// Gates z, r and the candidate, in this order.
 CellState gruStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   Val y = project(e, old.h, cell);
   auto sigmoid = [&](int64_t n) {
@@ -87,7 +88,7 @@ CellState gruStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   return {add(e, next, mul(e, z, sub(e, old.h, next))), {}};
 }
 
-/// i, o, f and the candidate, in this order.
+/// Gates i, o, f and the candidate, in this order.
 CellState lstmStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   Val y = add(e, x, project(e, old.h, cell));
   auto opened = [&](int64_t n, Val state) {
@@ -105,7 +106,7 @@ CellState lstmStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   return {mul(e, o, e.unary(cell.activations[2], next)), next};
 }
 
-/// A recurrent node whose attributes have been read.
+/// A recurrent node with parsed attributes.
 class Layer {
 public:
   Layer(NodeContext &c, StepFunction step, int64_t gates,
@@ -149,7 +150,7 @@ private:
     return !e.failed() && stepsFit(c, x.dim(batchFirst ? 1 : 0));
   }
 
-  /// Names given by the node replace the defaults.
+  /// Names in the node replace the defaults.
   bool readActivations(int64_t directions) {
     perDirection.assign(directions, activations);
     const auto *names = c.findAttr("activations");
@@ -170,7 +171,8 @@ private:
     return !e.failed();
   }
 
-  /// Row `d` of an input with a direction in front; null when it is absent.
+  /// Slice `d` of an input whose first dimension is the direction; null if
+  /// absent.
   Val ofDirection(int64_t i, int64_t d) {
     if (!c.has(i))
       return {};
@@ -178,7 +180,8 @@ private:
     return v ? e.reshape(v, v.shape().drop_front()) : Val();
   }
 
-  /// The state [batch, hidden] that input `i` gives direction `d`, or zeros.
+  /// The initial state [batch, hidden] of direction `d` from input `i`, or
+  /// zeros.
   Val startOf(int64_t i, int64_t d) {
     if (!c.has(i))
       return e.splat(0, x.element(), {x.dim(1), hidden});
@@ -219,8 +222,8 @@ private:
     return state;
   }
 
-  /// Samples that end before `t` keep their state and put out zeros; returns
-  /// what is put out.
+  /// Samples that end before `t` keep their state and output zeros; returns the
+  /// output.
   Val kept(CellState &next, const CellState &old, int64_t t) {
     if (!c.has(4) || !next.h)
       return next.h;
@@ -234,7 +237,7 @@ private:
     return out;
   }
 
-  /// Tensors of one shape along a new dimension in front.
+  /// Stacks tensors of the same shape along a new first dimension.
   Val stacked(llvm::ArrayRef<Val> parts) {
     llvm::SmallVector<Val> wide;
     for (const Val &part : parts) {
@@ -267,7 +270,7 @@ private:
   Emitter &e;
   StepFunction step;
   int64_t gates;
-  std::vector<UnaryKind> activations; ///< the defaults of one direction
+  std::vector<UnaryKind> activations; ///< of one direction
   std::vector<std::vector<UnaryKind>> perDirection;
   Val x; ///< [steps, batch, features]
   int64_t hidden = 0;
@@ -300,7 +303,7 @@ Val rowAt(Emitter &e, Val x, int64_t t) {
   return x ? e.sliceDim(x, 2, t, 1) : Val();
 }
 
-/// state (+ decayed) + k (x) (v - read by k), and what q reads of it.
+/// state (+ decay) + k (x) (v - the value read by k), and what q reads from it.
 struct LinearStep {
   Val decay, beta; ///< [B, H, T, D or 1], or null
   bool isDelta;
@@ -337,7 +340,7 @@ void linearAttention(NodeContext &c) {
     step.decay = unpacked(e, c.in(4), heads);
   if (step.isDelta && c.in(5))
     step.beta = unpacked(e, c.in(5), c.in(5).dim(2) == 1 ? 1 : heads);
-  // States add up over many steps, so that they are at least f32.
+  // States accumulate over many steps, so they are at least f32.
   Type element = q.element();
   Type wide = element.isF64() ? element : e.builder.getF32Type();
   for (Val *x : {&q, &k, &v, &step.decay, &step.beta})
@@ -354,7 +357,7 @@ void linearAttention(NodeContext &c) {
   q = e.binary(BinaryKind::mul, q,
                scale != 0 ? scale
                           : 1 / std::sqrt(static_cast<double>(q.dim(3))));
-  // Queries of one group of heads are rows of one product.
+  // The queries of one group of heads are rows of one matmul.
   q = e.reshape(q, {batch, heads, group, steps, dk});
   Val state = c.has(3) ? e.convert(c.in(3), wide)
                        : e.splat(0, v.element(), {batch, heads, dk, dv});

@@ -1,4 +1,4 @@
-//===- Resize.cpp - Resampling along dimensions ---------------------------===//
+//===- Resize.cpp - Resize and Upsample -----------------------------------===//
 //===----------------------------------------------------------------------===//
 #include "frontends/emit/Resample.h"
 #include "frontends/onnx/NodeContext.h"
@@ -18,14 +18,14 @@ using Mode = ResampleMode;
 // Operators
 //===----------------------------------------------------------------------===//
 
-/// Elements of a constant input as numbers.
+/// The elements of a constant input as numbers.
 std::vector<double> numbersIn(NodeContext &c, int64_t i) {
   std::vector<double> numbers;
   Val v = c.in(i);
   if (v && !v.constant)
     c.fail("input " + llvm::Twine(i) + " '" + c.node.proto.input(i) +
-           "' is computed from data; it must be known when the model is "
-           "compiled");
+           "' is computed from data; it must be known at compile "
+           "time");
   for (int64_t n = 0; v && v.constant && n < v.constant->size(); ++n) {
     Scalar s = v.constant->at(n);
     numbers.push_back(v.isFloat() ? s.f : static_cast<double>(s.i));
@@ -80,7 +80,8 @@ Mode modeOf(NodeContext &c) {
   return mode;
 }
 
-/// Whether `numbers`, if any, has one number per axis; notes it.
+/// Whether `numbers` is empty or has one number per axis; notes a failure if
+/// not.
 bool fits(NodeContext &c, const std::vector<double> &numbers, size_t count,
           llvm::StringRef what) {
   if (numbers.size() == count)
@@ -97,7 +98,7 @@ void finish(NodeContext &c, Val x, llvm::ArrayRef<Axis> axes,
       c.fail("dimension " + llvm::Twine(axis.dim) + " of " +
              describe(x.type()) + " would have size " + llvm::Twine(axis.out));
   if (!x.isFloat() && mode.kind != "nearest")
-    c.fail("mode " + mode.kind + " takes floats, not " + describe(x.type()));
+    c.fail("mode " + mode.kind + " requires floats, not " + describe(x.type()));
   if (!c.emit.failed())
     c.out(resampled(c.emit, x, axes, mode));
 }
@@ -138,7 +139,7 @@ void resize(NodeContext &c) {
   finish(c, x, axes, mode);
 }
 
-/// What Resize was before operator set 10.
+/// The semantics of Resize before operator set 10.
 void upsample(NodeContext &c) {
   Val x = c.in(0);
   if (!x)

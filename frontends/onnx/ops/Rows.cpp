@@ -1,4 +1,4 @@
-//===- Rows.cpp - Softmax, norms, reductions ------------------------------===//
+//===- Rows.cpp - Softmax, norms and reductions ---------------------------===//
 #include "frontends/onnx/NodeContext.h"
 
 using namespace mlir;
@@ -11,7 +11,7 @@ namespace {
 // Softmax
 //===----------------------------------------------------------------------===//
 
-/// Swaps dimension `axis` with the last; its own inverse.
+/// Swaps dimension `axis` with the last one; the operation is its own inverse.
 Shape swapWithLast(int64_t rank, int64_t axis) {
   Shape perm = iotaDims(rank);
   std::swap(perm[axis], perm[rank - 1]);
@@ -23,7 +23,7 @@ template <bool isLog> void softmax(NodeContext &c) {
   Val x = c.in(0);
   if (!x)
     return;
-  // Before operator set 13, all dimensions from the axis on were one row.
+  // Before operator set 13, all dimensions from the axis on formed one row.
   bool flat = c.opset() < 13;
   int64_t axis = c.axis(c.intAttr("axis", flat ? 1 : -1), x.rank());
   if (e.failed())
@@ -42,7 +42,7 @@ template <bool isLog> void softmax(NodeContext &c) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// dpc.norm over dimensions [axis, rank) of x, seen as one.
+/// dpc.norm over dimensions [axis, rank) of x, merged into one.
 void norm(NodeContext &c, NormKind kind) {
   Emitter &e = c.emit;
   Val x = c.in(0);
@@ -90,7 +90,7 @@ void rmsNorm(NodeContext &c) { norm(c, NormKind::rms); }
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// What a reduction does to its input before and to its result after.
+/// The functions that a reduction applies to its input and to its result.
 enum class Form { Plain, Mean, Abs, Square, Root, Log, LogExp };
 
 Val reduceAs(Emitter &e, Form form, ReduceKind kind, Val x,

@@ -1,7 +1,7 @@
-//===- Scatter.cpp - GatherND, ScatterND and friends ----------------------===//
+//===- Scatter.cpp - GatherND, ScatterND and related operators ------------===//
 //
-// Positions that data decides are found by comparing, as in Indexing.cpp, or
-// looked up in a table whose rows are what the indices name.
+// Runtime positions are found by comparing, as in Indexing.cpp, or looked up in
+// a table whose rows are the slices that indices select.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/emit/Indexing.h"
@@ -15,8 +15,8 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Row-major numbers of index tuples: indices [.., k] into dimensions `sizes`
-/// become [..]. Negative ones count from the end.
+/// Converts index tuples to row-major row numbers: indices [.., k] into
+/// dimensions `sizes` become [..]. Negative indices count from the end.
 Val rowNumbers(Emitter &e, Val indices, llvm::ArrayRef<int64_t> sizes) {
   if (!indices)
     return {};
@@ -72,7 +72,7 @@ void gatherND(NodeContext &c) {
   c.out(e.reshape(e.embedding(table, rows), shape));
 }
 
-/// How updates meet what is there.
+/// How updates combine with existing elements.
 struct Combination {
   ReduceKind reduce;
   BinaryKind join;
@@ -92,7 +92,7 @@ std::optional<Combination> combinationOf(llvm::StringRef name) {
   return std::nullopt;
 }
 
-/// data [rows, columns] with updates [count, columns] put into rows `at`.
+/// Writes updates [count, columns] to rows `at` of data [rows, columns].
 Val putRows(NodeContext &c, Val data, Val at, Val updates) {
   Emitter &e = c.emit;
   llvm::StringRef reduction = c.stringAttr("reduction", "none");
@@ -110,7 +110,7 @@ Val putRows(NodeContext &c, Val data, Val at, Val updates) {
   Val placed = e.reduce(how->reduce, chosen, {0});
   if (reduction != "none")
     return e.binary(how->join, data, placed);
-  // Rows are named once, so that the sum has one term.
+  // Row indices are unique, so the sum has one term.
   Type i64 = e.builder.getI64Type();
   Val times = e.reduce(ReduceKind::sum, e.convert(hit, i64), {0});
   if (!times)
@@ -146,8 +146,8 @@ void scatterND(NodeContext &c) {
                   data.shape()));
 }
 
-/// The positions `at` [B, n] along dimension `dim` of x [B, ..]: every one is
-/// compared with every position. Where `at` is no position, zeros.
+/// The positions `at` [B, n] along dimension `dim` of x [B, ..], found by
+/// comparing each with every position. An invalid position yields zeros.
 Val takeAt(Emitter &e, Val x, int64_t dim, Val at) {
   if (!x || !at)
     return {};
@@ -175,14 +175,14 @@ Val takeAt(Emitter &e, Val x, int64_t dim, Val at) {
   return e.transpose(e.reshape(sum, shape), back);
 }
 
-/// Positions 0 .. n - 1 of every sample, less what `from` [B] holds.
+/// Positions 0 .. n - 1 of every sample minus `from` [B].
 Val positionsLess(Emitter &e, Val from, int64_t n) {
   int64_t batch = from.dim(0);
   Val start = e.reshape(e.convert(from, e.builder.getI64Type()), {batch, 1});
   return e.binary(BinaryKind::sub, e.iota({batch, n}, 1), start);
 }
 
-/// Writes `update` into a cache at each sample's own place.
+/// Writes `update` into a cache at a separate position for each sample.
 void tensorScatter(NodeContext &c) {
   Emitter &e = c.emit;
   Val past = c.in(0), update = c.in(1);
@@ -220,7 +220,7 @@ void tensorScatter(NodeContext &c) {
   c.out(e.select(e.reshape(inside, shape), written, past));
 }
 
-/// The first `lengths` positions of each sample backwards.
+/// Reverses the first `lengths` positions of each sample.
 void reverseSequence(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0), lengths = c.in(1);
@@ -232,7 +232,7 @@ void reverseSequence(NodeContext &c) {
     c.fail("batch_axis and time_axis must be two dimensions");
     return;
   }
-  // takeAt has the batch in front.
+  // takeAt expects the batch first.
   Val front = e.swapDims(x, 0, batch);
   int64_t dim = time == 0 ? batch : time;
   Type i64 = e.builder.getI64Type();
@@ -240,14 +240,14 @@ void reverseSequence(NodeContext &c) {
   Val back = e.unary(UnaryKind::neg, positionsLess(e, last, x.dim(time)));
   if (!back)
     return;
-  // Behind the end, positions stay.
+  // Positions after the end stay unchanged.
   Val at = e.select(e.compare(CompareKind::ge, back, e.scalar(0, i64)), back,
                     e.iota({x.dim(batch), x.dim(time)}, 1));
   c.out(e.swapDims(takeAt(e, front, dim, at), 0, batch));
 }
 
 //===----------------------------------------------------------------------===//
-// Positions of the greatest
+// Arg max
 //===----------------------------------------------------------------------===//
 
 template <ReduceKind kind> void argBest(NodeContext &c) {
@@ -268,7 +268,7 @@ template <ReduceKind kind> void argBest(NodeContext &c) {
   c.out(place);
 }
 
-/// 1 at the first greatest element of each row, 0 elsewhere.
+/// 1 at the first greatest element of each row, and 0 elsewhere.
 void hardmax(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0);
@@ -289,7 +289,7 @@ void hardmax(NodeContext &c) {
   c.out(e.reshape(e.convert(hot, x.element()), x.shape()));
 }
 
-/// Running products: each position multiplies what is not behind it.
+/// Cumulative products: each position is the product of all positions up to it.
 void cumProd(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0);
@@ -308,7 +308,7 @@ void cumProd(NodeContext &c) {
   bool exclusive = c.intAttr("exclusive", 0) != 0;
   CompareKind takes = reverse ? (exclusive ? CompareKind::gt : CompareKind::ge)
                               : (exclusive ? CompareKind::lt : CompareKind::le);
-  // [.., i, j]: position i takes j.
+  // [.., i, j]: whether position i includes j.
   Val taken =
       e.compare(takes, e.iota({size, size}, 1), e.iota({size, size}, 0));
   Val chosen =

@@ -1,7 +1,7 @@
-//===- Sequences.cpp - Sequences of tensors known while importing ---------===//
+//===- Sequences.cpp - Sequences of tensors known at import time ----------===//
 //
 // PyTorch's exporter writes tensor.split() as SplitToSequence and SequenceAt.
-// A sequence never reaches the module: positions must be known.
+// Sequences never reach the module, so positions must be known at import time.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/onnx/NodeContext.h"
@@ -18,7 +18,7 @@ Val sequenceOf(std::vector<Val> parts) {
   return v;
 }
 
-/// The parts of input `i`; null, with a failure noted, when it is a tensor.
+/// The parts of input `i`; notes a failure and returns null if it is a tensor.
 const std::vector<Val> *partsOf(NodeContext &c, int64_t i) {
   Val v = c.in(i);
   if (v && !v.parts)

@@ -7,7 +7,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Ranges are held while importing.
+/// The limit for ranges, which are evaluated at import time.
 constexpr int64_t kMaxRange = int64_t(1) << 26;
 
 Val decoded(NodeContext &c, const ::onnx::TensorProto &tensor) {
@@ -104,7 +104,7 @@ void range(NodeContext &c) {
   c.out(Val(ConstTensor::dense(first.element(), {count}, std::move(values))));
 }
 
-/// A square or rectangular matrix with ones on one diagonal.
+/// A rectangular matrix with ones on one diagonal.
 void eyeLike(NodeContext &c) {
   Val x = c.in(0);
   if (!x)

@@ -1,4 +1,4 @@
-//===- Spatial.cpp - Convolution, pooling, batch normalization ------------===//
+//===- Spatial.cpp - Convolution, pooling and batch normalization ---------===//
 #include "frontends/emit/Windows.h"
 #include "frontends/onnx/NodeContext.h"
 
@@ -12,7 +12,7 @@ namespace {
 // Windows
 //===----------------------------------------------------------------------===//
 
-/// A list attribute of `count` entries, `fallback` each when absent.
+/// A list attribute with `count` entries; if absent, each entry is `fallback`.
 Shape listAttr(NodeContext &c, llvm::StringRef name, size_t count,
                int64_t fallback) {
   Shape values = c.intsAttr(name);
@@ -29,7 +29,7 @@ Shape listAttr(NodeContext &c, llvm::StringRef name, size_t count,
   return values;
 }
 
-/// Pads that make the result ceil(in / stride) long.
+/// Sets the pads so that the result has ceil(in / stride) positions.
 void padSame(Window &window, bool upper) {
   int64_t out = llvm::divideCeil(window.in, window.stride);
   int64_t total =
@@ -40,8 +40,8 @@ void padSame(Window &window, bool upper) {
   window.behind = total - window.before;
 }
 
-/// Reads strides, dilations, pads, auto_pad and ceil_mode; nullopt when they
-/// do not fit `x`.
+/// Reads strides, dilations, pads, auto_pad and ceil_mode; nullopt if they do
+/// not fit `x`.
 std::optional<Windows> windowsOf(NodeContext &c, Val x,
                                  llvm::ArrayRef<int64_t> taps) {
   size_t count = taps.size();
@@ -89,7 +89,8 @@ std::optional<Windows> windowsOf(NodeContext &c, Val x,
 // Convolution
 //===----------------------------------------------------------------------===//
 
-/// Whether the operands of a convolution agree in rank and type; notes it.
+/// Whether the operands of a convolution agree in rank and type; notes a
+/// failure if not.
 bool convFits(NodeContext &c, Val x, Val w) {
   if (x.rank() == w.rank() && x.rank() >= 3 && x.element() == w.element() &&
       x.isFloat())
@@ -110,8 +111,8 @@ void conv(NodeContext &c) {
     c.out(addBias(c, y));
 }
 
-/// The window of a transposed convolution along one dimension, whose `in` is
-/// the result's size and `out` the input's.
+/// The window of a transposed convolution along one dimension. Its `in` is the
+/// size of the result and its `out` the size of the input.
 Window transposedWindow(NodeContext &c, int64_t size, int64_t taps,
                         const Shape &strides, const Shape &dilations,
                         const Shape &pads, const Shape &extra,
@@ -135,7 +136,7 @@ Window transposedWindow(NodeContext &c, int64_t size, int64_t taps,
   return window;
 }
 
-/// The gradient of a convolution in its input, run forward.
+/// The gradient of a convolution with respect to its input, as a forward op.
 void convTranspose(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0), w = c.in(1);
@@ -206,7 +207,7 @@ void maxPool(NodeContext &c) {
   c.out(0, Val(op.getY()));
   if (!c.wants(1))
     return;
-  // ONNX counts through the whole tensor, dpc within a plane.
+  // ONNX indices refer to the whole tensor, dpc's to one plane.
   Shape planes = {x.dim(0), x.dim(1)};
   Val plane = e.binary(BinaryKind::add,
                        e.binary(BinaryKind::mul, e.iota(planes, 0),
@@ -221,8 +222,8 @@ void maxPool(NodeContext &c) {
                     e.reshape(plane, unit)));
 }
 
-/// Sums times what each window's share is. Padding counts when the node says
-/// so.
+/// Multiplies window sums by 1 / the number of elements. Padding counts if the
+/// node says so.
 void averagePool(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0);
@@ -235,7 +236,7 @@ void averagePool(NodeContext &c) {
   Shape before(spatial, 0), behind(spatial, 0);
   if (c.intAttr("count_include_pad", 0) != 0) {
     before = windows->list(&Window::before);
-    // Those of the windows have what rounding up added.
+    // The pads of the windows include the positions that rounding up adds.
     Shape pads = c.intsAttr("pads");
     if (c.stringAttr("auto_pad", "NOTSET") != "NOTSET")
       behind = windows->list(&Window::behind);
@@ -246,7 +247,7 @@ void averagePool(NodeContext &c) {
   c.out(e.binary(BinaryKind::mul, windowSums(e, x, *windows), shares));
 }
 
-/// (sum of |x|^p)^(1/p) over windows, or over everything.
+/// (sum of |x|^p)^(1/p) over windows, or over all positions.
 Val raised(Emitter &e, Val x, double p) {
   return e.binary(BinaryKind::pow, e.unary(UnaryKind::abs, x), p);
 }
@@ -278,8 +279,8 @@ void globalLpPool(NodeContext &c) {
   c.out(e.binary(BinaryKind::pow, sum, 1 / p));
 }
 
-/// Columns [N, C * taps, windows] added up where they came from: the gradient,
-/// in its input, of a convolution that copies every tap.
+/// Adds columns [N, C * taps, windows] at the positions they come from: the
+/// gradient, with respect to its input, of a convolution that copies every tap.
 void col2Im(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0);
@@ -326,7 +327,8 @@ void col2Im(NodeContext &c) {
                 .getResult()));
 }
 
-/// Depthwise, over what came before as well; the last columns are kept.
+/// A depthwise convolution over the cached and the new columns; the last
+/// columns are returned as the next cache.
 void causalConv(NodeContext &c) {
   Emitter &e = c.emit;
   Val x = c.in(0), w = c.in(1);
@@ -343,7 +345,7 @@ void causalConv(NodeContext &c) {
            "' is not known; accepted: none, silu, swish");
     return;
   }
-  // Products of 16-bit floats are taken in f32.
+  // Products of 16-bit floats are computed in f32.
   Type element = x.element();
   Type wide = element.isF64() ? element : Type(e.builder.getF32Type());
   int64_t before = w.dim(2) - 1;
@@ -386,7 +388,7 @@ template <bool isMax> void globalPool(NodeContext &c) {
 // Batch normalization
 //===----------------------------------------------------------------------===//
 
-/// With running statistics: elementwise.
+/// Normalizes elementwise with running statistics.
 void normalizeByRunning(NodeContext &c, Val x, double eps) {
   Emitter &e = c.emit;
   auto channel = [&](Val v) {
@@ -400,8 +402,8 @@ void normalizeByRunning(NodeContext &c, Val x, double eps) {
   c.out(e.binary(BinaryKind::add, y, channel(c.in(2))));
 }
 
-/// With the batch's own statistics, which also move the running ones:
-/// running * momentum + batch * (1 - momentum), variances biased.
+/// Normalizes with the statistics of the batch, and updates the running ones:
+/// running * momentum + batch * (1 - momentum), with biased variances.
 void normalizeByBatch(NodeContext &c, Val x, double eps) {
   Emitter &e = c.emit;
   Val scale = e.convert(c.in(1), x.element());
@@ -449,7 +451,7 @@ void batchNorm(NodeContext &c) {
     c.fail("statistics per element (spatial = 0) are not supported");
     return;
   }
-  // Before operator set 14 the number of outputs told.
+  // Before operator set 14 the number of outputs indicates training.
   bool trains =
       c.opset() < 14 ? c.wants(1) : c.intAttr("training_mode", 0) != 0;
   double eps = c.floatAttr("epsilon", 1e-5);

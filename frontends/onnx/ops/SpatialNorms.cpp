@@ -1,4 +1,4 @@
-//===- SpatialNorms.cpp - Normalizations of channels ----------------------===//
+//===- SpatialNorms.cpp - Normalizations over channels --------------------===//
 #include "frontends/onnx/NodeContext.h"
 
 using namespace mlir;
@@ -7,8 +7,8 @@ namespace dpc::frontend {
 
 namespace {
 
-/// Normalizes each of `groups` groups of channels of x [N, C, ..] over all of
-/// its elements.
+/// Normalizes each of `groups` groups of channels of x [N, C, ..] over all
+/// elements of the group.
 Val normalizeGroups(Emitter &e, Val x, int64_t groups, double eps) {
   if (!x)
     return {};
@@ -22,7 +22,7 @@ Val normalizeGroups(Emitter &e, Val x, int64_t groups, double eps) {
   return e.reshape(Val(op.getY()), x.shape());
 }
 
-/// `v`, one element per channel or per group, as [1, C, 1..].
+/// `v`, which has one element per channel or per group, as [1, C, 1..].
 Val perChannel(Emitter &e, Val v, Val x) {
   if (!v)
     return {};
@@ -101,7 +101,7 @@ void localResponseNorm(NodeContext &c) {
   }
   Val square = e.binary(BinaryKind::mul, x, x), sum;
   for (int64_t n = 0; n < size; ++n) {
-    // Channel i reads i + shift.
+    // Channel i reads channel i + shift.
     int64_t shift = n - (size - 1) / 2, channels = x.dim(1);
     if (std::abs(shift) >= channels)
       continue;

@@ -1,4 +1,4 @@
-//===- Contractions.cpp - Products ----------------------------------------===//
+//===- Contractions.cpp - Matmuls and dot_general -------------------------===//
 #include "frontends/emit/Contraction.h"
 #include "frontends/stablehlo/Call.h"
 
@@ -8,7 +8,7 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// Labels of one operand: batch dimensions, contracted ones, the rest.
+/// Labels of one operand: batch dimensions, contracted dimensions, the rest.
 struct Labels {
   std::string text;
   std::string rest;
@@ -27,7 +27,7 @@ std::optional<Labels> labelsOf(Call &c, const Val &x, const Shape &batch,
     return true;
   };
   if (!mark(batch, 'a') || !mark(contracted, 'k')) {
-    c.fail("its dimension numbers are none of " + describe(x.type()));
+    c.fail("its dimension numbers do not exist in " + describe(x.type()));
     return std::nullopt;
   }
   for (char &label : labels.text)
@@ -38,7 +38,7 @@ std::optional<Labels> labelsOf(Call &c, const Val &x, const Shape &batch,
   return labels;
 }
 
-/// The type that sums are made in.
+/// The accumulation type.
 Type sumType(Emitter &e, Type operands, Type result) {
   if (!isa<FloatType>(result))
     return e.builder.getF64Type();
@@ -57,9 +57,9 @@ void dotGeneral(Call &c) {
         batchB = dims["rhs_batching_dimensions"],
         sumA = dims["lhs_contracting_dimensions"],
         sumB = dims["rhs_contracting_dimensions"];
-  constexpr int64_t kMost = 10; // labels of one kind
+  constexpr int64_t kMax = 10; // labels of one kind
   if (batchA.size() != batchB.size() || sumA.size() != sumB.size() ||
-      a.rank() > kMost || b.rank() > kMost) {
+      a.rank() > kMax || b.rank() > kMax) {
     c.fail("its dimension numbers do not fit " + describe(a.type()) + " and " +
            describe(b.type()));
     return;
@@ -80,7 +80,7 @@ void dotGeneral(Call &c) {
   c.out(e.convert(product, element));
 }
 
-/// A product of two matrices, or of matrix and vector.
+/// Multiplies two matrices, or a matrix and a vector.
 void dot(Call &c) {
   RankedTensorType type = c.resultType();
   Val a = c.in(0), b = c.in(1);

@@ -1,4 +1,4 @@
-//===- Control.cpp - Calls, loops, branches -------------------------------===//
+//===- Control.cpp - Calls, loops and branches ----------------------------===//
 #include "frontends/stablehlo/Call.h"
 
 using namespace mlir;
@@ -7,8 +7,8 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// Loops that run longer are refused: every round is written out.
-constexpr int64_t kMostRounds = 100000;
+/// The import refuses longer loops, because it unrolls every iteration.
+constexpr int64_t kMaxRounds = 100000;
 
 std::optional<llvm::SmallVector<Val>> operandsOf(Call &c, unsigned first = 0) {
   llvm::SmallVector<Val> values;
@@ -29,7 +29,7 @@ void outAll(Call &c, ArrayRef<Val> values) {
     c.out(static_cast<unsigned>(i), value);
 }
 
-/// Loops whose number of rounds is known are written out.
+/// Unrolls a loop whose number of iterations is known.
 void whileLoop(Call &c) {
   auto state = operandsOf(c);
   if (!state)
@@ -43,14 +43,15 @@ void whileLoop(Call &c) {
     if (!more)
       return;
     if (more->size() != 1 || !more->front().constant) {
-      c.fail("how often it runs depends on data, which is not supported; "
-             "accepted: loops and scans of a known length");
+      c.fail(
+          "its number of iterations depends on data, which is not supported; "
+          "accepted: loops and scans of a known length");
       return;
     }
     if (more->front().constant->at(0).i == 0)
       break;
-    if (round >= kMostRounds) {
-      c.fail("runs more than " + llvm::Twine(kMostRounds) + " times");
+    if (round >= kMaxRounds) {
+      c.fail("runs more than " + llvm::Twine(kMaxRounds) + " iterations");
       return;
     }
     auto next = c.runRegion(c.op->getRegion(1), *state);
@@ -66,8 +67,8 @@ void whileLoop(Call &c) {
   outAll(c, *state);
 }
 
-/// One of several regions by an index; those out of range mean the last. Where
-/// data decides all are computed.
+/// Selects one of several regions by an index; an index out of range means the
+/// last region. If the index is a runtime value, all regions are computed.
 void branch(Call &c) {
   Val index = c.in(0);
   int64_t count = c.op->getNumRegions();
@@ -107,7 +108,7 @@ void branch(Call &c) {
   outAll(c, *results);
 }
 
-/// A function of the module in place of its call.
+/// Inlines a function of the module.
 void call(Call &c) {
   bool isComposite = c.name() == "composite";
   llvm::StringRef callee = c.text(isComposite ? "decomposition" : "callee");
@@ -118,7 +119,7 @@ void call(Call &c) {
   Operation *function = SymbolTable::lookupSymbolIn(module, callee);
   if (!function || function->getNumRegions() != 1 ||
       !function->getRegion(0).hasOneBlock()) {
-    c.fail("calls '" + callee + "', which is no function of the module");
+    c.fail("calls '" + callee + "', which is not a function of the module");
     return;
   }
   if (auto results = c.runRegion(function->getRegion(0), *operands))

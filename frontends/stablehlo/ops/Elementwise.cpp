@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - Functions of elements ----------------------------===//
+//===- Elementwise.cpp - Elementwise operations ---------------------------===//
 #include "frontends/stablehlo/Call.h"
 
 using namespace mlir;
@@ -11,7 +11,7 @@ template <UnaryKind kind> void unary(Call &c) {
   c.out(c.emit.unary(kind, c.in(0)));
 }
 
-/// Of booleans the logical function, where there is one.
+/// `ofBooleans` is the logical counterpart for booleans, if there is one.
 template <BinaryKind kind, BinaryKind ofBooleans = kind> void binary(Call &c) {
   Val a = c.in(0), b = c.in(1);
   bool isBoolean = a && a.element().isInteger(1);
@@ -117,7 +117,7 @@ void square(Call &c) {
   c.out(c.emit.binary(BinaryKind::mul, x, x));
 }
 
-/// Halves go away from zero.
+/// Rounds to nearest, halves away from zero.
 void roundAway(Call &c) {
   Val x = c.in(0);
   Val up = c.emit.unary(
@@ -142,7 +142,8 @@ void isInfinite(Call &c) {
         c.emit.scalar(std::numeric_limits<double>::infinity(), x.element())));
 }
 
-/// Of values that have no more than is kept; kernels compute in f32.
+/// Accepts values whose precision is already at most the target; kernels
+/// compute in f32.
 void reducePrecision(Call &c) {
   Val x = c.in(0);
   int64_t exponent = c.integer("exponent_bits", 0),
@@ -153,9 +154,9 @@ void reducePrecision(Call &c) {
   unsigned own = element.getFPMantissaWidth() - 1;
   unsigned ownExponent = element.getWidth() - 1 - own;
   if (exponent < ownExponent || mantissa < own) {
-    c.fail("to " + llvm::Twine(exponent) + " exponent and " +
-           llvm::Twine(mantissa) +
-           " mantissa bits is not supported; accepted: what keeps all of " +
+    c.fail("cannot reduce the precision to " + llvm::Twine(exponent) +
+           " exponent and " + llvm::Twine(mantissa) +
+           " mantissa bits; accepted: targets that keep all bits of " +
            describe(x.type()));
     return;
   }

@@ -1,12 +1,13 @@
-//===- Gather.cpp - Elements picked by index ------------------------------===//
+//===- Gather.cpp - Gather operations -------------------------------------===//
 #include "frontends/stablehlo/ops/Indexer.h"
 
 using namespace mlir;
 
 namespace dpc::frontend::hlo {
 
-/// Rows of `table` [batching.., rows, rest..] at `places` [batching.., k]:
-/// [batching.., k, rest..]. So many dimensions are `batching`.
+/// Rows of `table` [batching.., rows, rest..] at indices [batching.., k]:
+/// [batching.., k, rest..]. The first `batching` dimensions are batch
+/// dimensions.
 Val Indexer::pick(Val table, Val places, size_t batching) const {
   if (!table || !places)
     return {};
@@ -28,15 +29,15 @@ Val Indexer::pick(Val table, Val places, size_t batching) const {
   return e.reshape(pickRows(e, e.reshape(table, flat), places), shape);
 }
 
-/// Column `j` of the indices, moved inside.
+/// Column `j` of the indices, clamped to the valid range.
 Val Indexer::clamped(int64_t j) const {
   double last = static_cast<double>(x.dim(n.indexed[j]) - 1);
   return e.binary(BinaryKind::minimum,
                   e.binary(BinaryKind::maximum, column(j), 0.0), last);
 }
 
-/// The same of several indexed dimensions, one after the other, so that none of
-/// them is merged with another: [indices.., rest..].
+/// Picks rows when several dimensions are indexed. It indexes one dimension
+/// after the other, so that none is merged with another: [indices.., rest..].
 Val Indexer::pickOneByOne() const {
   Val rowsLeft = pick(e.transpose(x, order), clamped(0), 0);
   Shape unit = batchShape;
@@ -55,12 +56,12 @@ Val Indexer::pickOneByOne() const {
 Val Indexer::gather(RankedTensorType type) {
   if (n.batching.empty() && isSingle() && numElements(sizes) > 0)
     return e.reshape(dynamicSlice(c, x, starts(), sizes), type.getShape());
-  int64_t window = -1; // an indexed dimension of which several are taken
+  int64_t window = -1; // the indexed dimension with a longer window
   for (int64_t d : n.indexed)
     if (sizes[d] != 1) {
       if (n.indexed.size() > 1 || !n.batching.empty())
         return c.fail("takes boxes of " + describe(sizes) +
-                      " at places that data decides, which is not supported; "
+                      " at runtime indices, which is not supported; "
                       "accepted: boxes of one element in indexed dimensions");
       window = d;
     }
@@ -76,7 +77,7 @@ Val Indexer::gather(RankedTensorType type) {
   oneByOne = batching == 0 && n.indexed.size() > 1 && !places.constant;
   places = e.reshape(places, inRows(ordered));
   if (window >= 0) {
-    // Of each index so many that follow.
+    // Each index also selects the positions that follow it in the window.
     Shape wide = ordered;
     wide.push_back(sizes[window]);
     int64_t last = places.rank();
@@ -87,36 +88,36 @@ Val Indexer::gather(RankedTensorType type) {
   Val picked = oneByOne ? pickOneByOne() : pick(tableOf(x), places, batching);
   if (!picked)
     return {};
-  Shape kept; // operand dimensions behind the indices', in this order
+  Shape kept; // operand dimensions after the indices', in this order
   if (window >= 0)
     kept.push_back(window);
   kept.append(rest);
   return inResultOrder(picked, ordered, kept);
 }
 
-/// From [batching.., others.., kept..], where the indices' dimensions have the
-/// sizes `ordered`, to the result's dimensions.
+/// Converts [batching.., others.., kept..], where the indices' dimensions have
+/// the sizes `ordered`, to the order of the result's dimensions.
 Val Indexer::inResultOrder(Val picked, Shape ordered, const Shape &kept) const {
   int64_t lead = static_cast<int64_t>(ordered.size());
   Shape shape = ordered, perm(ordered.size(), 0), ascending = kept;
   for (int64_t d : kept)
     shape.push_back(sizes[d]);
   picked = e.reshape(picked, shape);
-  // To the order of the indices, and of the operand's dimensions.
+  // Restore the order of the indices and of the operand's dimensions.
   for (auto [i, d] : llvm::enumerate(batchOrder))
     perm[d] = static_cast<int64_t>(i);
   llvm::sort(ascending);
   for (int64_t d : ascending)
     perm.push_back(lead + (llvm::find(kept, d) - kept.begin()));
   picked = e.transpose(picked, perm);
-  // Unit dimensions that were indexed and not collapsed come back.
+  // Restore indexed unit dimensions that are not collapsed.
   shape = batchShape;
   for (int64_t d = 0; d < x.rank(); ++d)
     if (!llvm::is_contained(n.collapsed, d) &&
         !llvm::is_contained(n.batching, d))
       shape.push_back(sizes[d]);
   picked = e.reshape(picked, shape);
-  // And window dimensions go where the result has them.
+  // Move the window dimensions to their positions in the result.
   int64_t batch = 0, offset = lead;
   Shape places;
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)

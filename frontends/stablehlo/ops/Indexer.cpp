@@ -1,4 +1,4 @@
-//===- Indexer.cpp - What gather and scatter share ------------------------===//
+//===- Indexer.cpp - Common indexing of gather and scatter ----------------===//
 #include "frontends/stablehlo/ops/Indexer.h"
 
 using namespace mlir;
@@ -34,7 +34,7 @@ bool Indexer::arrangeIndices() {
     indices = e.reshape(indices, shape);
   } else if (n.vectorDim < 0 || n.vectorDim > rank) {
     return bad("index_vector_dim " + llvm::Twine(n.vectorDim) +
-               " is no dimension of " + describe(indices.type()));
+               " is not a dimension of " + describe(indices.type()));
   } else {
     Shape perm;
     for (int64_t d = 0; d < rank; ++d)
@@ -56,7 +56,7 @@ bool Indexer::arrangeIndices() {
     if (!llvm::is_contained(n.indexBatching, d))
       batchOrder.push_back(d);
   return batchOrder.size() == batchShape.size() ||
-         bad("its batching dimensions are none of the indices'");
+         bad("its batching dimensions do not exist in the indices");
 }
 
 bool Indexer::prepare(const Shape &windowSizes) {
@@ -95,7 +95,7 @@ bool Indexer::prepare(const Shape &windowSizes) {
   return true;
 }
 
-/// One start for every dimension of the operand, of a single index vector.
+/// The start in every dimension of the operand, from a single index vector.
 llvm::SmallVector<Val> Indexer::starts() const {
   llvm::SmallVector<Val> starts(x.rank(), e.scalar(0, e.builder.getI64Type()));
   for (auto [j, d] : llvm::enumerate(n.indexed))
@@ -108,8 +108,8 @@ Val Indexer::column(int64_t j) const {
   return e.reshape(e.sliceDim(indices, last, j, 1), batchShape);
 }
 
-/// The row that each index vector means, in the order of `batchOrder`. Those
-/// outside are moved inside, or where it `drops` mean the row behind the last.
+/// The row that each index vector selects, in the order of `batchOrder`. Rows
+/// out of range are clamped or, if `drops`, become the row after the last.
 Val Indexer::linear(bool drops) const {
   Val row, valid;
   Type i64 = e.builder.getI64Type();
@@ -137,7 +137,8 @@ Val Indexer::linear(bool drops) const {
   return e.transpose(row, batchOrder);
 }
 
-/// The shape of indices: with batching dimensions the others are one.
+/// The shape of the indices; with batching dimensions, the others are merged
+/// into one.
 Shape Indexer::inRows(ArrayRef<int64_t> shape) const {
   if (n.batching.empty())
     return Shape(shape);
@@ -146,7 +147,7 @@ Shape Indexer::inRows(ArrayRef<int64_t> shape) const {
   return flat;
 }
 
-/// [batching.., rows, rest..]; one by one [indexed.., rest..].
+/// The table [batching.., rows, rest..], or [indexed.., rest..] if `oneByOne`.
 Val Indexer::tableOf(Val value) const {
   Val ordered = e.transpose(value, order);
   if (!ordered || oneByOne)

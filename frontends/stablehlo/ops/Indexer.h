@@ -1,9 +1,9 @@
-//===- Indexer.h - What gather and scatter share ---------------*- C++ -*-===//
+//===- Indexer.h - Common indexing of gather and scatter --------*- C++ -*-===//
 //
-// Both see their operand as [batching.., indexed.., rest..] and their indices
-// as [batching.., others..]: a table of rows for each sample, of which some are
-// picked, or to which some are added. Embeddings, take, take_along_axis, one
-// element or box at a place, and the gradients of all these have this form.
+// Both ops see their operand as [batching.., indexed.., rest..] and their
+// indices as [batching.., others..]: each batch element has a table whose rows
+// the op picks or adds to. Embeddings, take, take_along_axis, single elements
+// or boxes at an index, and the gradients of these have this form.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_OPS_INDEXER_H
@@ -14,7 +14,7 @@
 
 namespace dpc::frontend::hlo {
 
-/// The dimension numbers of either op under common names.
+/// The dimension numbers of both ops under common names.
 struct Numbers {
   Shape window;    ///< offset_dims, update_window_dims
   Shape collapsed; ///< collapsed_slice_dims, inserted_window_dims
@@ -23,10 +23,11 @@ struct Numbers {
   int64_t vectorDim = 0;
 };
 
-/// Nullopt (noted) when the op has no such attribute.
+/// Reads the dimension numbers; notes a failure and returns nullopt if the op
+/// has none.
 std::optional<Numbers> readNumbers(Call &c, bool isGather);
 
-/// Floats that hold what is multiplied by ones and zeros.
+/// The float type in which sums of elements are computed: f64 for integers.
 mlir::Type wideFloat(Emitter &e, mlir::Type element);
 
 class Indexer {
@@ -34,7 +35,7 @@ public:
   Indexer(Call &c, Numbers numbers, Val x, Val indices)
       : c(c), e(c.emit), n(std::move(numbers)), x(x), indices(indices) {}
 
-  /// Brings the indices into order; false after a failure.
+  /// Normalizes the indices; returns false after a failure.
   bool prepare(const Shape &windowSizes);
   Val gather(mlir::RankedTensorType type);
   Val scatter(Combiner kind, Val updates, bool isUnique);
@@ -68,14 +69,14 @@ private:
   Emitter &e;
   Numbers n;
   Val x, indices;   ///< indices: [dims.., vector]
-  Shape sizes;      ///< of the window, by operand dimension
-  Shape batchShape; ///< of the indices without the vector
+  Shape sizes;      ///< the window's size per operand dimension
+  Shape batchShape; ///< the indices' shape without the vector
   int64_t product = 1;
   Shape batchOrder; ///< batching dimensions of the indices, then the others
-  Shape rest;       ///< operand dimensions that are neither
+  Shape rest;       ///< the other operand dimensions
   Shape order;      ///< batching, indexed, rest
   int64_t rows = 1, columns = 1;
-  /// Several dimensions are indexed, one after the other.
+  /// Whether several dimensions are indexed one after the other.
   bool oneByOne = false;
 };
 

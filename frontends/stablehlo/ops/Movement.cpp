@@ -1,4 +1,4 @@
-//===- Movement.cpp - Where elements go -----------------------------------===//
+//===- Movement.cpp - Data movement operations ----------------------------===//
 #include "frontends/emit/Windows.h"
 #include "frontends/stablehlo/Call.h"
 
@@ -25,7 +25,7 @@ Val padded(Emitter &e, Val x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape,
           .getResult());
 }
 
-/// What lies outside after cutting where pads are negative.
+/// Crops `x` where pads are negative; sets these pads to 0.
 static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
   Shape offsets(x.rank(), 0), sizes(x.shape());
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -41,7 +41,7 @@ static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
   return e.slice(x, offsets, sizes, Shape(x.rank(), 1));
 }
 
-/// Constants are padded here; so small ones stay known.
+/// Pads a constant at import time, so that small constants stay known.
 static Val paddedConstant(const ConstTensor &x, Scalar fill, const Shape &low,
                           const Shape &shape, const Shape &strides) {
   std::vector<Scalar> values(static_cast<size_t>(numElements(shape)), fill);
@@ -62,7 +62,8 @@ Val padded(Emitter &e, Val x, Val value, ArrayRef<int64_t> low,
   if (!x || !value)
     return {};
   Shape front(low), behind(high), strides, shape;
-  // Cutting happens after elements were spread: spread first where needed.
+  // Cropping applies after interior padding, so pad the interior first if
+  // needed.
   bool spreads = llvm::any_of(interior, [](int64_t i) { return i > 0; });
   bool cuts = llvm::any_of(low, [](int64_t i) { return i < 0; }) ||
               llvm::any_of(high, [](int64_t i) { return i < 0; });
@@ -136,23 +137,23 @@ void transpose(Call &c) {
   Shape sorted = perm;
   llvm::sort(sorted);
   if (sorted != iotaDims(x.rank())) {
-    c.fail("permutation " + describe(perm) + " is none of " +
+    c.fail("permutation " + describe(perm) + " is not a permutation of " +
            describe(x.type()));
     return;
   }
   c.out(c.emit.transpose(x, perm));
 }
 
-/// The piece of a stack that a range of its first dimension lies in; null when
-/// it is not known or not one.
-Val pieceOf(Call &c, Val x, int64_t &begin, int64_t size) {
-  auto found = x.value ? c.pieces.find(x.value) : c.pieces.end();
-  if (found == c.pieces.end())
+/// The part of a stack that contains a range of its first dimension; null if
+/// the parts are unknown or the range is not in one part.
+Val partOf(Call &c, Val x, int64_t &begin, int64_t size) {
+  auto found = x.value ? c.stackParts.find(x.value) : c.stackParts.end();
+  if (found == c.stackParts.end())
     return {};
-  for (const Val &piece : found->second) {
-    if (begin >= 0 && begin + size <= piece.dim(0))
-      return piece;
-    begin -= piece.dim(0);
+  for (const Val &part : found->second) {
+    if (begin >= 0 && begin + size <= part.dim(0))
+      return part;
+    begin -= part.dim(0);
   }
   return {};
 }
@@ -174,13 +175,13 @@ void slice(Call &c) {
   }
   if (!fits) {
     c.fail("from " + describe(begin) + " to " + describe(end) + " by " +
-           describe(steps) + " is no part of " + describe(x.type()));
+           describe(steps) + " is not within " + describe(x.type()));
     return;
   }
   if (rank > 0) {
     int64_t from = begin[0];
-    if (Val piece = pieceOf(c, x, from, end[0] - begin[0])) {
-      x = piece;
+    if (Val part = partOf(c, x, from, end[0] - begin[0])) {
+      x = part;
       begin[0] = from;
     }
   }
@@ -226,7 +227,7 @@ void reverse(Call &c) {
   Shape offsets(x.rank(), 0), steps(x.rank(), 1);
   for (int64_t d : dims) {
     if (d < 0 || d >= x.rank()) {
-      c.fail("dimension " + llvm::Twine(d) + " is none of " +
+      c.fail("dimension " + llvm::Twine(d) + " is not a dimension of " +
              describe(x.type()));
       return;
     }
@@ -246,7 +247,7 @@ void iota(Call &c) {
            describe(type));
     return;
   }
-  // Short ones stay known: indices of slices are made of them.
+  // Short ones stay known, because slice indices are computed from them.
   constexpr int64_t kShort = 64;
   Type element = type.getElementType();
   if (type.getRank() == 1 && type.getDimSize(0) <= kShort) {
@@ -259,10 +260,11 @@ void iota(Call &c) {
 }
 
 //===----------------------------------------------------------------------===//
-// Boxes whose place data may decide
+// Slices at runtime offsets
 //===----------------------------------------------------------------------===//
 
-/// The start of a box of `size` in a dimension of `extent`, moved inside.
+/// The start of a box of `size` in a dimension of `extent`, clamped to the
+/// valid range, if it is known.
 std::optional<int64_t> knownStart(const Val &start, int64_t extent,
                                   int64_t size) {
   if (!start.constant)
@@ -270,7 +272,7 @@ std::optional<int64_t> knownStart(const Val &start, int64_t extent,
   return std::clamp<int64_t>(start.constant->at(0).i, 0, extent - size);
 }
 
-/// The same of one that data decides, i64.
+/// The clamped start as a runtime value, i64.
 Val clampedStart(Emitter &e, Val start, int64_t extent, int64_t size) {
   Val wide = e.convert(start, e.builder.getI64Type());
   wide = e.binary(BinaryKind::maximum, wide, 0.0);
@@ -278,7 +280,7 @@ Val clampedStart(Emitter &e, Val start, int64_t extent, int64_t size) {
                   static_cast<double>(extent - size));
 }
 
-/// Rows of `x` along `dim`, whose places are `indices` [n].
+/// The rows of `x` along `dim` at `indices` [n].
 Val rowsAt(Emitter &e, Val x, int64_t dim, Val indices) {
   if (!x || !indices)
     return {};
@@ -310,8 +312,8 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
       known[d] = x.dim(d);
   }
   int64_t begin = x.rank() > 0 ? offsets[0] : 0;
-  if (Val piece = x.rank() > 0 ? pieceOf(c, x, begin, known[0]) : Val()) {
-    x = piece;
+  if (Val part = x.rank() > 0 ? partOf(c, x, begin, known[0]) : Val()) {
+    x = part;
     offsets[0] = begin;
   }
   Val result = e.slice(x, offsets, known, Shape(x.rank(), 1));
@@ -325,30 +327,30 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
   return result;
 }
 
-/// Notes that `stack` consists of `parts`.
-static Val joined(Call &c, const Pieces &parts) {
+/// Records that `stack` is the concatenation of `parts`.
+static Val joined(Call &c, const Parts &parts) {
   Val stack = c.emit.concat(parts, 0);
   if (stack && stack.value && parts.size() > 1)
-    c.pieces[stack.value] = parts;
+    c.stackParts[stack.value] = parts;
   return stack;
 }
 
-/// `update` in place of rows [begin, begin + its size) of a stack.
+/// Replaces the rows of a stack from `begin` on by `update`.
 static Val replaceRows(Call &c, Val x, Val update, int64_t begin) {
-  auto found = x.value ? c.pieces.find(x.value) : c.pieces.end();
-  Pieces old = found == c.pieces.end() ? Pieces{x} : found->second, parts;
+  auto found = x.value ? c.stackParts.find(x.value) : c.stackParts.end();
+  Parts old = found == c.stackParts.end() ? Parts{x} : found->second, parts;
   int64_t end = begin + update.dim(0), at = 0;
   bool placed = false;
-  for (const Val &piece : old) {
-    int64_t next = at + piece.dim(0);
+  for (const Val &part : old) {
+    int64_t next = at + part.dim(0);
     if (at < begin)
-      parts.push_back(c.emit.sliceDim(piece, 0, 0, std::min(next, begin) - at));
+      parts.push_back(c.emit.sliceDim(part, 0, 0, std::min(next, begin) - at));
     if (!placed && next > begin) {
       parts.push_back(update);
       placed = true;
     }
     if (next > end)
-      parts.push_back(c.emit.sliceDim(piece, 0, std::max(end, at) - at,
+      parts.push_back(c.emit.sliceDim(part, 0, std::max(end, at) - at,
                                       next - std::max(end, at)));
     at = next;
   }
@@ -378,7 +380,7 @@ Val dynamicUpdate(Call &c, Val x, Val update, ArrayRef<Val> starts) {
     return x;
   if (allKnown && rowsOnly)
     return replaceRows(c, x, update, offsets[0]);
-  // The update moved to its place, and where that is.
+  // The update moved to its position, and a mask of that position.
   Val moved = update;
   Val inside = e.splat(1, e.builder.getI1Type(), x.shape());
   for (int64_t d = 0; d < x.rank(); ++d) {

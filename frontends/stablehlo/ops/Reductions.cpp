@@ -1,4 +1,4 @@
-//===- Reductions.cpp - Many elements to one ------------------------------===//
+//===- Reductions.cpp - Reductions and sorting ----------------------------===//
 #include "frontends/stablehlo/Call.h"
 
 using namespace mlir;
@@ -7,10 +7,11 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// What the region of an argmax does, found by trying it on numbers.
+/// What the region of an argmax computes, determined by evaluating it on
+/// samples.
 enum class Arg { none, max, min };
 
-/// Runs the region on known elements: (values a, b; positions i, j).
+/// Evaluates the region on known elements: (values a, b; positions i, j).
 std::optional<std::pair<double, int64_t>> tryArg(Call &c, const Val &values,
                                                  const Val &positions, double a,
                                                  int64_t i, double b,
@@ -33,7 +34,7 @@ std::optional<std::pair<double, int64_t>> tryArg(Call &c, const Val &values,
 
 Arg argOf(Call &c, const Val &values, const Val &positions) {
   using Found = std::optional<std::pair<double, int64_t>>;
-  // Of equals the first position, whichever side it is on.
+  // On ties the first position must win, whichever side it is on.
   Found first = tryArg(c, values, positions, 1, 5, 1, 3),
         second = tryArg(c, values, positions, 1, 3, 1, 5);
   if (first != Found({1, 3}) || second != Found({1, 3}))
@@ -47,7 +48,7 @@ Arg argOf(Call &c, const Val &values, const Val &positions) {
   return Arg::none;
 }
 
-/// Whether NaN beats all numbers, as in JAX.
+/// Whether NaN wins over all numbers, as in JAX.
 bool nanWins(Call &c, const Val &values, const Val &positions) {
   if (!values.isFloat())
     return false;
@@ -57,7 +58,8 @@ bool nanWins(Call &c, const Val &values, const Val &positions) {
   return left && right && left->second == 5 && right->second == 5;
 }
 
-/// reduce(values, iota) whose region keeps the greater value and its position.
+/// Converts reduce(values, iota) whose region keeps the best value and its
+/// position.
 void reduceArg(Call &c, const Shape &dims) {
   Emitter &e = c.emit;
   Val values = c.in(0), positions = c.in(1);
@@ -70,7 +72,7 @@ void reduceArg(Call &c, const Shape &dims) {
   if (e.failed())
     return;
   if (arg == Arg::none) {
-    c.fail("reduces two values at once otherwise than an argmax or argmin, "
+    c.fail("reduces two values in a way other than argmax or argmin, "
            "which is not supported");
     return;
   }
@@ -80,7 +82,7 @@ void reduceArg(Call &c, const Shape &dims) {
   if (nanWins(c, values, positions))
     hit = e.binary(BinaryKind::logical_or, hit,
                    e.compare(CompareKind::ne, values, values));
-  // The least of the positions that hold it.
+  // The first of the positions that hold the best value.
   Val wide = e.convert(positions, e.builder.getI64Type());
   Val none = e.scalar(static_cast<double>(INT32_MAX), wide.element());
   Val position = e.reduce(ReduceKind::min, e.select(hit, wide, none), dims);
@@ -110,7 +112,7 @@ void reduce(Call &c) {
     return reduceArg(c, dims);
   auto kind = combinerOf(c.op->getRegion(0));
   if (count != 1 || !kind || *kind == Combiner::second) {
-    c.fail("combines elements by a region that is not supported; accepted: " +
+    c.fail("combines elements by an unsupported region; accepted: " +
            combinersText() + ", and an argmax or argmin");
     return;
   }
@@ -125,8 +127,9 @@ void reduce(Call &c) {
 // Sorting
 //===----------------------------------------------------------------------===//
 
-/// Whether the region puts `a` before `b`, by trying: values of operand `key`,
-/// where the others are equal. nullopt when it cannot be tried.
+/// Whether the region puts `a` before `b`, determined by evaluating it on
+/// values of operand `key` while the other operands are equal. Returns nullopt
+/// if the evaluation fails.
 std::optional<bool> isBefore(Call &c, double a, double b, unsigned key = 0) {
   llvm::SmallVector<Val> operands;
   for (unsigned i = 0; i < c.operands(); ++i) {
@@ -154,7 +157,7 @@ Val alongRows(Emitter &e, Val x, Val positions) {
                   e.select(hit, wide, e.scalar(0, x.element())), {x.rank()});
 }
 
-/// Whether other operands decide the order, too, where the first are equal.
+/// Whether other operands decide the order where the first operands are equal.
 bool hasMoreKeys(Call &c) {
   for (unsigned i = 1; i < c.operands(); ++i)
     for (auto [a, b] : {std::pair(0, 1), std::pair(1, 0)})
@@ -163,7 +166,7 @@ bool hasMoreKeys(Call &c) {
   return false;
 }
 
-/// Sorts rows by the first operand; the others go along.
+/// Sorts rows by the first operand and permutes the others in the same way.
 void sort(Call &c) {
   Emitter &e = c.emit;
   Val key = c.in(0);
@@ -172,7 +175,7 @@ void sort(Call &c) {
   int64_t dim = c.integer("dimension", -1);
   dim = dim < 0 ? dim + key.rank() : dim;
   if (dim < 0 || dim >= key.rank() || c.op->getNumRegions() != 1) {
-    c.fail("sorts along no dimension of " + describe(key.type()));
+    c.fail("its sort dimension does not exist in " + describe(key.type()));
     return;
   }
   auto ascends = isBefore(c, 1, 2), descends = isBefore(c, 2, 1),
@@ -181,7 +184,7 @@ void sort(Call &c) {
     return;
   if (!ascends || !descends || !same || *ascends == *descends || *same ||
       !key.isFloat() || hasMoreKeys(c)) {
-    c.fail("sorts by a region that is not supported; accepted: comparisons of "
+    c.fail("sorts by an unsupported region; accepted: comparisons of "
            "the first operand alone, of floats");
     return;
   }

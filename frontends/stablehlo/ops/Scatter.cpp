@@ -1,11 +1,11 @@
-//===- Scatter.cpp - Elements put by index --------------------------------===//
+//===- Scatter.cpp - Scatter operations -----------------------------------===//
 #include "frontends/stablehlo/ops/Indexer.h"
 
 using namespace mlir;
 
 namespace dpc::frontend::hlo {
 
-/// A single box.
+/// Scatters a single box.
 Val Indexer::scatterBox(Combiner kind, Val updates) const {
   llvm::SmallVector<Val> at = starts();
   Val update = e.reshape(updates, sizes);
@@ -14,7 +14,7 @@ Val Indexer::scatterBox(Combiner kind, Val updates) const {
   if (!update)
     return {};
   Val changed = dynamicUpdate(c, x, update, at);
-  // A box that lies outside changes nothing.
+  // A box out of range changes nothing.
   Val valid;
   for (int64_t d : n.indexed) {
     Val last =
@@ -30,7 +30,7 @@ Val Indexer::scatterBox(Combiner kind, Val updates) const {
   return e.select(valid, changed, x);
 }
 
-/// Rows [batching.., k, columns] added up by place: [batching.., rows,
+/// Adds rows [batching.., k, columns] at indices into [batching.., rows,
 /// columns].
 Val Indexer::spreadRows(Val places, Val updates) const {
   if (n.batching.empty())
@@ -38,9 +38,9 @@ Val Indexer::spreadRows(Val places, Val updates) const {
   return addRows(e, updates, places, rows);
 }
 
-/// The same where several dimensions are indexed: each update is spread along
-/// all but the first of them, then rows are added up. Of `counts` only the
-/// number of updates is asked for.
+/// Adds updates when several dimensions are indexed: each update is expanded
+/// along all of them except the first, then rows are added. With `counts` it
+/// adds ones instead, and the result is the number of updates per element.
 Val Indexer::spreadOneByOne(Val updates, bool counts) const {
   Type i64 = e.builder.getI64Type();
   int64_t batch = static_cast<int64_t>(batchShape.size());
@@ -73,7 +73,7 @@ Val Indexer::spreadOneByOne(Val updates, bool counts) const {
                    {first, flat.back()});
 }
 
-/// Rows of `values` [places.., columns] added up by place.
+/// Adds rows of `values` [places.., columns] at indices.
 Val Indexer::addUpRows(Val places, Val values, int64_t count) const {
   if (!places || !values)
     return {};
@@ -98,8 +98,8 @@ Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
   int64_t axis = static_cast<int64_t>(n.batching.size());
   bool single = rest.empty() && !oneByOne;
   if (kind == Combiner::second && !isUnique)
-    return c.fail("puts several elements at places that may be the same, which "
-                  "is not supported; accepted: unique_indices=True, one place, "
+    return c.fail("writes several elements to indices that can coincide, which "
+                  "is not supported; accepted: unique_indices=True, one index, "
                   "or adding (x.at[i].add)");
   if (single &&
       (axis > 0 || (kind != Combiner::add && kind != Combiner::second))) {
@@ -109,14 +109,14 @@ Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
                           : kind == Combiner::min ? "min"
                                                   : "none";
     if (kind == Combiner::logicalAnd || kind == Combiner::logicalOr)
-      return c.fail("of booleans is not supported");
+      return c.fail("is not supported for booleans");
     Shape flat(places.shape().take_front(axis));
     flat.push_back(numElements(places.shape().drop_front(axis)));
     return scatterAlong(e, table, e.reshape(places, flat),
                         e.reshape(updates, flat), axis, how);
   }
   if (kind != Combiner::add && kind != Combiner::second)
-    return c.fail("combines rows otherwise than by add, which is not "
+    return c.fail("combines rows in a way other than add, which is not "
                   "supported; accepted: add, or elements of one dimension");
   Shape flat(places.shape());
   flat.push_back(columns);
@@ -140,7 +140,7 @@ Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
 }
 
 Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
-  // Scatter dimensions first, then the window's.
+  // Scatter dimensions come first, then those of the window.
   Shape perm;
   for (bool isWindow : {false, true})
     for (int64_t d = 0; d < updates.rank(); ++d)
@@ -151,10 +151,10 @@ Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
     return scatterBox(kind, updates);
   for (int64_t d : n.indexed)
     if (sizes[d] != 1)
-      return c.fail("puts boxes of " + describe(sizes) +
-                    " at several places, which is not supported; accepted: "
+      return c.fail("writes boxes of " + describe(sizes) +
+                    " at several indices, which is not supported; accepted: "
                     "boxes of one element in indexed dimensions");
-  // Smaller windows lie at the front of the dimension.
+  // A smaller window lies at the start of the dimension.
   Shape tail, full;
   for (int64_t d : rest) {
     tail.push_back(sizes[d]);
@@ -162,8 +162,8 @@ Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
     columns *= x.dim(d);
   }
   if (tail != full && kind != Combiner::add)
-    return c.fail("puts a window of " + describe(sizes) + " into " +
-                  describe(x.type()) + ", which is accepted only of add");
+    return c.fail("writes a window of " + describe(sizes) + " into " +
+                  describe(x.type()) + ", which is accepted only for add");
   Val places = linear(/*drops=*/true);
   if (!places)
     return {};
@@ -200,11 +200,11 @@ static void scatter(Call &c) {
     return;
   auto kind = combinerOf(c.op->getRegion(0));
   if (!kind) {
-    c.fail("combines elements by a region that is not supported; accepted: " +
+    c.fail("combines elements by an unsupported region; accepted: " +
            combinersText() + ", or the update itself");
     return;
   }
-  // The window in the operand's order of dimensions.
+  // The window in the order of the operand's dimensions.
   Shape sizes, window = numbers->window;
   llvm::sort(window);
   size_t next = 0;

@@ -1,4 +1,4 @@
-//===- Spatial.cpp - Convolutions and windows -----------------------------===//
+//===- Spatial.cpp - Convolutions and window operations -------------------===//
 #include "frontends/emit/Windows.h"
 #include "frontends/stablehlo/Call.h"
 
@@ -12,21 +12,22 @@ namespace {
 // Convolution
 //===----------------------------------------------------------------------===//
 
-/// A convolution in the order [N, C, spatial..], [O, I, spatial..].
+/// A convolution with operands in the order [N, C, spatial..], [O, I,
+/// spatial..].
 struct Convolution {
   Val x, w;
   Shape strides, low, high, spread, dilations;
   int64_t groups = 1;
 };
 
-/// [n, c, spatial..] of a value whose dimensions lie as `side` says.
+/// The permutation from the layout `side` to [n, c, spatial..].
 Shape orderOf(const ConvSide &side) {
   Shape order = {side.first, side.second};
   order.append(side.spatial);
   return order;
 }
 
-/// The list of [low, high] pairs, which may be absent.
+/// Reads the list of [low, high] pairs, which is optional.
 bool readPads(Call &c, size_t count, Shape &low, Shape &high) {
   Shape pads = c.ints("padding", Shape(count * 2, 0));
   if (pads.size() == 1) // a splat
@@ -78,7 +79,7 @@ std::optional<Convolution> readConvolution(Call &c, const ConvDims &dims) {
   return conv;
 }
 
-/// Groups of the batch become groups of channels, which mean the same.
+/// Converts groups of the batch to the equivalent groups of channels.
 bool readGroups(Call &c, Convolution &conv) {
   Emitter &e = c.emit;
   conv.groups = c.integer("feature_group_count", 1);
@@ -104,12 +105,12 @@ bool readGroups(Call &c, Convolution &conv) {
   return true;
 }
 
-/// Elements that no window reads are cut; spread and negative pads are done.
+/// Crops elements that no window reads, and applies interior and negative pads.
 Val prepared(Emitter &e, Convolution &conv) {
   Shape zeros(conv.x.rank(), 0), low = zeros, high = zeros, interior = zeros;
   for (size_t d = 0; d < conv.spread.size(); ++d) {
     interior[d + 2] = conv.spread[d] - 1;
-    // Pads that are not negative are the op's own.
+    // The op itself handles pads that are not negative.
     low[d + 2] = std::min<int64_t>(conv.low[d], 0);
     high[d + 2] = std::min<int64_t>(conv.high[d], 0);
     conv.low[d] = std::max<int64_t>(conv.low[d], 0);
@@ -118,9 +119,9 @@ Val prepared(Emitter &e, Convolution &conv) {
   return padded(e, conv.x, e.scalar(0, conv.x.element()), low, high, interior);
 }
 
-/// The gradient of a convolution in its filter reads as one whose windows are
-/// as large as images: `w` is the gradient of the result, with the samples as
-/// channels.
+/// Converts a convolution whose windows are as large as images. It is the
+/// gradient of a convolution with respect to its filter: `w` is the gradient of
+/// the result, with the samples as channels.
 Val filterGradient(Emitter &e, Convolution conv) {
   Shape pads, shape = {conv.w.dim(0), conv.x.dim(0)};
   Shape behind;
@@ -128,7 +129,7 @@ Val filterGradient(Emitter &e, Convolution conv) {
   for (size_t d = 0; d < conv.strides.size(); ++d) {
     int64_t dim = static_cast<int64_t>(d) + 2;
     int64_t in = conv.x.dim(dim), out = conv.w.dim(dim);
-    // What the windows of the forward convolution read.
+    // The range that the windows of the forward convolution read.
     int64_t taps =
         (in + conv.low[d] + conv.high[d] - conv.dilations[d] * (out - 1) - 1) /
             conv.strides[d] +
@@ -191,7 +192,7 @@ void convolution(Call &c) {
   Val result = conv->groups == 1 && taps > out
                    ? filterGradient(e, *conv)
                    : makeConv(e, conv->x, conv->w, windows);
-  // From [N, O, spatial..] to where the result has them.
+  // Transpose [N, O, spatial..] to the layout of the result.
   Shape places = orderOf(dims->output), order(places.size(), 0);
   for (auto [from, to] : llvm::enumerate(places))
     order[to] = static_cast<int64_t>(from);
@@ -202,8 +203,8 @@ void convolution(Call &c) {
 // Windows over any dimensions
 //===----------------------------------------------------------------------===//
 
-/// Windows of reduce_window and select_and_scatter. Dimensions without a window
-/// come first, as two: [N, C, spatial..].
+/// Windows of reduce_window and select_and_scatter in the order [N, C,
+/// spatial..]. N and C hold the dimensions without a window.
 struct PoolWindows {
   Shape taps, strides, low, high, dilations;
   Shape order;      ///< of the operand's dimensions
@@ -262,8 +263,9 @@ std::optional<PoolWindows> readWindows(Call &c, const Val &x) {
   return windows;
 }
 
-/// The value as [N, C, spatial..]: the dimensions without windows in two, the
-/// first by itself, for it may be the batch.
+/// Transposes and reshapes the value to [N, C, spatial..]. The dimensions
+/// without windows become N and C; N is only the first of them, because that
+/// can be the batch.
 Val arranged(Emitter &e, Val x, const PoolWindows &windows) {
   x = e.transpose(x, windows.order);
   if (!x)
@@ -275,7 +277,7 @@ Val arranged(Emitter &e, Val x, const PoolWindows &windows) {
   return e.reshape(x, shape);
 }
 
-/// Back to a shape with the operand's order of dimensions.
+/// Converts back to a shape with the operand's order of dimensions.
 Val restored(Emitter &e, Val y, const PoolWindows &windows,
              ArrayRef<int64_t> shape) {
   Shape ordered, back(windows.order.size(), 0);
@@ -295,7 +297,8 @@ MaxPoolOp makeMaxPool(Emitter &e, Val x, const Windows &windows) {
       windows.pads(), windows.list(&Window::dilation));
 }
 
-/// Whether a window is all that lies before (or behind) each element: +1, -1.
+/// Whether each window covers everything before (+1) or after (-1) its element;
+/// 0 otherwise.
 int runningDirection(const PoolWindows &windows, const Val &x) {
   if (windows.order.size() != windows.plain + 1)
     return 0;
@@ -332,7 +335,7 @@ void reduceWindow(Call &c) {
     return;
   if ((!isMax && kind != Combiner::add) || !isNeutral(*kind, init) ||
       !x.isFloat()) {
-    c.fail("combines windows in a way that is not supported; accepted: add "
+    c.fail("combines windows in an unsupported way; accepted: add "
            "from 0, maximum from -inf, minimum from inf, of floats");
     return;
   }
@@ -372,7 +375,7 @@ void selectAndScatter(Call &c) {
   bool fits = c.op->getNumRegions() == 2 && x.isFloat() &&
               isNeutral(Combiner::add, init) &&
               combinerOf(c.op->getRegion(1)) == Combiner::add;
-  // The region that selects must keep the first of the greatest.
+  // The select region must keep the first of the greatest elements.
   auto selects = [&](double a, double b) {
     auto result = c.runRegion(c.op->getRegion(0), {e.scalar(a, x.element()),
                                                    e.scalar(b, x.element())});

@@ -1,4 +1,4 @@
-//===- Composed.cpp - Elementwise ATen operators made of others -----------===//
+//===- Composed.cpp - Elementwise ATen operators composed of others -------===//
 #include "frontends/torch/Call.h"
 
 #include <cmath>
@@ -10,14 +10,14 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// Argument "self", as the floats that the result has.
+/// The argument "self" in the float type of the result.
 Val floats(Call &c) {
   Val x = c.operand("self");
   Type element = c.resultElement();
   return x && element ? c.emit.convert(x, element) : Val();
 }
 
-/// log(x) in another base.
+/// The logarithm of x to base `base`.
 template <int base> void logarithm(Call &c) {
   c.out(c.emit.binary(BinaryKind::mul, c.emit.unary(UnaryKind::log, floats(c)),
                       1 / std::log(base)));
@@ -28,7 +28,7 @@ void exp2(Call &c) {
                      c.emit.binary(BinaryKind::mul, floats(c), M_LN2)));
 }
 
-/// tanh(x / 2) (exp(x) + 1), in which nothing cancels near zero.
+/// tanh(x / 2) (exp(x) + 1), which does not cancel near zero.
 void expm1(Call &c) {
   Emitter &e = c.emit;
   Val x = floats(c);
@@ -37,7 +37,8 @@ void expm1(Call &c) {
   c.out(e.binary(BinaryKind::mul, ratio, sum));
 }
 
-/// Near zero 2 (z + z^3 / 3 + ..) with z = x / (2 + x), else log(1 + x).
+/// Near zero 2 (z + z^3 / 3 + ..) with z = x / (2 + x), and log(1 + x)
+/// elsewhere.
 void log1p(Call &c) {
   Emitter &e = c.emit;
   Val x = floats(c);
@@ -79,7 +80,7 @@ void trunc(Call &c) {
   c.out(e.binary(BinaryKind::mul, e.unary(UnaryKind::sign, x), size));
 }
 
-/// Of integers: nowhere.
+/// No integer is infinite or NaN.
 template <bool ofInfinity> void isSpecial(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -97,7 +98,7 @@ template <bool ofInfinity> void isSpecial(Call &c) {
 // Activations
 //===----------------------------------------------------------------------===//
 
-/// x where it is greater than `bound`, else `below`.
+/// x where it is greater than `bound`, and `below` elsewhere.
 Val above(Emitter &e, Val x, double bound, Val below) {
   if (!x || !below)
     return {};
@@ -105,7 +106,7 @@ Val above(Emitter &e, Val x, double bound, Val below) {
                   x, below);
 }
 
-/// One slope, or one for each channel (dimension 1).
+/// One slope, or one per channel (dimension 1).
 void prelu(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self"), slope = c.tensor("weight");
@@ -124,7 +125,7 @@ void prelu(Call &c) {
   c.out(above(e, x, 0, e.binary(BinaryKind::mul, x, slope)));
 }
 
-/// The minimum keeps the branch that is not taken finite, gradients included.
+/// The minimum keeps the unused branch and its gradient finite.
 void celu(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -146,7 +147,8 @@ void threshold(Call &c) {
                 c.emit.splat(c.number("value"), x.element(), x.shape())));
 }
 
-/// 0 within `lambd` of 0; beyond x, or (`isSoft`) what is beyond.
+/// 0 within `lambd` of 0. Beyond that x, or with `isSoft` the distance from
+/// `lambd`.
 template <bool isSoft> void shrink(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");

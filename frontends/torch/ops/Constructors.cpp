@@ -1,4 +1,4 @@
-//===- Constructors.cpp - Tensors from nothing ----------------------------===//
+//===- Constructors.cpp - Operators that create tensors -------------------===//
 #include "frontends/torch/Call.h"
 
 #include <cmath>
@@ -9,16 +9,16 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// Longer ranges are refused.
+/// Longer ranges are errors.
 constexpr double kMaxRange = 1 << 26;
 
-/// `shape` of `value`, in the type that the file says.
+/// A tensor of `shape` filled with `value`, in the result type of the file.
 Val filled(Call &c, const Shape &shape, double value) {
   Type element = c.resultElement();
   int64_t count = 1;
   for (int64_t d : shape)
     if (d < 0 || llvm::MulOverflow(count, d, count))
-      return c.fail("size " + describe(shape) + " is impossible");
+      return c.fail("size " + describe(shape) + " is invalid");
   return element ? c.emit.splat(value, element, shape) : Val();
 }
 
@@ -36,7 +36,7 @@ void fullLike(Call &c) {
 }
 void scalarTensor(Call &c) { c.out(filled(c, {}, c.number("s"))); }
 
-/// start + n * step, `count` times.
+/// `count` elements start + n * step.
 Val sequence(Call &c, double start, double step, double count) {
   Type element = c.resultElement();
   if (!element || c.emit.failed())
@@ -68,7 +68,7 @@ void linspace(Call &c) {
   c.out(sequence(c, start, steps > 1 ? (end - start) / (steps - 1) : 0, steps));
 }
 
-/// Keeps what is on one side of a diagonal.
+/// Keeps the elements on one side of a diagonal.
 template <bool isUpper> void triangle(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");

@@ -1,4 +1,4 @@
-//===- Contractions.cpp - Products and attention --------------------------===//
+//===- Contractions.cpp - Matmuls and attention ---------------------------===//
 #include "frontends/emit/Contraction.h"
 #include "frontends/emit/Dropout.h"
 #include "frontends/torch/Call.h"
@@ -12,7 +12,7 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// x times the transpose of weight [out, in].
+/// x times the transpose of the weight [out, in].
 void linear(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("input"), weight = c.tensor("weight");
@@ -69,12 +69,12 @@ void outer(Call &c) {
   c.fail("operands must be vectors");
 }
 
-/// Of a matrix, or a vector, and a vector.
+/// Multiplies a matrix or vector with a vector.
 template <int64_t rank> void timesVector(Call &c, llvm::StringRef other) {
   Val a = c.tensor("self"), b = c.tensor(other);
   if (a && b && (a.rank() != rank || b.rank() != 1)) {
     c.fail("operands " + describe(a.type()) + " and " + describe(b.type()) +
-           " are of other ranks");
+           " have other ranks");
     return;
   }
   c.out(stackedMatmul(c.emit, a, b));
@@ -95,14 +95,14 @@ void einsumOf(Call &c) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// What a mask says, as far as it is known.
+/// The known content of a mask.
 struct Mask {
-  Val additive; ///< of rank 4, or null
+  Val additive; ///< rank 4, or null
   bool causal = false;
 };
 
-/// Masks are made for every sample and head; one that is known and the same
-/// for all needs one copy, and none when it is the causal one.
+/// Masks exist for every sample and head. If the mask is known and equal for
+/// all, one copy is enough, and none is needed for the causal mask.
 Mask knownMask(const ConstTensor &given, int64_t queries, int64_t keys) {
   Mask mask;
   ConstTensor tensor = given.compacted();
@@ -125,7 +125,7 @@ Mask knownMask(const ConstTensor &given, int64_t queries, int64_t keys) {
   return mask;
 }
 
-/// The mask as an additive one of rank 4.
+/// Converts the mask to an additive mask of rank 4.
 Val additiveMask(Call &c, Val mask, Type element) {
   Emitter &e = c.emit;
   if (!mask)
@@ -140,7 +140,7 @@ Val additiveMask(Call &c, Val mask, Type element) {
   return e.reshape(mask, shape);
 }
 
-/// [H, T, D] or [B, H, T, D] as the latter.
+/// Reshapes [H, T, D] to [B, H, T, D].
 Val ranked(Call &c, llvm::StringRef name) {
   Val x = c.tensor(name);
   if (!x || x.rank() == 4)
@@ -177,7 +177,7 @@ Val fused(Call &c, Val q, Val k, Val v, Val mask, double scale, bool causal) {
   return Val(op.getOut());
 }
 
-/// x [B, H, T, D] with every head as often as `heads` asks for.
+/// Repeats the heads of x [B, H, T, D] to `heads` heads.
 Val repeatedHeads(Emitter &e, Val x, int64_t heads) {
   if (x.dim(1) == heads)
     return x;
@@ -187,7 +187,7 @@ Val repeatedHeads(Emitter &e, Val x, int64_t heads) {
   return e.reshape(wide, {x.dim(0), heads, x.dim(2), x.dim(3)});
 }
 
-/// Attention that leaves out probabilities at random.
+/// Attention with dropout of probabilities.
 Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
              double p) {
   k = repeatedHeads(e, k, q.dim(1));
@@ -198,12 +198,13 @@ Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
   Val weights = e.softmax(scores);
   if (!weights)
     return {};
-  return e.matmul(dropped(e, weights, keptAtRandom(e, weights.shape(), p), p),
-                  v);
+  return e.matmul(
+      applyDropout(e, weights, dropoutMask(e, weights.shape(), p), p), v);
 }
 
-/// ATen's causal mask forbids keys behind the query, both counted from 0; that
-/// of dpc counts from the ends, which is the same for as many of each.
+/// ATen's causal mask excludes keys after the query, both counted from 0. The
+/// mask of dpc aligns the ends, which is equal if queries and keys are equally
+/// many.
 void attention(Call &c) {
   Emitter &e = c.emit;
   Val q = ranked(c, "query"), k = ranked(c, "key"), v = ranked(c, "value");

@@ -8,7 +8,7 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// Argument `name` with the element type of the result.
+/// The argument `name` converted to the element type of the result.
 Val asResult(Call &c, llvm::StringRef name) {
   Val x = c.operand(name);
   Type element = c.resultElement();
@@ -29,7 +29,7 @@ void logicalNot(Call &c) {
     c.out(c.emit.compare(CompareKind::eq, x, c.emit.scalar(0, x.element())));
 }
 
-/// Of integers: -x - 1.
+/// -x - 1 for integers.
 void bitwiseNot(Call &c) {
   Val x = c.tensor("self");
   if (!x)
@@ -54,7 +54,7 @@ void gelu(Call &c) {
                      c.tensor("self")));
 }
 
-/// x where it is positive, else `below`.
+/// x where it is positive, and `below` elsewhere.
 Val piecewise(Emitter &e, Val x, Val below) {
   if (!x || !below)
     return {};
@@ -69,7 +69,7 @@ void leakyRelu(Call &c) {
 }
 
 /// scale * (x where positive, else alpha * (exp(input_scale * x) - 1)). The
-/// minimum keeps the branch that is not taken finite, gradients included.
+/// minimum keeps the unused branch and its gradient finite.
 void elu(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -80,7 +80,7 @@ void elu(Call &c) {
   c.out(e.binary(BinaryKind::mul, piecewise(e, x, below), c.number("scale")));
 }
 
-/// Elu with the numbers of its paper (Klambauer et al., 2017).
+/// Elu with the constants of its paper (Klambauer et al., 2017).
 void selu(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -90,7 +90,7 @@ void selu(Call &c) {
   c.out(e.binary(BinaryKind::mul, piecewise(e, x, below), 1.0507009873554805));
 }
 
-/// max(x, 0) + log(1 + exp(-|x|)), which overflows nowhere.
+/// max(x, 0) + log(1 + exp(-|x|)), which never overflows.
 Val softplusOf(Emitter &e, Val x) {
   Val decay = e.unary(UnaryKind::exp,
                       e.unary(UnaryKind::neg, e.unary(UnaryKind::abs, x)));
@@ -98,7 +98,7 @@ Val softplusOf(Emitter &e, Val x) {
   return e.binary(BinaryKind::add, e.unary(UnaryKind::relu, x), log);
 }
 
-/// Above the threshold ATen takes x itself, which is the same number.
+/// Above the threshold ATen returns x itself, which is the same number.
 void softplus(Call &c) {
   Emitter &e = c.emit;
   double beta = c.number("beta");
@@ -202,7 +202,7 @@ void floorDivide(Call &c) {
   c.out(floorQuotient(c.emit, asResult(c, "self"), asResult(c, "other")));
 }
 
-/// The rest has the sign of the divisor.
+/// The remainder has the sign of the divisor.
 void remainder(Call &c) {
   Emitter &e = c.emit;
   Val a = asResult(c, "self"), b = asResult(c, "other");
@@ -215,7 +215,7 @@ void pow(Call &c) {
   Val base = asResult(c, "self"), exponent = asResult(c, "exponent");
   if (!base || !exponent)
     return;
-  // A square keeps its sign and has a gradient everywhere.
+  // x * x keeps the exact sign and has a gradient everywhere.
   if (exponent.constant && exponent.constant->size() == 1 &&
       exponent.isFloat()) {
     double n = exponent.constant->at(0).f;
@@ -238,7 +238,7 @@ template <CompareKind kind> void compare(Call &c) {
                        c.emit.convert(b, common)));
 }
 
-/// Argument `name` as a boolean: other than zero.
+/// Whether the argument `name` differs from zero.
 Val truth(Call &c, llvm::StringRef name) {
   Val x = c.operand(name);
   if (!x || x.element().isInteger(1))
@@ -312,10 +312,10 @@ void lerp(Call &c) {
 
 void identity(Call &c) { c.out(c.tensor("self")); }
 
-/// Conversions: the file says what they make.
+/// Conversions; the file states the result type.
 void convert(Call &c) { c.out(asResult(c, "self")); }
 
-/// Other values in the shape and type of `self`.
+/// Replaces all values, in the shape and type of `self`.
 template <bool scalar> void overwrite(Call &c) {
   Val self = c.tensor("self"), value = c.operand(scalar ? "value" : "src");
   if (self && value)
@@ -328,7 +328,7 @@ void zero(Call &c) {
     c.out(c.emit.splat(0, self.element(), self.shape()));
 }
 
-/// Identity in inference. `ofChannels`: samples lose whole channels.
+/// The identity in inference. `ofChannels`: drops whole channels of samples.
 template <bool ofChannels> void dropout(Call &c) {
   double p = c.flag("train") ? c.number("p") : 0;
   Val x = c.tensor("input");
@@ -337,8 +337,8 @@ template <bool ofChannels> void dropout(Call &c) {
   Shape shape(x.shape());
   for (size_t d = 2; ofChannels && d < shape.size(); ++d)
     shape[d] = 1;
-  Val kept = keptAtRandom(c.emit, shape, p);
-  c.out(0, p > 0 ? dropped(c.emit, x, kept, p) : x);
+  Val kept = dropoutMask(c.emit, shape, p);
+  c.out(0, p > 0 ? applyDropout(c.emit, x, kept, p) : x);
   if (c.wants(1))
     c.out(1, kept);
 }

@@ -1,4 +1,4 @@
-//===- Indexing.cpp - Elements by index -----------------------------------===//
+//===- Indexing.cpp - Gather and scatter operators ------------------------===//
 #include "frontends/emit/Indexing.h"
 #include "frontends/torch/Call.h"
 
@@ -8,7 +8,7 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// Known positions are slices.
+/// Takes known positions, as slices.
 Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
   Shape list = indices.constant->asInts();
   for (int64_t &index : list) {
@@ -25,20 +25,20 @@ Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
   return e.reshape(e.take(x, dim, list), shape);
 }
 
-/// Dimension `dim` of `x` replaced by what `indices` pick of it.
+/// Replaces dimension `dim` of `x` by the elements that `indices` pick.
 Val taken(Call &c, Val x, int64_t dim, Val indices) {
   if (!x || !indices || c.emit.failed())
     return {};
   if (indices.isFloat() || indices.element().isInteger(1) || x.rank() == 0)
     return c.fail("indices " + describe(indices.type()) +
-                  " must be integers; elements picked by a mask make a tensor "
+                  " must be integers; a mask as an index makes a tensor "
                   "whose shape depends on data: use torch.where instead");
   return indices.constant ? takenAt(c.emit, x, dim, indices)
                           : gatherRows(c.emit, x, indices, dim);
 }
 
-/// Torch gives the row padding_idx no gradient: where it was picked, what comes
-/// back is dropped.
+/// Torch gives the row padding_idx no gradient, so the gradient is stopped
+/// where that row is picked.
 void embedding(Call &c) {
   Val table = c.tensor("weight");
   if (c.flag("scale_grad_by_freq"))
@@ -64,8 +64,8 @@ void indexSelect(Call &c) {
     c.out(taken(c, x, c.dimOf("dim", x.rank()), c.tensor("index")));
 }
 
-/// x[i, j, ..] with an index for each of the first dimensions, broadcast: rows
-/// of those dimensions seen as one.
+/// x[i, j, ..] with one index tensor for each of the first dimensions,
+/// broadcast: picks rows of those dimensions merged into one.
 void pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
   Emitter &e = c.emit;
   auto count = static_cast<int64_t>(indices.size());
@@ -91,7 +91,7 @@ void pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
   c.out(taken(c, e.reshape(x, shape), 0, position));
 }
 
-/// x[i], x[:, i], ..: None leaves a dimension whole.
+/// x[i], x[:, i], ..: None keeps a whole dimension.
 void index(Call &c) {
   Val x = c.tensor("self");
   llvm::SmallVector<Val> indices = c.tensors("indices");
@@ -123,14 +123,14 @@ void gather(Call &c) {
     c.out(gatherAlong(c.emit, x, indices, dim));
 }
 
-/// `updates` cut to the shape of the indices, as ATen does.
+/// `updates` sliced to the shape of the indices, as in ATen.
 Val cutTo(Emitter &e, Val updates, Val indices) {
   if (updates.rank() != indices.rank())
     return e.fail("operands differ in rank: " + describe(updates.shape()) +
                   " and " + describe(indices.shape()));
   for (int64_t d = 0; d < updates.rank(); ++d)
     if (indices.dim(d) > updates.dim(d))
-      return e.fail("indices " + describe(indices.shape()) + " reach beyond " +
+      return e.fail("indices " + describe(indices.shape()) + " extend beyond " +
                     describe(updates.shape()));
   return e.slice(updates, Shape(updates.rank(), 0), indices.shape(),
                  Shape(updates.rank(), 1));
@@ -159,7 +159,7 @@ void oneHot(Call &c) {
   Val indices = c.tensor("self");
   int64_t classes = c.integer("num_classes");
   if (classes < 1) {
-    c.fail("num_classes is decided by data; give it to one_hot");
+    c.fail("num_classes depends on data; pass it to one_hot");
     return;
   }
   c.out(e.convert(oneHotMask(e, indices, classes), e.builder.getI64Type()));

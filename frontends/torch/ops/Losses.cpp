@@ -7,10 +7,10 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// ATen's enumeration.
+/// ATen's enumeration of reductions.
 enum Reduction : int64_t { None = 0, Mean = 1, Sum = 2 };
 
-/// A loss per element, reduced as argument "reduction" says.
+/// Reduces a loss per element according to the argument "reduction".
 void reduceLoss(Call &c, Val loss) {
   if (!loss)
     return;
@@ -50,7 +50,7 @@ std::optional<Rows> rowsOf(Call &c) {
       numElements(scores.shape()) != count * scores.dim(1)) {
     c.fail("scores " + describe(scores.type()) + " do not fit target " +
            describe(labels.type()) +
-           "; accepted: the number of a class for "
+           "; accepted: a class index for "
            "each row");
     return std::nullopt;
   }
@@ -69,12 +69,12 @@ std::optional<Rows> rowsOf(Call &c) {
   return rows;
 }
 
-/// The weight of each row: that of its class, 0 where it is ignored.
+/// The weight of each row: that of its class, or 0 if the row is ignored.
 Val rowWeights(Call &c, const Rows &rows, Type element) {
   Emitter &e = c.emit;
   if (!c.has("weight"))
     return e.convert(rows.counts, element);
-  // Ignored labels may be no class at all; they look up class 0.
+  // An ignored label is possibly not a class, so it looks up class 0.
   Val weights = c.tensor("weight");
   Val safe =
       e.select(rows.counts, rows.labels, e.scalar(0, e.builder.getI64Type()));
@@ -86,8 +86,8 @@ Val rowWeights(Call &c, const Rows &rows, Type element) {
       e.select(rows.counts, picked, e.scalar(0, weights.element())), element);
 }
 
-/// Weighs the rows and reduces them. The mean is sum(loss) / sum(weight), one
-/// division of two sums.
+/// Weights and reduces the losses of the rows. The mean is sum(loss) /
+/// sum(weight), one division of two sums.
 void finish(Call &c, const Rows &rows, Val loss) {
   Emitter &e = c.emit;
   if (!loss)
@@ -121,7 +121,7 @@ void crossEntropy(Call &c) {
   Val loss = e.crossEntropy(rows->scores, rows->labels, rows->ignore);
   Type lossElement = loss.element();
   if (smoothing != 0.0) {
-    // The rest of the probability lies evenly on all classes.
+    // The remaining probability is uniform over all classes.
     Val spread = e.unary(
         UnaryKind::neg,
         e.mean(e.logSoftmax(e.convert(rows->scores, lossElement)), {1}));
@@ -133,7 +133,7 @@ void crossEntropy(Call &c) {
   finish(c, *rows, loss);
 }
 
-/// Scores are logarithms of probabilities.
+/// The scores are log probabilities.
 void negativeLogLikelihood(Call &c) {
   Emitter &e = c.emit;
   auto rows = rowsOf(c);
@@ -170,7 +170,7 @@ void absoluteError(Call &c) {
   reduceLoss(c, c.emit.unary(UnaryKind::abs, difference(c)));
 }
 
-/// Below beta 0.5 d^2 / beta, else |d| - 0.5 beta (`isHuber`: times beta).
+/// 0.5 d^2 / beta below beta, |d| - 0.5 beta above (`isHuber`: times beta).
 template <bool isHuber> void smoothError(Call &c) {
   Emitter &e = c.emit;
   double beta = c.number(isHuber ? "delta" : "beta");
@@ -187,8 +187,8 @@ template <bool isHuber> void smoothError(Call &c) {
   reduceLoss(c, isHuber ? e.binary(BinaryKind::mul, loss, beta) : loss);
 }
 
-/// max(x, 0) - x * y + log(1 + exp(-|x|)); positive answers may weigh more:
-/// then (1 - y) * x + (1 + (w - 1) * y) * (log(1 + exp(-|x|)) + max(-x, 0)).
+/// max(x, 0) - x * y + log(1 + exp(-|x|)). With a weight w of positive labels:
+/// (1 - y) * x + (1 + (w - 1) * y) * (log(1 + exp(-|x|)) + max(-x, 0)).
 void logisticLoss(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self"), y = c.tensor("target");
@@ -216,8 +216,8 @@ void logisticLoss(Call &c) {
   reduceLoss(c, loss);
 }
 
-/// Of probabilities, whose logarithms are at least -100. What is not taken has
-/// a finite gradient.
+/// The inputs are probabilities; their logarithms are clamped to at least -100.
+/// The unused branch has a finite gradient.
 void binaryCrossEntropy(Call &c) {
   Emitter &e = c.emit;
   Val p = c.tensor("self"), y = c.tensor("target");

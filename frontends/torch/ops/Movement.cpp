@@ -1,4 +1,4 @@
-//===- Movement.cpp - ATen operators that move data -----------------------===//
+//===- Movement.cpp - Data movement operators -----------------------------===//
 #include "frontends/emit/Windows.h"
 #include "frontends/torch/Call.h"
 
@@ -12,7 +12,7 @@ namespace {
 // Shapes
 //===----------------------------------------------------------------------===//
 
-/// `x` in `shape`, of which one size may be -1.
+/// Reshapes `x` to `shape`, in which one size can be -1.
 Val reshapeTo(Call &c, Val x, Shape shape) {
   if (!x)
     return {};
@@ -22,7 +22,7 @@ Val reshapeTo(Call &c, Val x, Shape shape) {
     if (size == -1 && free < 0)
       free = static_cast<int64_t>(d);
     else if (size < 0 || llvm::MulOverflow(known, size, known))
-      return c.fail("shape " + describe(asked) + " is impossible");
+      return c.fail("shape " + describe(asked) + " is invalid");
   int64_t total = numElements(x.shape());
   if (free >= 0)
     shape[free] = known > 0 ? total / known : 0;
@@ -51,7 +51,7 @@ void flatten(Call &c) {
   if (x.rank() == 0)
     return c.out(c.emit.reshape(x, {1}));
   if (first > last)
-    c.fail("start_dim lies behind end_dim");
+    c.fail("start_dim is after end_dim");
   if (c.emit.failed())
     return;
   Shape shape(x.shape().take_front(first));
@@ -81,7 +81,7 @@ void unsqueeze(Call &c) {
   c.out(c.emit.reshape(x, shape));
 }
 
-/// Dimensions of another size than 1 stay.
+/// Keeps dimensions whose size is not 1.
 void squeeze(Call &c) {
   Val x = c.tensor("self");
   if (!x)
@@ -98,7 +98,7 @@ void squeeze(Call &c) {
 }
 
 //===----------------------------------------------------------------------===//
-// Order
+// Order of dimensions
 //===----------------------------------------------------------------------===//
 
 void permute(Call &c) {
@@ -111,7 +111,7 @@ void permute(Call &c) {
   Shape identity = iotaDims(x.rank());
   if (!std::is_permutation(perm.begin(), perm.end(), identity.begin(),
                            identity.end())) {
-    c.fail("dims " + describe(perm) + " are no permutation of those of " +
+    c.fail("dims " + describe(perm) + " are not a permutation of those of " +
            describe(x.type()));
     return;
   }
@@ -129,7 +129,7 @@ void transpose(Call &c) {
                   c.dimOf(isAxes ? "axis1" : "dim1", x.rank())));
 }
 
-/// The last two dimensions exchanged.
+/// Exchanges the last two dimensions.
 void transposeMatrix(Call &c) {
   Val x = c.tensor("self");
   if (x)
@@ -158,7 +158,7 @@ void movedim(Call &c) {
 }
 
 //===----------------------------------------------------------------------===//
-// Copies of elements
+// Repetition
 //===----------------------------------------------------------------------===//
 
 /// -1 keeps a size.
@@ -173,7 +173,7 @@ void expand(Call &c) {
     if (size == -1 && own >= 0)
       size = x.dim(own);
     if (size < 0)
-      c.fail("size " + llvm::Twine(size) + " is impossible");
+      c.fail("size " + llvm::Twine(size) + " is invalid");
   }
   if (!c.emit.failed())
     c.out(c.emit.broadcastTo(x, shape));
@@ -198,8 +198,8 @@ void broadcastTensors(Call &c) {
   c.outList(tensors);
 }
 
-/// Every dimension d of `x` `counts[d]` times: in a row, or every element
-/// (`each`).
+/// Repeats dimension d of `x` `counts[d]` times: as a whole, or with `each`
+/// element by element.
 Val repeated(Call &c, Val x, const Shape &counts, bool each) {
   Shape wide, dims, unit, whole;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -233,7 +233,7 @@ void repeat(Call &c) {
     c.out(repeated(c, deep, counts, /*each=*/false));
 }
 
-/// As repeat, with counts for the last dimensions alone if they are fewer.
+/// Like repeat, but fewer counts than dimensions apply to the last dimensions.
 void tile(Call &c) {
   Val x = c.tensor("self");
   Shape counts = c.ints("dims");
@@ -303,7 +303,8 @@ void slice(Call &c) {
   c.out(c.emit.sliceDim(x, dim, begin, count, step));
 }
 
-/// Positions [begin, begin + count) of dimension `dim`; checks them.
+/// Slices positions [begin, begin + count) of dimension `dim` after checking
+/// them.
 Val part(Call &c, Val x, int64_t dim, int64_t begin, int64_t count) {
   if (x.rank() == 0 || begin < 0 || count < 0 || count > x.dim(dim) ||
       begin > x.dim(dim) - count)
@@ -363,8 +364,8 @@ void splitBy(Call &c, const Shape &sizes) {
   c.outList(parts);
 }
 
-/// Parts of `size` each, the last one smaller; `size` may ask for more parts
-/// than the node has, which shows in outList.
+/// Parts of `size` each; the last one can be smaller. `size` can imply more
+/// parts than the node has, which outList reports.
 Shape partSizes(Call &c, int64_t size) {
   Shape sizes;
   Val x = c.tensor("self");
@@ -372,7 +373,7 @@ Shape partSizes(Call &c, int64_t size) {
     return sizes;
   int64_t rest = x.dim(c.dimOf("dim", x.rank()));
   if (size < 1)
-    c.fail("parts of " + llvm::Twine(size) + " are impossible");
+    c.fail("parts of " + llvm::Twine(size) + " are invalid");
   while (!c.emit.failed() && rest > 0 && sizes.size() <= c.results.size()) {
     sizes.push_back(std::min(size, rest));
     rest -= sizes.back();
@@ -402,7 +403,7 @@ void cat(Call &c) {
   for (const Val &x : c.tensors("tensors")) {
     if (!x || !element)
       return;
-    // [0] joins with anything, by an old rule.
+    // By a legacy rule, a tensor [0] can be joined with any other.
     if (x.rank() != 1 || x.dim(0) != 0)
       parts.push_back(c.emit.convert(x, element));
   }
@@ -419,7 +420,7 @@ void cat(Call &c) {
     c.out(c.emit.concat(parts, dim));
 }
 
-/// Rows or columns of matrices; vectors are rows, or joined to one.
+/// Stacks rows or columns of matrices; vectors are rows, or joined into one.
 template <int64_t along> void stackAlong(Call &c) {
   llvm::SmallVector<Val> parts;
   Type element = c.resultElement();
@@ -457,7 +458,7 @@ void stack(Call &c) {
     c.out(c.emit.concat(parts, dim));
 }
 
-/// Differences of neighbours.
+/// Differences of adjacent elements.
 void diff(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -481,7 +482,7 @@ void diff(Call &c) {
                  e.sliceDim(all, dim, 0, count)));
 }
 
-/// The last `shift` positions come first.
+/// Moves the last `shift` positions to the front.
 void roll(Call &c) {
   Val x = c.tensor("self");
   Shape shifts = c.ints("shifts"), dims = c.ints("dims");
@@ -505,7 +506,7 @@ void roll(Call &c) {
   c.out(x);
 }
 
-/// Pads count from the last dimension, before and behind; negative ones cut.
+/// Pads start with the last dimension, before and after; negative pads crop.
 void pad(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");

@@ -10,7 +10,7 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// Argument "scale_factors": a number for each spatial dimension, or none.
+/// The argument "scale_factors": one number per spatial dimension, or none.
 std::vector<double> scaleFactors(Call &c) {
   for (const auto &[name, argument] : c.node.inputs)
     if (name == "scale_factors")
@@ -18,7 +18,7 @@ std::vector<double> scaleFactors(Call &c) {
   return {};
 }
 
-/// How the spatial dimensions of `x`, those behind the first two, change.
+/// The resampling of the spatial dimensions of `x`, which follow the first two.
 llvm::SmallVector<ResampledAxis> axesOf(Call &c, Val x, bool alignsCorners) {
   llvm::SmallVector<ResampledAxis> axes;
   auto count = static_cast<size_t>(x.rank() - 2);
@@ -35,10 +35,10 @@ llvm::SmallVector<ResampledAxis> axesOf(Call &c, Val x, bool alignsCorners) {
                                 : static_cast<double>(sizes[n]);
     if (!(size >= 1 && size < 1e6)) {
       c.fail("dimension " + llvm::Twine(dim) + " of " + describe(x.type()) +
-             " cannot be resampled to so many positions");
+             " cannot be resampled to that many positions");
       return {};
     }
-    // The scale that is given, not that of the sizes, unless corners meet.
+    // Uses the given scale, not that of the sizes, unless corners are aligned.
     bool isGiven = sizes.empty() && !alignsCorners;
     axes.push_back({dim, x.dim(dim), static_cast<int64_t>(size),
                     isGiven ? factors[n] : size / in});
@@ -51,7 +51,8 @@ void resample(Call &c, llvm::StringRef kind) {
   if (!x)
     return;
   if (x.rank() < 3 || !x.isFloat()) {
-    c.fail("takes floats with spatial dimensions, not " + describe(x.type()));
+    c.fail("requires floats with spatial dimensions, not " +
+           describe(x.type()));
     return;
   }
   bool isNearest = kind == "nearest";

@@ -1,4 +1,4 @@
-//===- Rows.cpp - Softmax, norms, reductions ------------------------------===//
+//===- Rows.cpp - Softmax, norms and reductions ---------------------------===//
 #include "frontends/emit/Indexing.h"
 #include "frontends/torch/Call.h"
 
@@ -37,13 +37,13 @@ template <bool isLog> void softmax(Call &c) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// dpc.norm over the last dimensions, of `count` elements, of x.
+/// dpc.norm over the last dimensions of x, which have `count` elements.
 void norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
           double eps) {
   Emitter &e = c.emit;
   int64_t rows = count ? numElements(x.shape()) / count : 0;
   Shape flat = {rows, count};
-  // Leading dimensions stay, so that they can be split.
+  // Leading dimensions stay separate, so that they can be sharded.
   if (x.rank() > 0 && x.shape().back() == count)
     flat = Shape(x.shape());
   Val input = e.reshape(x, flat);
@@ -73,13 +73,13 @@ void norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
   }
 }
 
-/// An optional weight, in x's element type.
+/// An optional weight in x's element type.
 Val affine(Call &c, llvm::StringRef name, Val x) {
   return c.has(name) ? c.emit.convert(c.tensor(name), x.element()) : Val();
 }
 
-/// The elements in `normalized_shape`, which must end x's shape; 0 after a
-/// failure.
+/// The number of elements of `normalized_shape`, which must be a suffix of x's
+/// shape; 0 after a failure.
 int64_t normalized(Call &c, Val x) {
   Shape shape = c.ints("normalized_shape");
   if (x && !c.emit.failed() && !shape.empty() &&
@@ -87,7 +87,7 @@ int64_t normalized(Call &c, Val x) {
       x.shape().take_back(shape.size()) == llvm::ArrayRef(shape))
     return numElements(shape);
   if (x)
-    c.fail("normalized_shape " + describe(shape) + " does not end " +
+    c.fail("normalized_shape " + describe(shape) + " is not a suffix of " +
            describe(x.type()));
   return 0;
 }
@@ -99,7 +99,7 @@ void layerNorm(Call &c) {
          affine(c, "bias", x), c.number("eps"));
 }
 
-/// Without eps, that of the element type.
+/// The default of eps is that of the element type.
 void rmsNorm(Call &c) {
   Val x = c.tensor("input");
   int64_t count = normalized(c, x);
@@ -111,7 +111,7 @@ void rmsNorm(Call &c) {
        c.has("eps") ? c.number("eps") : eps);
 }
 
-/// Each group of channels of each sample is a row.
+/// Each group of channels of each sample is one row.
 void groupNorm(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("input");
@@ -137,7 +137,7 @@ void groupNorm(Call &c) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// `reduced` over `dims`, with unit dimensions where the call asks for them.
+/// `reduced` over `dims`, with unit dimensions if the call has keepdim.
 Val kept(Call &c, Val reduced, Val x, llvm::ArrayRef<int64_t> dims) {
   return c.flag("keepdim") ? c.emit.keepDims(reduced, x, dims) : reduced;
 }
@@ -172,14 +172,15 @@ void logSumExp(Call &c) {
              dims));
 }
 
-/// What a variance takes from the count: `correction`, or 1 when `unbiased`.
+/// The number that a variance subtracts from the count: `correction`, or 1 if
+/// `unbiased`.
 double correctionOf(Call &c) {
   if (!c.target().ends_with(".correction"))
     return c.flag("unbiased") ? 1.0 : 0.0;
   return c.has("correction") ? c.number("correction") : 1.0;
 }
 
-/// sum((x - mean)^2) / (n - correction), its root, and the mean.
+/// sum((x - mean)^2) / (n - correction), or its root, and optionally the mean.
 template <bool isRoot, bool withMean> void variance(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -227,7 +228,7 @@ void vectorNorm(Call &c) {
   c.out(kept(c, e.unary(UnaryKind::sqrt, sum), x, dims));
 }
 
-/// Whether any element (or all) is other than zero.
+/// Whether any element (or all) differs from zero.
 template <bool isAll> void anyOf(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -236,7 +237,7 @@ template <bool isAll> void anyOf(Call &c) {
   Shape dims = c.dims("dim", x.rank());
   if (e.failed())
     return;
-  // As a count: of what is zero, or of what is not.
+  // Count the elements that are zero, or those that are not.
   Val hit = e.compare(isAll ? CompareKind::eq : CompareKind::ne, x,
                       e.scalar(0, x.element()));
   Val count =
@@ -251,14 +252,14 @@ template <bool isAll> void anyOf(Call &c) {
 // Along one dimension
 //===----------------------------------------------------------------------===//
 
-/// Larger sums are left to the module.
+/// The module computes larger sums.
 constexpr int64_t kMaxKnown = int64_t(1) << 22;
 
 Val swappedToLast(Emitter &e, Val x, int64_t dim) {
   return x && x.rank() > 0 ? e.swapDims(x, dim, x.rank() - 1) : x;
 }
 
-/// Running sums along the last dimension of what is known.
+/// Running sums along the last dimension of a known tensor.
 Val knownSums(const ConstTensor &x) {
   std::vector<Scalar> sums;
   int64_t row = x.shape().back();
@@ -320,8 +321,8 @@ void sort(Call &c) {
   c.out(1, swappedToLast(e, indices, dim));
 }
 
-/// The greatest (least) element along one dimension, and where it is: the first
-/// of equals, or the first NaN. The gradient goes to that one alone.
+/// The greatest (least) element along one dimension and its position: the first
+/// one on ties, or the first NaN. Only that element gets the gradient.
 template <bool isMax, bool withValue> void extreme(Call &c) {
   Emitter &e = c.emit;
   Val x = c.tensor("self");
@@ -336,7 +337,7 @@ template <bool isMax, bool withValue> void extreme(Call &c) {
   if (e.failed())
     return;
   if (numElements(x.shape()) == 0) {
-    c.fail("has no element to find among " + describe(x.type()));
+    c.fail("has no elements in " + describe(x.type()));
     return;
   }
   constexpr ReduceKind kind = isMax ? ReduceKind::max : ReduceKind::min;

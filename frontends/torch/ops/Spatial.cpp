@@ -1,4 +1,4 @@
-//===- Spatial.cpp - Convolution, pooling, batch normalization ------------===//
+//===- Spatial.cpp - Convolution, pooling and batch normalization ---------===//
 #include "frontends/emit/Windows.h"
 #include "frontends/torch/Call.h"
 
@@ -12,7 +12,7 @@ namespace {
 // Windows
 //===----------------------------------------------------------------------===//
 
-/// [C, spatial..] as [1, C, spatial..].
+/// Reshapes [C, spatial..] to [1, C, spatial..].
 Val batched(Call &c, Val x, int64_t spatial) {
   if (!x)
     return {};
@@ -27,7 +27,7 @@ Val batched(Call &c, Val x, int64_t spatial) {
   return x;
 }
 
-/// `y` without the dimension that `batched` put in front.
+/// Removes the dimension that `batched` added.
 Val unbatched(Call &c, Val y, Val original) {
   return y && original.rank() < y.rank()
              ? c.emit.reshape(y, y.shape().drop_front())
@@ -81,7 +81,7 @@ Val addBias(Call &c, Val y) {
   return c.emit.binary(BinaryKind::add, y, alongChannels(c.emit, bias, y));
 }
 
-/// Padding by number, or "same" and "valid".
+/// Padding as numbers, or "same" and "valid".
 Shape convPads(Call &c, const Shape &taps, const Shape &dilations) {
   if (!c.target().ends_with(".padding"))
     return c.ints("padding", taps.size());
@@ -91,7 +91,7 @@ Shape convPads(Call &c, const Shape &taps, const Shape &dilations) {
       int64_t total = dilations[d] * (taps[d] - 1);
       pads[d] = total / 2;
       if (total % 2)
-        c.fail("padding 'same' of an even kernel is not supported");
+        c.fail("padding 'same' is not supported for an even kernel");
     }
   else if (c.text("padding") != "valid")
     c.fail("padding '" + c.text("padding") +
@@ -129,7 +129,7 @@ void conv(Call &c) {
     c.out(unbatched(c, addBias(c, makeConv(c.emit, x, w, *windows)), original));
 }
 
-/// The gradient of a convolution in its input, run forward.
+/// The gradient of a convolution with respect to its input, as a forward op.
 void transposedConv(Call &c, Val x, Val w) {
   Emitter &e = c.emit;
   size_t count = w.rank() - 2;
@@ -145,7 +145,7 @@ void transposedConv(Call &c, Val x, Val w) {
   for (size_t d = 0; d < count && !e.failed(); ++d) {
     for (int64_t size : {strides[d], pads[d], dilations[d], extra[d]})
       if (size < 0 || size > INT32_MAX)
-        c.fail("size " + llvm::Twine(size) + " is impossible");
+        c.fail("size " + llvm::Twine(size) + " is invalid");
     Window window{0,
                   x.dim(static_cast<int64_t>(d) + 2),
                   w.dim(static_cast<int64_t>(d) + 2),
@@ -214,7 +214,7 @@ template <int spatial> void maxPool(Call &c) {
       RankedTensorType::get(shape, e.builder.getI32Type()), e.materialize(x),
       sizes.taps, sizes.strides, windows->pads(), sizes.dilations);
   c.out(0, unbatched(c, Val(op.getY()), original));
-  // Both count within a plane.
+  // Both torch and dpc index within a plane.
   c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.builder.getI64Type()),
                      original));
 }
@@ -237,7 +237,7 @@ template <int spatial> void averagePool(Call &c) {
                   original));
 }
 
-/// Windows of equal size that touch; the mean where there is one of them.
+/// Adjacent windows of equal size; the mean if there is only one.
 template <int spatial> void adaptivePool(Call &c) {
   Emitter &e = c.emit;
   Val original = c.tensor("self"), x = batched(c, original, spatial);
@@ -273,7 +273,7 @@ template <int spatial> void adaptivePool(Call &c) {
 // Batch normalization
 //===----------------------------------------------------------------------===//
 
-/// With running statistics: elementwise.
+/// Normalizes elementwise with running statistics.
 Val normalizeByRunning(Call &c, Val x, double eps) {
   Emitter &e = c.emit;
   auto channel = [&](llvm::StringRef name) {
@@ -286,7 +286,7 @@ Val normalizeByRunning(Call &c, Val x, double eps) {
                   deviation);
 }
 
-/// Moves one running statistic: running * (1 - momentum) + batch * momentum.
+/// Updates one running statistic: running * (1 - momentum) + batch * momentum.
 void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
   Emitter &e = c.emit;
   if (!c.has(name))
@@ -303,8 +303,8 @@ void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
     e.updates[argument] = moved.value;
 }
 
-/// With the batch's own statistics. The variance that runs is n / (n - 1) of
-/// the biased one.
+/// Normalizes with the statistics of the batch. The running variance uses n /
+/// (n - 1) of the biased variance.
 void normalizeByBatch(Call &c, Val x, double eps) {
   Emitter &e = c.emit;
   auto vector = [&](llvm::StringRef name, double fallback) {

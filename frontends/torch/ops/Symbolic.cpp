@@ -1,7 +1,7 @@
 //===- Symbolic.cpp - Sizes and numbers of the graph ----------------------===//
 //
 // Every size is known once the dimensions are bound: sizes are constants of
-// rank 0, and arithmetic on them folds.
+// rank 0, and arithmetic on them is folded.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/torch/Call.h"
@@ -65,7 +65,7 @@ void numel(Call &c) {
                         c.emit.builder.getI64Type()));
 }
 
-/// A number of a tensor: known, or decided by data.
+/// The number in a tensor of one element, which must be known.
 void item(Call &c) {
   Val x = c.tensor("self");
   if (!x)
@@ -78,13 +78,13 @@ void item(Call &c) {
   c.out(c.emit.reshape(x, {}));
 }
 
-/// Operands by position: Python's operators have no names for them.
+/// Operands by position: Python's operators do not name them.
 std::pair<Val, Val> operands(Call &c) {
   if (c.node.inputs.size() != 2)
     return {c.fail("needs two operands"), Val()};
   Val a = c.operandAt(0), b = c.operandAt(1);
   if (a && b && (!a.constant || !b.constant))
-    return {c.fail("operands must be known when the model is compiled"), Val()};
+    return {c.fail("operands must be known at compile time"), Val()};
   if (!a || !b)
     return {};
   Type common = commonType(a, true, b, true);
@@ -101,7 +101,7 @@ template <CompareKind kind> void compare(Call &c) {
   c.out(c.emit.compare(kind, a, b));
 }
 
-/// a // b and a % b with b positive: sizes are.
+/// a // b and a % b with positive b, which holds for sizes.
 template <bool isRest> void divide(Call &c) {
   auto [a, b] = operands(c);
   if (!a || !b)
@@ -122,7 +122,7 @@ void trueDivide(Call &c) {
 
 void negate(Call &c) { c.out(c.emit.unary(UnaryKind::neg, c.operandAt(0))); }
 
-/// What only checks: the shapes are checked as they are made.
+/// Assertions about shapes; the import checks all shapes anyway.
 void nothing(Call &) {}
 
 void detach(Call &c) {

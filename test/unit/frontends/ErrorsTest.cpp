@@ -1,4 +1,4 @@
-//===- ErrorsTest.cpp - What a user sees of a model that is refused -------===//
+//===- ErrorsTest.cpp - Messages for models that are refused --------------===//
 #include "test/unit/frontends/ModelBuilder.h"
 
 #include <fstream>
@@ -8,14 +8,14 @@ using namespace dpc::test;
 
 namespace {
 
-/// A model of one Relu, for what does not depend on the graph.
+/// A model with one Relu, for tests that do not depend on the graph.
 ModelBuilder relu(const std::string &type = "f32[2,3]") {
   ModelBuilder m;
   m.input("x", type).node("Relu x -> y").output("y");
   return m;
 }
 
-/// The import must fail with a message that has all of `parts`.
+/// Expects the import to fail with a message that contains all of `parts`.
 void expectError(const ModelBuilder &m, const std::vector<std::string> &parts,
                  const ImportOptions &options = {}) {
   Imported imported = import(m, options);
@@ -46,13 +46,13 @@ TEST(OnnxErrors, TruncatedFileAtEveryLength) {
 }
 
 TEST(OnnxErrors, GarbageFile) {
-  Imported imported = importFile(writeBytes("this is no model"));
+  Imported imported = importFile(writeBytes("this is not a model"));
   EXPECT_TRUE(inOrder(imported.error, {"not a valid ONNX file"}));
   EXPECT_TRUE(inOrder(importFile(writeBytes("")).error,
                       {"not an ONNX model: it has no graph"}));
 }
 
-// protobuf does not check strings; JSON does.
+// protobuf does not validate strings, but JSON does.
 TEST(OnnxErrors, NamesThatAreNotUtf8) {
   ModelBuilder m;
   m.input("x", "f32[4]").floats("w\xff", {4}, {1.0f});
@@ -60,8 +60,8 @@ TEST(OnnxErrors, NamesThatAreNotUtf8) {
   expectError(m, {"the name of initializer 'w?' is not UTF-8"});
 }
 
-// A plan names its kernels; they must not differ by the model's folder.
-TEST(OnnxImport, WhatTheCompilerAddsIsNotNamedAfterTheFile) {
+// Kernels in a plan have names, which must not depend on the model's folder.
+TEST(OnnxImport, AddedNamesDoNotContainTheFile) {
   Imported imported = import(relu());
   ASSERT_TRUE(imported.module) << imported.error;
   EXPECT_FALSE(imported.function().getLoc()->findInstanceOf<mlir::NameLoc>());
@@ -88,7 +88,7 @@ TEST(OnnxErrors, AllUnknownOperatorsAreNamedAtOnce) {
   m.input("x", "f32[2]").node("Frobnicate x -> y").node("Relu y -> u");
   m.node("Twist u -> v").node("Twist v -> w").node("Bend w -> z");
   expectError(m.output("z"), {"operator Frobnicate (domain '') is not "
-                              "supported; nor are Twist, Bend"});
+                              "supported; also not supported: Twist, Bend"});
 }
 
 TEST(OnnxErrors, OfManyUnknownOperatorsSomeAreNamed) {
@@ -97,14 +97,15 @@ TEST(OnnxErrors, OfManyUnknownOperatorsSomeAreNamed) {
   for (int i = 0; i < 30; ++i)
     m.node("Odd" + std::to_string(i) + " v" + std::to_string(i) + " -> v" +
            std::to_string(i + 1));
-  expectError(m.output("v30"), {"operator Odd0 ", "; nor are Odd1, Odd2, ",
-                                ", Odd20 and 9 more"});
+  expectError(m.output("v30"),
+              {"operator Odd0 ", "; also not supported: Odd1, Odd2, ",
+               ", Odd20 and 9 more"});
 }
 
 TEST(OnnxErrors, DataDependentShapes) {
   ModelBuilder m;
   m.input("x", "f32[2]").node("NonZero x -> y").output("y");
-  expectError(m, {"operator NonZero makes a tensor whose shape depends on "
+  expectError(m, {"operator NonZero returns a tensor whose shape depends on "
                   "data"});
   ModelBuilder n;
   n.input("x", "f32[4]").input("s", "i64[2]").node("Reshape x s -> y");
@@ -169,7 +170,7 @@ TEST(OnnxErrors, ValuesOfInputs) {
   EXPECT_TRUE(imported.module) << imported.error;
   options.bind = {{"n", 1}};
   expectError(m, {"--bind=n=1", "it has 'c'"}, options);
-  // A bound number says nothing about the batch.
+  // A binding of an integer input does not determine the batch.
   ModelBuilder batched;
   batched.input("flag", "i64[1]").input("x", "f32[8,2]");
   batched.node("Relu x -> y").output("y");
@@ -208,7 +209,8 @@ TEST(OnnxErrors, Shapes) {
 TEST(OnnxErrors, UndefinedValue) {
   ModelBuilder m;
   m.input("x", "f32[2]").node("Add x ghost -> y").output("y");
-  expectError(m, {"node 0 'Add_0': input 'ghost' is made by no earlier node"});
+  expectError(
+      m, {"node 0 'Add_0': input 'ghost' is not defined by an earlier node"});
 }
 
 TEST(OnnxErrors, SequencesAreNoTensors) {
@@ -226,7 +228,7 @@ TEST(OnnxErrors, DropoutOfNoProbability) {
   m.input("x", "f32[2]").floats("ratio", {}, {1.5f}).scalar("on", 1);
   m.node("Cast on -> t", {{"to", int64_t(9)}});
   expectError(m.node("Dropout x ratio t -> y").output("y"),
-              {"Dropout: leaves out 1.5", "accepted: 0 to 1"});
+              {"Dropout: probability 1.5", "accepted: 0 to 1"});
 }
 
 TEST(OnnxErrors, Initializers) {

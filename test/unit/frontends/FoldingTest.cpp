@@ -1,4 +1,4 @@
-//===- FoldingTest.cpp - What is evaluated while importing ----------------===//
+//===- FoldingTest.cpp - Evaluation at import time ------------------------===//
 #include "test/unit/frontends/ModelBuilder.h"
 
 using namespace dpc;
@@ -17,7 +17,7 @@ std::string bodyOf(const ModelBuilder &m, const ImportOptions &options = {}) {
 }
 
 TEST(OnnxFolding, ShapeArithmetic) {
-  // x [batch, 6] -> [batch, 2, 3], the way exporters write it.
+  // x [batch, 6] -> [batch, 2, 3], as exporters write it.
   ModelBuilder m;
   m.input("x", "f32[batch,6]").scalar("zero", 0).scalar("one", 1);
   m.ints("axis", {0}).ints("two", {2}).scalar("half", 2);
@@ -116,7 +116,7 @@ TEST(OnnxFolding, RangeCountsDown) {
 }
 
 TEST(OnnxFolding, IntegersStayExact) {
-  // 2^53 + 1 is no double.
+  // 2^53 + 1 is not a double.
   ModelBuilder m;
   m.ints("a", {(int64_t(1) << 53) + 1}).ints("b", {-7}).ints("two", {2});
   m.node("Mul a two -> y").node("Div b two -> z").output("y").output("z");
@@ -125,7 +125,7 @@ TEST(OnnxFolding, IntegersStayExact) {
 }
 
 TEST(OnnxFolding, ConditionKnownWhileImporting) {
-  // The branch reads a value of the outer graph and is otherwise inlined.
+  // The branch reads a value of the outer graph; otherwise it is inlined.
   ModelBuilder relu, tanh;
   relu.node("Relu x -> r").output("r");
   tanh.node("Tanh x -> t").output("t");

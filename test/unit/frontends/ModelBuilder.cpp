@@ -1,4 +1,4 @@
-//===- ModelBuilder.cpp - ONNX models of tests ----------------------------===//
+//===- ModelBuilder.cpp - ONNX models for tests ---------------------------===//
 #include "test/unit/frontends/ModelBuilder.h"
 #include "ir/Dialect.h"
 

@@ -1,6 +1,6 @@
-//===- ModelBuilder.h - ONNX models of tests --------------------*- C++ -*-===//
+//===- ModelBuilder.h - ONNX models for tests -------------------*- C++ -*-===//
 //
-// Tests say their model where they say what they expect of it:
+// Tests build their model beside the results that they expect:
 //
 //   ModelBuilder m;
 //   m.input("x", "f32[2,3]").node("Relu x -> y").output("y");
@@ -32,7 +32,7 @@ public:
 
   /// `type`: "f32[batch,3]", "i64[]", "i1[2]"; sizes or symbols.
   ModelBuilder &input(const std::string &name, const std::string &type);
-  /// A float initializer, raw; `values` repeat as needed.
+  /// A float initializer as raw data; `values` repeat as needed.
   ModelBuilder &floats(const std::string &name, std::vector<int64_t> dims,
                        std::vector<float> values);
   /// An i64 initializer of rank 1, or rank 0 for `scalar`.
@@ -41,15 +41,15 @@ public:
   /// An f32 initializer in `file`, which need not exist.
   ModelBuilder &external(const std::string &name, std::vector<int64_t> dims,
                          const std::string &file, int64_t offset);
-  /// "Op a b -> y z"; "_" is an input or output that is not given.
+  /// "Op a b -> y z"; "_" is an omitted input or output.
   ModelBuilder &node(const std::string &text, Attrs attrs = {},
                      const std::string &domain = "");
   ModelBuilder &output(const std::string &name);
 
-  /// A graph of the nodes so far, for the branches of an If.
+  /// A graph of the nodes so far, for a branch of an If.
   ::onnx::GraphProto graph() const { return model.graph(); }
 
-  /// Writes the model to a file of its own and returns the path.
+  /// Writes the model to a new file and returns its path.
   std::string write() const;
 
   ::onnx::ModelProto model;
@@ -60,32 +60,32 @@ private:
                                    int32_t type);
 };
 
-/// What an import gave: a module, or the message.
+/// The result of an import: a module or a message.
 struct Imported {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::string error; ///< of one line, or empty
+  std::string error; ///< one line, or empty
   std::vector<std::string> remarks;
   std::string text; ///< the printed module
-  std::string path; ///< of the model
+  std::string path; ///< the model's path
   mlir::func::FuncOp function();
 };
 
 Imported import(const ModelBuilder &builder, const ImportOptions &options = {});
 Imported importFile(const std::string &path, const ImportOptions &options = {});
 
-/// Whether `parts` occur in `text` in this order.
+/// Whether `text` contains `parts` in this order.
 testing::AssertionResult inOrder(const std::string &text,
                                  const std::vector<std::string> &parts);
 
 /// An array of the given shape and elements.
 HostArray array(std::vector<int64_t> shape, std::vector<double> data);
 
-/// Imports and runs a model without weights on `inputs`; a failed import
-/// fails the test and gives nothing.
+/// Imports and runs a model without weights on `inputs`. If the import fails,
+/// the test fails and the result is empty.
 std::vector<HostArray> evaluate(const ModelBuilder &builder,
                                 const std::vector<HostArray> &inputs);
 
-/// Checks shape and elements of an array.
+/// Checks the shape and the elements of an array.
 void expectNear(const HostArray &got, const HostArray &want,
                 double tolerance = 1e-6);
 

@@ -1,4 +1,4 @@
-//===- ModelsTest.cpp - Whole models against their oracles ----------------===//
+//===- ModelsTest.cpp - Whole models against reference results ------------===//
 #include "ir/Dialect.h"
 #include "test/unit/frontends/ModelBuilder.h"
 
@@ -21,7 +21,7 @@ std::string readFile(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// `bytes` of elements of type T as doubles.
+/// Converts `bytes` of elements of type T to doubles.
 template <typename T> std::vector<double> decode(const char *data, size_t n) {
   std::vector<double> values(n);
   for (size_t i = 0; i < n; ++i) {
@@ -32,7 +32,7 @@ template <typename T> std::vector<double> decode(const char *data, size_t n) {
   return values;
 }
 
-/// The first batch in a .npy file of `count` elements a batch.
+/// The first batch of a .npy file with `count` elements per batch.
 std::vector<double> firstBatch(const std::string &path, size_t count) {
   std::string bytes = readFile(path);
   uint16_t header;
@@ -42,7 +42,8 @@ std::vector<double> firstBatch(const std::string &path, size_t count) {
                                       : decode<float>(data, count);
 }
 
-/// Values of argument `i`: a weight from its source, or an input's batch.
+/// The values of argument `i`: a weight from its source or an input from its
+/// batch.
 HostArray argument(mlir::func::FuncOp f, unsigned i, const std::string &dir) {
   auto type = mlir::cast<mlir::RankedTensorType>(f.getArgumentTypes()[i]);
   HostArray result(type.getShape().vec());
@@ -70,8 +71,8 @@ std::set<std::string> namesOf(mlir::func::FuncOp f, llvm::StringRef role) {
 
 class OnnxModels : public testing::TestWithParam<const char *> {};
 
-/// The imported model's loss on the first batch is PyTorch's, and its
-/// parameters are those that PyTorch trained.
+/// The imported model must have PyTorch's loss on the first batch and PyTorch's
+/// trained parameters.
 TEST_P(OnnxModels, FirstLossIsTheOracles) {
   std::string dir = folderOf(GetParam());
   auto oracle = nlohmann::json::parse(readFile(dir + "/oracle.json"));

@@ -1,9 +1,9 @@
-//===- NodeConformanceTest.cpp - The onnx wheel's node tests --------------===//
+//===- NodeConformanceTest.cpp - Node tests of the onnx wheel -------------===//
 //
-// The onnx package carries a model, inputs and outputs per operator and
-// variant. Every model that imports is run by the host interpreter and must
-// give the outputs. Operands that must be known while compiling (shapes, axes)
-// are inputs there; they become initializers first.
+// The onnx package contains a model, inputs and outputs per operator and
+// variant. The host interpreter runs every model that imports and must
+// reproduce the outputs. Operands that must be known at compile time (shapes,
+// axes) are inputs there, so the test converts them to initializers first.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
@@ -23,7 +23,8 @@ using ::onnx::TensorProto;
 
 namespace {
 
-/// Models of the 1,765 that must import and run right; raise it with support.
+/// How many of the 1,765 models must import and be correct; raise it with
+/// support.
 constexpr int kMustPass = 1380;
 
 template <typename Message>
@@ -32,7 +33,7 @@ bool readMessage(const fs::path &path, Message &message) {
   return file && message.ParseFromIstream(&file);
 }
 
-/// Operators whose operands from some position on decide shapes.
+/// Operators whose operands from some position on determine shapes.
 int firstStaticOperand(llvm::StringRef op) {
   static const llvm::StringSet<> later = {"TopK",
                                           "CumSum",
@@ -72,7 +73,7 @@ bool isStatic(const ::onnx::GraphProto &graph, const std::string &name) {
   return false;
 }
 
-/// A stored tensor as doubles, or nullopt when its type is not supported.
+/// A stored tensor as doubles; nullopt if its type is not supported.
 std::optional<HostArray> decode(const frontend::ModelFile &file,
                                 const TensorProto &tensor,
                                 mlir::MLIRContext *context) {
@@ -88,13 +89,13 @@ std::optional<HostArray> decode(const frontend::ModelFile &file,
   return array;
 }
 
-/// Largest error relative to what the element type can hold; the interpreter
-/// computes in f64.
+/// The largest error relative to the precision of the element type; the
+/// interpreter computes in f64.
 bool agrees(const HostArray &got, const HostArray &want, int32_t type) {
   double tolerance = type == TensorProto::BFLOAT16  ? 3e-2
                      : type == TensorProto::FLOAT16 ? 3e-3
                                                     : 1e-3;
-  // f64 may round a half the other way; tools/onnx-conformance is exact.
+  // f64 can round a half differently; tools/onnx-conformance is exact.
   bool isQuantized = type == TensorProto::UINT8 || type == TensorProto::INT8;
   if (got.shape != want.shape)
     return false;

@@ -1,7 +1,7 @@
 //===- OpsTest.cpp - Values of imported operators -------------------------===//
 //
-// Each model is run by the host interpreter of test/support; expected numbers
-// are worked out by hand.
+// The host interpreter of test/support runs each model; the expected numbers
+// are calculated by hand.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/frontends/ModelBuilder.h"
@@ -113,7 +113,7 @@ TEST(OnnxOps, MatMulRanks) {
   HostArray b = array({2, 2, 1}, {1, 1, 1, -1});
   expectNear(run("MatMul x0 x1 -> y", {a, b}),
              array({2, 2, 1, 1}, {3, -1, 7, -1}));
-  // A plain left matrix times a batch.
+  // A matrix without a batch times a batch.
   expectNear(run("MatMul x0 x1 -> y", {array({1, 2}, {1, 2}), b}),
              array({2, 1, 1}, {3, -1}));
 }
@@ -143,14 +143,15 @@ TEST(OnnxOps, Einsum) {
   expectNear(einsum("ij,ij", {a, a}), array({}, {91}));
   expectNear(einsum("bi,bj,j->bi", {a, a, vec({1, 0, 0})}),
              array({2, 3}, {1, 2, 3, 16, 20, 24}));
-  // Batched, with the result's dimensions permuted.
+  // Batched, with permuted result dimensions.
   expectNear(einsum("bij,bj->ib", {array({2, 1, 2}, {1, 2, 3, 4}),
                                    array({2, 2}, {1, 1, 1, -1})}),
              array({1, 2}, {3, -1}));
 }
 
-// Tokens through the weights of every expert and back, weighted by gates: the
-// cheapest product comes first, stacks of weights stay in place.
+// Multiplies tokens with the weights of every expert and back, weighted by
+// gates: the cheapest contraction comes first, and stacks of weights stay in
+// place.
 TEST(OnnxOps, EinsumOverExperts) {
   HostArray x = array({2, 2}, {1, 2, 3, 4});
   HostArray w = array({2, 2, 1}, {1, 0, 0, 1}), gate = vec({1, 10, 2, 0});
@@ -242,7 +243,7 @@ TEST(OnnxOps, SoftmaxAxes) {
       run("LogSoftmax x0 -> y", {x}),
       array({2, 2}, {std::log(.5), std::log(.5), std::log(.75), std::log(.25)}),
       1e-6);
-  // Before operator set 13, axis 0 made the whole tensor one row.
+  // Before operator set 13, axis 0 merges the whole tensor into one row.
   expectNear(run("Softmax x0 -> y", {x}, {{"axis", int64_t(0)}}, 11),
              array({2, 2}, {1 / 6., 1 / 6., .5, 1 / 6.}), 1e-6);
 }
@@ -269,7 +270,7 @@ TEST(OnnxOps, Convolutions) {
   expectNear(run("Conv x0 x1 -> y", {x, w},
                  {{"strides", Ints{2}}, {"pads", Ints{1, 1}}}),
              array({1, 2, 3}, {1, 5, 4, -5, -1, 8}));
-  // The same length: one more zero behind, or in front.
+  // Same length: one additional zero after the end, or before the start.
   expectNear(
       run("Conv x0 x1 -> y", {x, w}, {{"auto_pad", std::string("SAME_UPPER")}}),
       array({1, 2, 4}, {3, 5, 7, 4, -1, -1, -1, 8}));
@@ -295,7 +296,8 @@ TEST(OnnxOps, Pools) {
   expectNear(run("MaxPool x0 -> y", {x}, ceil), array({1, 1, 1, 3}, {9, 7, 5}));
   expectNear(run("AveragePool x0 -> y", {x}, window),
              array({1, 1, 1, 2}, {5, 5}));
-  // What is added to the last window is not averaged; padding is when asked.
+  // The positions that rounding up adds do not count; padding counts on
+  // request.
   expectNear(run("AveragePool x0 -> y", {x}, ceil, 19),
              array({1, 1, 1, 3}, {5, 5, 5}));
   Attrs padded = {{"kernel_shape", Ints{1, 2}},
@@ -318,8 +320,8 @@ TEST(OnnxOps, BatchNormByRunningStatistics) {
              array({1, 2, 2}, {0, .5, 1, 5}));
 }
 
-// mean 2, variance 1 of the batch; what runs is a buffer that the function
-// returns, tied to its argument.
+// The batch has mean 2 and variance 1. Running statistics are buffers that the
+// function returns, tied to their arguments.
 TEST(OnnxOps, BatchNormMovesItsRunningStatistics) {
   ModelBuilder m(15);
   m.input("x", "f32[2,1]");
@@ -399,7 +401,8 @@ TEST(OnnxOps, OneHot) {
   m.node("OneHot ids depth v -> y", {{"axis", int64_t(0)}}).output("y");
   Imported imported = import(m);
   ASSERT_EQ(imported.error, "");
-  // The values are an initializer, hence a parameter, hence the first input.
+  // The values are an initializer and hence a parameter, which is the first
+  // input.
   expectNear(runGlobal(imported.function(), {vec({0, 5}), vec({1, -1, 0})})[0],
              array({3, 3}, {0, 0, 5, 5, 0, 0, 0, 5, 0}));
 }
@@ -465,7 +468,7 @@ TEST(OnnxOps, TriluOfData) {
 // Losses and attention
 //===----------------------------------------------------------------------===//
 
-/// Cross entropy of a row of two scores, the label being the first.
+/// The cross entropy of a row of two scores whose label is the first class.
 double rowLoss(double a, double b) { return std::log1p(std::exp(b - a)); }
 
 std::vector<HostArray> loss(const std::string &reduction, bool ignore,
@@ -506,8 +509,8 @@ TEST(OnnxOps, NegativeLogLikelihood) {
 }
 
 TEST(OnnxOps, CausalAttentionWithMoreKeys) {
-  // All scores are 0, so that each query averages the keys it may see; ONNX
-  // counts both from 0.
+  // All scores are 0, so each query averages its visible keys; ONNX counts both
+  // from 0.
   ModelBuilder m(23);
   m.input("q", "f32[1,1,2,1]").input("k", "f32[1,1,3,1]");
   m.input("v", "f32[1,1,3,1]");

@@ -10,7 +10,7 @@ using namespace dpc::test;
 
 namespace {
 
-/// "parameter", "buffer", "input", or "" when `name` is no argument.
+/// "parameter", "buffer", "input", or "" if `name` is not an argument.
 std::string roleOf(Imported &imported, llvm::StringRef name) {
   mlir::func::FuncOp f = imported.function();
   for (unsigned i = 0; i < f.getNumArguments(); ++i)
@@ -78,7 +78,7 @@ TEST(OnnxRoles, UserDecides) {
   EXPECT_EQ(roleOf(imported, "temperature"), "parameter");
 }
 
-// A learned gate is trained, literals are not; what is not is told.
+// A learned gate is trained and literals are not; a remark lists the latter.
 TEST(OnnxRoles, Scalars) {
   ModelBuilder m;
   m.input("x", "f32[4]").floats("blocks.0.gate", {}, {1.0f});
@@ -98,7 +98,7 @@ TEST(OnnxRoles, Scalars) {
   EXPECT_TRUE(inOrder(imported.text,
                       {"dpc.constants = [\"val_3\", \"scale\", \"const_0.5\", "
                        "\"onnx::Mul_7\", \"m.lifted_tensor_0\"]"}));
-  // This one may be a member of the outermost module.
+  // This name can be a member of the outermost module.
   ASSERT_EQ(imported.remarks.size(), 1u);
   EXPECT_NE(imported.remarks[0].find("--trainable=scale"), std::string::npos)
       << imported.remarks[0];
@@ -124,7 +124,8 @@ TEST(OnnxRoles, IntegersAreNotTrained) {
 TEST(OnnxRoles, SourcePointsAtTheBytes) {
   ModelBuilder m;
   m.input("x", "f32[3]").floats("first", {3}, {1.0f, 2.0f, 3.0f});
-  // The second one keeps its numbers in float_data instead of raw_data.
+  // The second initializer stores its numbers in float_data instead of
+  // raw_data.
   auto *second = m.model.mutable_graph()->add_initializer();
   second->set_name("second");
   second->set_data_type(::onnx::TensorProto::FLOAT);

@@ -1,4 +1,4 @@
-//===- ShardingsTest.cpp - Shardings that ONNX models come with -----------===//
+//===- ShardingsTest.cpp - Shardings in ONNX models -----------------------===//
 #include "test/unit/frontends/ModelBuilder.h"
 
 #include "ir/UserShardings.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace {
 
-/// y = x w, x [8, 4] of tokens' features, for four devices.
+/// y = x w with features x [8, 4] of tokens, for four devices.
 ModelBuilder model() {
   ModelBuilder m;
   m.input("x", "f32[batch,4]").floats("w", {4, 6}, {1, 2});
@@ -22,9 +22,9 @@ ModelBuilder model() {
 
 using Dims = std::vector<std::pair<int64_t, int64_t>>; ///< (axis, shards)
 
-/// Says of `tensor`, at the only node, that it is split so over the given
-/// entries; -1 stands for devices 0 and 1, -2 for 2 and 3, -3 for 0 and 2,
-/// -4 for 1 and 3.
+/// Adds a spec for `tensor` to the only node: its sharded dimensions and the
+/// devices of its shards. -1 represents devices 0 and 1, -2 devices 2 and 3, -3
+/// devices 0 and 2, and -4 devices 1 and 3.
 ::onnx::ShardingSpecProto &annotate(ModelBuilder &m, const std::string &tensor,
                                     const Dims &dims,
                                     const std::vector<int64_t> &devices) {
@@ -140,22 +140,22 @@ TEST(OnnxShardings, ThatContradictThemselvesAreRefused) {
   expectRefused(m, {"axis 1 has 0 shards", "1 to the 4 devices"});
   m = model();
   annotate(m, "w", {{0, 4}, {1, 4}}, {0, 1, 2, 3});
-  expectRefused(m, {"more shards than the 4 devices"});
+  expectRefused(m, {"shards outnumber the 4 devices"});
   m = model();
   annotate(m, "w", {{1, 2}, {-1, 2}}, {0, 1, 2, 3});
   expectRefused(m, {"axis 1 is split twice"});
   m = model();
   annotate(m, "v", {}, {0});
-  expectRefused(m, {"'v'", "no input or output of the node"});
+  expectRefused(m, {"'v'", "not an input or output of the node"});
 }
 
 TEST(OnnxShardings, OfUnknownConfigurationsAreRefused) {
   ModelBuilder m = model();
   annotate(m, "w", {{1, 2}}, {-3, -4});
   m.model.mutable_configuration(0)->set_name("eight");
-  expectRefused(m, {"'four' is none of the model's", "'eight'"});
+  expectRefused(m, {"'four' does not exist in the model", "'eight'"});
   m.model.clear_configuration();
-  expectRefused(m, {"'four' is none of the model's, which has none"});
+  expectRefused(m, {"'four' does not exist in the model, which has no"});
   m = model();
   annotate(m, "w", {{1, 2}}, {-3, -4});
   m.model.mutable_configuration(0)->set_num_devices(0);

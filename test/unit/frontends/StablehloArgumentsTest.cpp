@@ -1,4 +1,4 @@
-//===- StablehloArgumentsTest.cpp - What arguments are, and how they lie --===//
+//===- StablehloArgumentsTest.cpp - Roles and shardings of arguments ------===//
 #include "frontends/stablehlo/HloSharding.h"
 #include "frontends/stablehlo/Shardings.h"
 #include "ir/UserShardings.h"
@@ -33,7 +33,7 @@ namespace {
 
 using List = std::vector<int32_t>;
 
-/// Which tile each device holds, by dimension.
+/// The tile that each device holds, for each dimension.
 std::vector<List> listsOf(const std::optional<hlo::HloSharding> &sharding) {
   auto lists = sharding ? sharding->tileOf() : std::nullopt;
   EXPECT_TRUE(lists);
@@ -52,7 +52,7 @@ TEST(Shardings, OfHloAreRead) {
   ASSERT_TRUE(tiles);
   EXPECT_EQ(listsOf(tiles)[0], (List{0, 0, 1, 1, 2, 2, 3, 3}));
   EXPECT_EQ(listsOf(tiles)[1], (List{0, 1, 0, 1, 0, 1, 0, 1}));
-  // Columns of a 2 x 2 mesh, copied over its rows: in both spellings.
+  // Columns of a 2 x 2 mesh, replicated over its rows, in both spellings.
   for (StringRef text :
        {"{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
         "{devices=[2,1,2]0,2,1,3 last_tile_dims={replicated}}"}) {
@@ -123,14 +123,14 @@ TEST(Shardings, OfHloAreConstraints) {
                 {"'arg0' is split over 'axis0'", "--strategy=zero=3"}, options);
   expectRefused(sharded("{devices=[4,1]<=[4]}", "",
                         "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"),
-                {"4 devices in ways that are no axes of one mesh"}, options);
+                {"4 devices in ways that are not axes of one mesh"}, options);
   expectRefused(sharded("{devices=[4,1]<=[4]}", "", batch),
                 {"over 2 devices, others are over 4"}, options);
   expectRefused(sharded("{devices=[2]<=[2]}", "", ""),
                 {"'arg0' is not understood", "{devices=[2]<=[2]}"}, options);
 }
 
-/// A text of some bytes may stand for a million devices.
+/// A short text can describe a million devices.
 TEST(Shardings, OfHloTakeLittleMemoryAndTime) {
   auto argument = [](size_t number, const std::string &sharding) {
     return (number ? ", %a" : "%a") + std::to_string(number) +
@@ -140,7 +140,7 @@ TEST(Shardings, OfHloTakeLittleMemoryAndTime) {
     return program(arguments, "tensor<8x8x8xf32>",
                    "  func.return %a0 : tensor<8x8x8xf32>");
   };
-  // Every argument splits other bits of the numbers of devices.
+  // Every argument is sharded by other bits of the device number.
   std::string grids, alike;
   for (size_t bit = 0; bit < 200; ++bit) {
     std::string low = std::to_string(1 << bit % 20),
@@ -155,11 +155,11 @@ TEST(Shardings, OfHloTakeLittleMemoryAndTime) {
   EXPECT_EQ(import(of(alike)).error, "");
   expectRefused(of(argument(0, "{devices=[2,2,1]<=[4]}") +
                    argument(1, "{devices=[1,1,4]<=[2,2]T(1,0)}")),
-                {"4 devices in ways that are no axes of one mesh"});
+                {"4 devices in ways that are not axes of one mesh"});
 }
 
 TEST(StablehloArguments, DonatedArgumentsFindTheirResultsByPath) {
-  // Memory is shared between b and the new a; the paths say otherwise.
+  // b and the new a share memory, but the paths take precedence.
   std::string text = R"("builtin.module"() ({
   "func.func"() <{arg_attrs = [{tf.aliasing_output = 0 : i32}, {tf.aliasing_output = 1 : i32}], function_type = (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>), res_attrs = [{jax.result_info = "result[0]['b']"}, {jax.result_info = "result[0]['a']"}], sym_name = "main"}> ({
   ^bb0(%a: tensor<4xf32> loc("p['a']"), %b: tensor<4xf32> loc("p['b']")):
@@ -190,8 +190,8 @@ bool isNegatedNext(Outcome &outcome) {
 
 } // namespace
 
-/// Both are 'w' of something: the attributes tell which. Of order they say
-/// nothing where they lead elsewhere.
+/// Both arguments have the path 'w', so the attributes decide. They do not
+/// imply an order if they name other results.
 TEST(StablehloArguments, AttributesDecideAmongEqualPaths) {
   auto step = [](const std::string &ofFirst, const std::string &ofSecond) {
     return R"("builtin.module"() ({
@@ -211,7 +211,7 @@ TEST(StablehloArguments, AttributesDecideAmongEqualPaths) {
   Outcome outcome = import(step(alias("1 : i32"), alias("0 : i32")));
   ASSERT_EQ(outcome.error, "");
   EXPECT_TRUE(isNegatedNext(outcome));
-  EXPECT_EQ(outcome.remarks.size(), 1u); // on the result that is no state
+  EXPECT_EQ(outcome.remarks.size(), 1u); // on the result that is not a state
   for (const auto &[first, second] :
        {std::pair(alias("0 : i32"), alias("1 : i32")),
         std::pair(alias("1 : i32"), alias("2 : i32"))}) {
@@ -228,7 +228,7 @@ TEST(StablehloArguments, AttributesDecideAmongEqualPaths) {
 
 namespace {
 
-/// A step whose donated arguments, of 4 numbers each, have no names; its
+/// A step whose donated arguments have 4 elements each and no names. Its
 /// results are (b, -a), called `first` and `second`.
 std::string nameless(const std::string &ofA, const std::string &ofB,
                      const std::string &first, const std::string &second) {
@@ -246,7 +246,8 @@ std::string nameless(const std::string &ofA, const std::string &ofB,
 } // namespace
 
 TEST(StablehloArguments, DonatedArgumentsWithoutNames) {
-  // The attribute decides, and paths of results tell parameters from states.
+  // The attribute decides, and paths of results distinguish parameters from
+  // states.
   Outcome outcome = import(nameless("tf.aliasing_output = 1 : i32",
                                     "tf.aliasing_output = 0 : i32",
                                     "result[1].mu['w']", "result[0]['w']"));
@@ -256,7 +257,7 @@ TEST(StablehloArguments, DonatedArgumentsWithoutNames) {
   EXPECT_EQ(
       argumentsOf(outcome.module->lookupSymbol<func::FuncOp>("train_step")),
       (std::vector<std::string>{"arg0 parameter", "arg1 state arg0"}));
-  // Nothing decides: the order, which is said.
+  // Only the order is left to decide, and a remark says so.
   std::string donor = "jax.buffer_donor = true";
   outcome = import(nameless(donor, donor, "", ""));
   ASSERT_EQ(outcome.error, "");
@@ -267,7 +268,7 @@ TEST(StablehloArguments, DonatedArgumentsWithoutNames) {
                               "first, are tied"),
       std::string::npos)
       << outcome.remarks[0];
-  // Either result may be meant.
+  // Both results are possible.
   expectRefused(
       nameless(donor, "", "", ""),
       {"'arg0' is donated", "2 results of type [4] f32", "tf.aliasing_output"});

@@ -1,4 +1,4 @@
-//===- StablehloTest.cpp - What StableHLO becomes, and may not hold -------===//
+//===- StablehloTest.cpp - Import and rejection of StableHLO --------------===//
 #include "frontends/stablehlo/AttrText.h"
 
 #include "test/support/RankInterpreter.h"
@@ -21,7 +21,7 @@ test::HostArray array(std::vector<int64_t> shape, std::vector<double> data) {
   return result;
 }
 
-/// What a program makes of its arguments.
+/// The result of a program on its arguments.
 std::vector<double> run(const std::string &text,
                         const std::vector<test::HostArray> &arguments) {
   Outcome outcome = import(text);
@@ -152,7 +152,7 @@ TEST(Stablehlo, RefusesWhatDoesNotFit) {
   expectRefused(one("\"stablehlo.reshape\"(%a) : (tensor<4x6xf32>) -> "
                     "tensor<4x6xi32>",
                     "tensor<4x6xi32>"),
-                {"not what the file says"});
+                {"but the file says"});
   for (
       const auto &[op, part] : std::vector<std::pair<std::string, std::string>>{
           {"\"stablehlo.abs\"() : () -> tensor<4x6xf32>", "operands"},
@@ -164,7 +164,7 @@ TEST(Stablehlo, RefusesWhatDoesNotFit) {
           {"\"stablehlo.slice\"(%a) {start_indices = array<i64: 0, 9>, "
            "limit_indices = array<i64: 4, 15>, strides = array<i64: 1, 1>} : "
            "(tensor<4x6xf32>) -> tensor<4x6xf32>",
-           "no part of"},
+           "is not within"},
           {"\"stablehlo.broadcast_in_dim\"(%a) {broadcast_dimensions = "
            "array<i64: 0, 5>} : (tensor<4x6xf32>) -> tensor<4x6xf32>",
            "do not take"},
@@ -203,7 +203,7 @@ TEST(Stablehlo, RefusesWhatDoesNotFit) {
     expectRefused(one(op, f), {part});
 }
 
-/// A second key decides among equal ones: not what sorts by the first do.
+/// A sort by the first operand does not implement a second key for ties.
 TEST(Stablehlo, SortsByOneKeyOnly) {
   auto sorted = [](const std::string &before) {
     return program(
@@ -259,16 +259,17 @@ TEST(Stablehlo, LoopsOnDataAreRefused) {
     "stablehlo.return"(%x) : (tensor<4x6xf32>) -> ()
   }) : (tensor<4x6xf32>) -> tensor<4x6xf32>)",
                     "tensor<4x6xf32>"),
-                {"how often it runs depends on data", "known length"});
+                {"its number of iterations depends on data", "known length"});
 }
 
-/// Whatever is cut off or changed: a module or one line, never a crash.
+/// Any truncation or change leads to a module or a one-line message, not to a
+/// crash.
 TEST(Stablehlo, BrokenTextsMakeOneLine) {
   std::string text = contents(DPC_FIXTURES "/stablehlo/control.mlir");
   ASSERT_GT(text.size(), 10000u);
   for (size_t length = 0; length < text.size(); length += text.size() / 97)
     EXPECT_NE(import(text.substr(0, length)).error, "") << length;
-  // Every digit of some places becomes another one.
+  // Replaces the digits at some positions by other digits.
   size_t changes = 0;
   for (size_t at = 0; at < text.size(); ++at) {
     if (!llvm::isDigit(text[at]) || at % 41 != 0)
@@ -282,7 +283,7 @@ TEST(Stablehlo, BrokenTextsMakeOneLine) {
 }
 
 TEST(Stablehlo, BatchedRowsDoNotMix) {
-  // 0 times infinity would be NaN in the rows beside.
+  // 0 times infinity would be NaN in the adjacent rows.
   std::string gather = R"(
   %r = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1, 2>}> : (tensor<2x3x2xf32>, tensor<2x2x1xi32>) -> tensor<2x2x2xf32>
   func.return %r : tensor<2x2x2xf32>)";

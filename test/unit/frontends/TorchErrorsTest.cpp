@@ -1,6 +1,6 @@
-//===- TorchErrorsTest.cpp - What a .pt2 may not hold ---------------------===//
+//===- TorchErrorsTest.cpp - Rejected .pt2 files --------------------------===//
 //
-// Every case changes one thing in a good file.
+// Every case makes one change to a valid file.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/torch/Import.h"
@@ -29,7 +29,7 @@ std::string contents(const std::string &path) {
   return text.str();
 }
 
-/// One record of `path` passed through `change`; `method` of compression.
+/// Applies `change` to one record of `path`; `method` is the compression.
 std::string altered(const std::string &path, const std::string &suffix,
                     llvm::function_ref<std::string(std::string)> change,
                     int method = ZIP_CM_STORE) {
@@ -60,7 +60,7 @@ std::string altered(const std::string &path, const std::string &suffix,
   return bytes;
 }
 
-/// The same, replacing `from` once.
+/// Replaces `from` once in a record.
 std::string replaced(const std::string &suffix, const std::string &from,
                      const std::string &to) {
   return altered(kMlp, suffix, [&](std::string text) {
@@ -97,7 +97,7 @@ Outcome import(const std::string &bytes, const ImportOptions &options = {}) {
   return outcome;
 }
 
-/// Whether importing fails, with all of `parts` in the message.
+/// Expects the import to fail with a message that contains all of `parts`.
 void expectRefused(const std::string &bytes,
                    const std::vector<std::string> &parts) {
   std::string error = import(bytes).error;
@@ -123,7 +123,7 @@ TEST(TorchFile, WeightsStayWhereTheyAre) {
   ASSERT_TRUE(source);
   auto offset = source.getAs<IntegerAttr>("offset").getInt();
   EXPECT_EQ(source.getAs<IntegerAttr>("bytes").getInt(), 48 * 64 * 4);
-  // The first weight of model.onnx, whose place protobuf does not tell.
+  // The first weight of model.onnx, whose position protobuf does not expose.
   float first = 0;
   std::memcpy(&first, bytes.data() + offset, sizeof first);
   EXPECT_NE(contents(DPC_FIXTURES "/models/mlp/model.onnx")
@@ -151,7 +151,7 @@ TEST(TorchFile, TiedWeightsAreOneParameterByItsFirstName) {
 }
 
 /// Under FakeTensorMode torch writes one empty record for all tensors, which
-/// says nothing of ties.
+/// does not imply that they are tied.
 TEST(TorchFile, OneEmptyRecordTiesNothing) {
   Outcome outcome =
       import(altered(DPC_FIXTURES "/models/llama-tiny/model.pt2", kTable,
@@ -211,7 +211,7 @@ TEST(TorchErrors, OtherFiles) {
   expectRefused("", {"m.pt2: not a .pt2 file"});
   expectRefused("not a zip", {"m.pt2: not a .pt2 file"});
   expectRefused(contents(kMlp).substr(0, 20000), {"not a .pt2 file"});
-  expectRefused(replaced(kModel, "{", "["), {"models/model.json", "no JSON"});
+  expectRefused(replaced(kModel, "{", "["), {"models/model.json", "not JSON"});
 }
 
 TEST(TorchErrors, SchemaVersion) {
@@ -228,7 +228,7 @@ TEST(TorchErrors, Damage) {
   expectRefused(replaced(kTable, "\"as_int\": 64", "\"as_int\": -1"),
                 {"impossible dimensions"});
   expectRefused(replaced(kTable, "weight_0", "weight_9"),
-                {"weight_9", "the archive lacks"});
+                {"weight_9", "missing from the archive"});
   expectRefused(
       altered(kMlp, "weight_0", [](std::string s) { return s.substr(4); }),
       {"weight 'l1.weight' ends at byte 12288", "holds 12284"});
@@ -259,30 +259,31 @@ TEST(TorchErrors, Nodes) {
                 {"node 0 'linear'", "aten.matmul.default"});
 }
 
-/// A reshape that may be a copy is written, and its base returned.
+/// Writes to a reshape that is possibly a copy, and returns its base.
 TEST(TorchErrors, AllUnknownOperatorsAreNamedAtOnce) {
   const std::regex linear("aten\\.linear\\."), relu("aten\\.relu\\.");
   std::string bytes = altered(kMlp, kModel, [&](const std::string &text) {
     return std::regex_replace(std::regex_replace(text, linear, "aten.bend."),
                               relu, "aten.twist.");
   });
-  // Each once, though the model has three and two of them.
-  expectRefused(bytes, {"aten.bend.default: is not supported, nor are "
-                        "aten.twist.default; "});
+  // Each operator once, although the model has it two or three times.
+  expectRefused(bytes,
+                {"aten.bend.default: is not supported; also not supported: "
+                 "aten.twist.default; "});
 }
 
-TEST(TorchErrors, WriteToWhatMayBeACopy) {
+TEST(TorchErrors, WriteToAPossibleCopy) {
   ImportOptions options;
   options.globalBatch = 3;
   std::string error =
       import(contents(DPC_FIXTURES "/torch/either.pt2"), options).error;
   for (const char *part : {"aten.add_.Tensor: writes to 'reshape'",
-                           "may be a copy", "run_decompositions"})
+                           "is a copy of it", "run_decompositions"})
     EXPECT_NE(error.find(part), std::string::npos) << error;
 }
 
-/// The gradient of what detach returns stops, that of the tensor does not: that
-/// of an input has none.
+/// The gradient of a detached tensor stops while that of its base continues,
+/// except that an input has no gradient.
 TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
   ImportOptions options;
   options.globalBatch = 3;
@@ -293,26 +294,27 @@ TEST(TorchErrors, WriteThroughDetachWhereALossFollows) {
   }
   std::string error =
       import(contents(DPC_FIXTURES "/torch/detached.pt2"), options).error;
-  EXPECT_NE(error.find("writes to what detach returns"), std::string::npos)
+  EXPECT_NE(error.find("writes to a result of detach"), std::string::npos)
       << error;
 }
 
-/// PyTorch keeps the gradient of what was there before: nothing of it must be
-/// lost without a word.
-TEST(TorchErrors, WriteWithoutGradientsToWhatHasOne) {
+/// PyTorch keeps the gradient of the value before the write, so the import must
+/// reject the write.
+TEST(TorchErrors, WriteWithoutGradientsToATensorWithOne) {
   ImportOptions options;
   options.globalBatch = 3;
   for (const char *file :
        {DPC_FIXTURES "/torch/ungraded.pt2", DPC_FIXTURES "/torch/nested.pt2"}) {
     std::string error = import(contents(file), options).error;
-    EXPECT_NE(error.find("under torch.no_grad(), to a tensor that gradients"),
+    EXPECT_NE(error.find("under torch.no_grad(), to a tensor with gradients"),
               std::string::npos)
         << file << ": " << error;
   }
 }
 
-/// Of a graph inside of one without gradients, those made before have none.
-TEST(TorchErrors, GradientsOnInsideOfNone) {
+/// In a graph within one without gradients, values computed before have no
+/// gradient.
+TEST(TorchErrors, GradientsOnInsideNoGrad) {
   ImportOptions options;
   options.globalBatch = 3;
   std::string bytes =
@@ -324,7 +326,7 @@ TEST(TorchErrors, GradientsOnInsideOfNone) {
         return text.replace(at, from.size(), to);
       });
   EXPECT_NE(import(bytes, options)
-                .error.find("turns gradients on inside of a "
+                .error.find("turns gradients on inside a "
                             "graph that runs without them"),
             std::string::npos);
 }
@@ -337,7 +339,7 @@ TEST(TorchErrors, UnboundSymbol) {
             std::string::npos);
 }
 
-/// Whatever the bytes are, importing ends with a module or one message.
+/// For arbitrary bytes, the import ends with a module or one message.
 TEST(TorchErrors, AnyByteMayBeWrong) {
   std::string good = contents(DPC_FIXTURES "/torch/labels.pt2");
   unsigned state = 1;
@@ -349,7 +351,7 @@ TEST(TorchErrors, AnyByteMayBeWrong) {
     }
     import(bad);
   }
-  // Inside the program, where a checksum would hide it.
+  // Damages the program itself, which otherwise only breaks a checksum.
   for (int n = 0; n < 300; ++n)
     import(altered(DPC_FIXTURES "/torch/labels.pt2", kModel,
                    [&](std::string text) {

@@ -1,6 +1,6 @@
 //===- TorchOpsTest.cpp - ATen targets against torch ----------------------===//
 //
-// test/fixtures/torch/*.pt2 hold the inputs and what torch made of them.
+// test/fixtures/torch/*.pt2 contain the inputs and torch's results.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/torch/Archive.h"

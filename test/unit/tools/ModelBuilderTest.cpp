@@ -150,7 +150,7 @@ TEST(ModelBuilderTest, BadDimsAreRefused) {
   EXPECT_EQ(refused(Family::llama, &ModelDims::kvHeads, 3),
             "--kv-heads=3: must divide --heads=32");
   EXPECT_EQ(refused(Family::llama, &ModelDims::headDim, 3),
-            "--head-dim=3: must be even, as RoPE turns pairs");
+            "--head-dim=3: must be even, because RoPE rotates pairs");
   EXPECT_EQ(refused(Family::gpt, &ModelDims::layers, 0),
             "--layers=0: expected 1 to 16384");
   EXPECT_EQ(refused(Family::bert, &ModelDims::vocab, -1),
@@ -162,6 +162,6 @@ TEST(ModelBuilderTest, BadDimsAreRefused) {
   EXPECT_EQ(refused(Family::moe, &ModelDims::topk, 9),
             "--topk=9: there are 8 experts to choose from");
   EXPECT_EQ(refused(Family::moe, &ModelDims::group, 100),
-            "--group=100: must divide --seq=8192, for a group lies in one "
+            "--group=100: must divide --seq=8192, since a group lies in one "
             "sample");
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Stages on devices of unlike speed, and ranks that lie on them in another order.
+"""Pipelines on heterogeneous devices, and ranks that are placed on them in another order.
 
-Two machines of two ranks each, one of which is declared half as fast: the stage there is the smaller one, the report
-says which it is, and the plan trains as PyTorch trained, whichever machine comes first and also when the processes of
-an MPI job are numbered otherwise than the ranks.
+There are two machines with two ranks each, one of which is declared half as fast. The stage there is smaller, the
+report names it, and the plan trains like PyTorch, whichever machine comes first and also if the processes of an MPI job
+have a different order than the ranks.
 """
 import copy
 import json
@@ -18,7 +18,7 @@ SOURCE = os.environ.get("DPC_SOURCE", os.path.join(os.path.dirname(os.path.abspa
 
 
 def write_cluster(folder, slowdown=2, slow_bytes=None, fast_bytes=None):
-    """Two ranks of the local device's file, and two that are slower (none where `slowdown` is 0); plans have `fast_bytes`
+    """Two ranks of the local device's file, and two that are slower (none if `slowdown` is 0); plans have `fast_bytes`
     and `slow_bytes` on them."""
     with open(os.path.join(SOURCE, "cost-model", "devices", "cpu-local.json")) as file:
         fast = json.load(file)
@@ -49,7 +49,7 @@ def flops_of_stages(plan):
     return [flops[stage] for stage in sorted(flops)]
 
 
-class UnlikeDevices(unittest.TestCase):
+class HeterogeneousDevices(unittest.TestCase):
     def follows(self, strategy, comm="local"):
         with e2e.scratch() as folder:
             case = follow_curve.Case(os.path.dirname(e2e.model("gpt2-tiny")), strategy, 4, comm)
@@ -92,7 +92,7 @@ class UnlikeDevices(unittest.TestCase):
             self.assertLessEqual(best, fixed["predicted"]["step_seconds"] * (1 + 1e-9))
 
     def test_a_stage_is_no_fuller_than_its_device(self):
-        """What the slow stage has in the best cut is too much for it by a fifth: it gets less."""
+        """The best cut exceeds the slow stage's memory by a fifth, so the stage gets less."""
         words = ["--strategy=dp=2,pp=2,micro_batch=2,placement=@0.1"]
         with e2e.scratch() as folder:
             _, free = self.plan(folder, *words)
@@ -105,7 +105,7 @@ class UnlikeDevices(unittest.TestCase):
         self.assertLessEqual(plan["arena_bytes"][1], 1.02 * stage["usable_bytes"])
 
     def test_memory_is_that_of_the_fullest_stage(self):
-        """Not of the one that has least left of a small memory."""
+        """Not the memory of the device that has the least left of a small memory."""
         words = ["--strategy=dp=2,pp=2,micro_batch=2,placement=@0.1"]
         with e2e.scratch() as folder:
             _, free = self.plan(folder, *words, slowdown=8)
@@ -156,8 +156,8 @@ class UnlikeDevices(unittest.TestCase):
     def test_shares_follow_the_curve(self):
         self.follows("dp=4,micro_batch=1,zero=1")
 
-    def test_replicas_on_unlike_devices(self):
-        """Each pipeline on a machine of its own."""
+    def test_replicas_on_heterogeneous_devices(self):
+        """Each pipeline runs on one machine."""
         self.follows("dp=2,pp=2,micro_batch=1,batch_shares=3:1,placement=pp.dp")
 
     def test_shares_that_cannot_be(self):
