@@ -291,7 +291,7 @@ LogicalResult dpc::lowerRest(ModuleOp module, const cost::Cluster &cluster,
       gatherCost(withLinkSpeed(cluster, asked.linkSpeed), asked);
   for (func::FuncOp step : findSteps(module))
     if (degrees.recompute != "none")
-      step->setAttr(kRecomputeAttr,
+      step->setAttr(attr::kRecompute,
                     StringAttr::get(module.getContext(), degrees.recompute));
   if (failed(runPasses(module, recomputePipeline(degrees), verifies)))
     return failure();

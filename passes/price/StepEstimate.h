@@ -57,9 +57,7 @@
 
 namespace dpc {
 
-/// Phases of @step in the order in which they run.
-enum class StepPhase { setup, forward, backward, weight, update };
-StepPhase phaseOf(mlir::Operation *op);
+using StepPhase = Phase;
 
 /// What ranks send in a step: how often, by kind, axes and bytes.
 using TrafficSums =
@@ -166,12 +164,6 @@ struct OffloadedBytes {
 };
 OffloadedBytes offloadedBytes(mlir::func::FuncOp step);
 
-/// True for phases that run once per micro-batch.
-bool isInLoop(StepPhase phase);
-
-/// Which chunk of the stage's part of the model `op` is of.
-int64_t chunkOf(mlir::Operation *op);
-
 /// The table of a step function: `dpc.schedule`, or forward and backward of one
 /// micro-batch after the other.
 std::vector<cost::ScheduleStep> scheduleOf(mlir::func::FuncOp step);
@@ -181,12 +173,6 @@ llvm::SmallVector<mlir::Operation *> opsInOrder(mlir::func::FuncOp step);
 
 /// Micro-batches of a step.
 int64_t microBatchesOf(mlir::func::FuncOp step);
-
-/// True for ops whose result lies in their operand's buffer.
-bool isBufferView(mlir::Operation *op);
-
-/// True for ops that the communication queue runs.
-bool isCommunication(mlir::Operation *op);
 
 /// True for ops that the copy queue runs.
 bool isTransfer(mlir::Operation *op);

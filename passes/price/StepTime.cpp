@@ -8,26 +8,6 @@
 using namespace mlir;
 using namespace dpc;
 
-StepPhase dpc::phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  StringRef name = phase ? phase.getValue() : "forward";
-  return llvm::StringSwitch<StepPhase>(name)
-      .Case("setup", StepPhase::setup)
-      .Case("backward", StepPhase::backward)
-      .Case("weight", StepPhase::weight)
-      .Case("update", StepPhase::update)
-      .Default(StepPhase::forward);
-}
-
-bool dpc::isInLoop(StepPhase phase) {
-  return phase != StepPhase::setup && phase != StepPhase::update;
-}
-
-int64_t dpc::chunkOf(Operation *op) {
-  auto chunk = op->getAttrOfType<IntegerAttr>(attr::kChunk);
-  return chunk ? chunk.getInt() : 0;
-}
-
 SmallVector<Operation *> dpc::opsInOrder(func::FuncOp step) {
   constexpr int kPhases = static_cast<int>(StepPhase::update) + 1;
   std::array<SmallVector<Operation *>, kPhases> byPhase;
@@ -78,18 +58,6 @@ int64_t dpc::microBatchesOf(func::FuncOp step) {
   return mesh ? mesh.axisSize(kMicroBatchAxis) : 1;
 }
 
-bool dpc::isBufferView(Operation *op) {
-  if (isa<ReshapeOp>(op))
-    return true;
-  return isa<TransposeOp, SliceOp, BroadcastOp, AccumulateOp>(op) &&
-         op->hasAttr(attr::kView);
-}
-
-bool dpc::isCommunication(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp,
-             SendOp, RecvOp>(op);
-}
-
 bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
 
 Value dpc::bufferRoot(Value value) {
@@ -118,9 +86,9 @@ static const cost::Device &deviceOf(func::FuncOp step,
                                     const cost::Cluster &cluster) {
   if (!cost::isMixed(cluster))
     return cluster.slowestDevice(cost::DType::F32);
-  auto stage = step->getAttrOfType<IntegerAttr>(attr::kStage);
+  int64_t stage = stageOf(step).value_or(0);
   return cluster
-      .groups[cost::devicesOfStage(cluster, order, stage ? stage.getInt() : 0,
+      .groups[cost::devicesOfStage(cluster, order, stage,
                                    cost::DType::F32)
                   .group]
       .device;
@@ -161,29 +129,26 @@ cost::GroupPlacement StepQueues::placement(ArrayAttr axes) const {
   return cost::placeGroup(cluster, order, namesOf(axes));
 }
 
-StepQueues::Traffic StepQueues::trafficOf(Operation *op) const {
-  using cost::Collective;
-  if (isa<AllGatherOp>(op))
-    return {Collective::AllGather, movedBytes(op, op->getResults())};
-  double in = movedBytes(op, op->getOperands());
-  if (isa<AllReduceOp>(op))
-    return {Collective::AllReduce, in};
-  if (isa<ReduceScatterOp>(op))
-    return {Collective::ReduceScatter, in};
-  if (isa<RingShiftOp>(op))
-    return {Collective::SendRecv, in};
-  return {Collective::AllToAll, in};
+static cost::Collective pricedAs(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::all_reduce:
+    return cost::Collective::AllReduce;
+  case CollectiveKind::all_gather:
+    return cost::Collective::AllGather;
+  case CollectiveKind::reduce_scatter:
+    return cost::Collective::ReduceScatter;
+  case CollectiveKind::all_to_all:
+    return cost::Collective::AllToAll;
+  case CollectiveKind::ring_shift:
+    return cost::Collective::SendRecv;
+  }
+  llvm_unreachable("unknown collective");
 }
 
-static cost::Collective collectiveOf(Operation *op) {
-  using cost::Collective;
-  if (isa<AllReduceOp>(op))
-    return Collective::AllReduce;
-  if (isa<AllGatherOp>(op))
-    return Collective::AllGather;
-  if (isa<ReduceScatterOp>(op))
-    return Collective::ReduceScatter;
-  return isa<RingShiftOp>(op) ? Collective::SendRecv : Collective::AllToAll;
+StepQueues::Traffic StepQueues::trafficOf(Operation *op) const {
+  auto collective = cast<CollectiveOpInterface>(op);
+  return {pricedAs(collective.getCollectiveKind()),
+          movedBytes(op, collective.getPayload())};
 }
 
 /// Whether a collective is one of data-parallel ranks: of gradients and states.
@@ -194,12 +159,10 @@ static bool isOfData(ArrayAttr axes) {
 }
 
 cost::CollectiveEstimate StepQueues::collective(Operation *op) const {
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  bool gathers = isa<AllGatherOp>(op);
-  double bytes = gathers ? movedBytes(op, op->getResults())
-                         : movedBytes(op, op->getOperands());
+  ArrayAttr axes = cast<CollectiveOpInterface>(op).getAxes();
+  Traffic moved = trafficOf(op);
   cost::CollectiveEstimate estimate =
-      estimateCollective(cluster, collectiveOf(op), bytes, placement(axes));
+      estimateCollective(cluster, moved.kind, moved.bytes, placement(axes));
   if (isOfData(axes))
     estimate.seconds /= cluster.software.dataBandwidth;
   return estimate;
@@ -235,7 +198,7 @@ void StepQueues::communicate(Operation *op, double times) {
   cost::CollectiveEstimate estimate = collective(op);
   addBytes(estimate, times);
   Traffic moved = trafficOf(op);
-  traffic[{moved.kind, namesOf(op->getAttrOfType<ArrayAttr>("axes")),
+  traffic[{moved.kind, namesOf(cast<CollectiveOpInterface>(op).getAxes()),
            moved.bytes}] += times;
   // A gather would find its inputs long before there is room for what it makes.
   double ready = isa<AllGatherOp>(op) ? computeFree : 0;
@@ -314,11 +277,11 @@ void StepQueues::run(Operation *op, double times) {
   // Between stages the schedule decides when data is there.
   if (isa<SendOp, RecvOp>(op))
     return;
-  int runs = op->hasAttr(kAgainAttr) ? 2 : 1;
+  int runs = op->hasAttr(attr::kAgain) ? 2 : 1;
   for (int i = 0; i < runs; ++i) {
     if (isTransfer(op))
       transfer(op, times);
-    else if (isCommunication(op))
+    else if (isa<CollectiveOpInterface>(op))
       communicate(op, times);
     else
       compute(op, times);
