@@ -16,6 +16,7 @@ namespace dpc {
 #include "passes/local/Passes.h.inc"
 
 #define GEN_PASS_REGISTRATION
+#include "passes/local/Passes.h.inc"
 
 /// Registers every pass of this folder for command lines.
 inline void registerLocalPasses() { registerDpcLocalPasses(); }
