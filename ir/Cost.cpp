@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 
 using namespace dpc;
 using mlir::RankedTensorType;
@@ -16,13 +17,12 @@ static constexpr double kTranscendental = 8;
 
 /// Elements of `value`, as a double so that products of them do not overflow.
 static double elements(Value value) {
-  return static_cast<double>(
-      mlir::cast<RankedTensorType>(value.getType()).getNumElements());
+  return static_cast<double>(tensorType(value).getNumElements());
 }
 
 /// Size of dimension `dim` of `value`, counted from the end when negative.
 static double size(Value value, int64_t dim) {
-  auto type = mlir::cast<RankedTensorType>(value.getType());
+  auto type = tensorType(value);
   return static_cast<double>(
       type.getDimSize(dim < 0 ? type.getRank() + dim : dim));
 }

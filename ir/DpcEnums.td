@@ -39,4 +39,11 @@ def Dpc_CompareKindAttr : Dpc_EnumAttr<Dpc_CompareKind, "compare_kind">;
 def Dpc_NormKind : Dpc_Enum<"NormKind", "which normalization", ["layer", "rms"]>;
 def Dpc_NormKindAttr : Dpc_EnumAttr<Dpc_NormKind, "norm_kind">;
 
+def Dpc_CollectiveKind : Dpc_Enum<"CollectiveKind", "what a collective does", [
+  "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ring_shift"]>;
+
+// The cases stand in the order in which a step runs them.
+def Dpc_Phase : Dpc_Enum<"Phase", "when an op of a step runs",
+                         ["setup", "forward", "backward", "weight", "update"]>;
+
 #endif // DPC_ENUMS_TD

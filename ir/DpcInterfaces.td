@@ -69,4 +69,77 @@ def Dpc_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
   ];
 }
 
+def Dpc_CommunicationOpInterface : OpInterface<"CommunicationOpInterface"> {
+  let cppNamespace = "::dpc";
+  let description = [{
+    An op that exchanges data with other ranks: a collective, a send or a recv.
+    The communication queue runs it.
+  }];
+}
+
+def Dpc_CollectiveOpInterface : OpInterface<"CollectiveOpInterface",
+    [Dpc_CommunicationOpInterface]> {
+  let cppNamespace = "::dpc";
+  let description = [{
+    A collective over the ranks of some mesh axes. A bucket of tensors shares
+    one call: operand i belongs to result i.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Names of the mesh axes (an array of strings), in the order of the mesh.
+    }], "::mlir::ArrayAttr", "getAxes", (ins)>,
+    InterfaceMethod<[{
+      Which collective it is.
+    }], "::dpc::CollectiveKind", "getCollectiveKind", (ins)>,
+    InterfaceMethod<[{
+      How values of ranks are combined; nullopt where they only travel.
+    }], "std::optional<::dpc::ReduceKind>", "getReduceKind", (ins), "", [{
+      return std::nullopt;
+    }]>,
+    InterfaceMethod<[{
+      The values whose bytes a cost model counts: the results of an all_gather,
+      the operands of all others.
+    }], "::mlir::ValueRange", "getPayload", (ins), "", [{
+      return $_op->getOperands();
+    }]>,
+    InterfaceMethod<[{
+      The operands or results whose leading dimension counts the ranks.
+    }], "::mlir::ValueRange", "getStacks", (ins), "", [{
+      return ::mlir::ValueRange();
+    }]>,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// Whether `axis` is one of its axes.
+    bool isOver(::llvm::StringRef axis) {
+      return ::llvm::any_of($_op.getAxes(), [&](::mlir::Attribute name) {
+        return ::mlir::cast<::mlir::StringAttr>(name).getValue() == axis;
+      });
+    }
+  }];
+}
+
+def Dpc_FusionOpInterface : OpInterface<"FusionOpInterface"> {
+  let cppNamespace = "::dpc";
+  let description = [{
+    How an op of the local altitude takes part in generated kernels. Ops without
+    it (matmuls, collectives, ..) never do. The trait `KernelRoleIs` implements
+    it from the op's role; see ir/KernelRole.h.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      What the op is to kernel formation.
+    }], "::dpc::KernelRole", "getKernelRole", (ins)>,
+    InterfaceMethod<[{
+      The shape that a kernel of the op iterates over.
+    }], "::llvm::ArrayRef<int64_t>", "getIterationShape", (ins)>,
+    InterfaceMethod<[{
+      Whether computing the op once per pass over a row costs less than storing
+      its result.
+    }], "bool", "isCheap", (ins)>,
+    InterfaceMethod<[{
+      Whether element i of the results needs only element i of `operand`.
+    }], "bool", "readsSameElement", (ins "::mlir::OpOperand &":$operand)>,
+  ];
+}
+
 #endif // DPC_INTERFACES_TD

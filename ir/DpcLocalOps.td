@@ -9,7 +9,8 @@ include "ir/DpcOpBase.td"
 // put pieces where they belong, so that a communicator never sees a layout.
 
 class Dpc_Collective<string mnemonic, list<Trait> traits = []>
-    : Dpc_LocalOp<mnemonic, traits>;
+    : Dpc_LocalOp<mnemonic, !listconcat(traits, [Dpc_CommunicationOpInterface,
+          Dpc_CollectiveOpInterface])>;
 
 def Dpc_AllReduceOp : Dpc_Collective<"all_reduce"> {
   let summary = "Combines equal-shaped buffers over the ranks of some axes.";
@@ -31,6 +32,10 @@ def Dpc_AllReduceOp : Dpc_Collective<"all_reduce"> {
   let results = (outs Variadic<Dpc_Tensor>:$outputs);
   let assemblyFormat = [{
     $kind $inputs `axes` `=` $axes attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::all_reduce; }
+    std::optional<::dpc::ReduceKind> getReduceKind() { return getKind(); }
   }];
 }
 
@@ -54,6 +59,11 @@ def Dpc_AllGatherOp : Dpc_Collective<"all_gather"> {
   let arguments = (ins Variadic<Dpc_Tensor>:$inputs, StrArrayAttr:$axes);
   let results = (outs Variadic<Dpc_Tensor>:$outputs);
   let assemblyFormat = "$inputs `axes` `=` $axes attr-dict `:` type($inputs) `->` type($outputs)";
+  let extraClassDeclaration = [{
+    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::all_gather; }
+    ::mlir::ValueRange getPayload() { return getOutputs(); }
+    ::mlir::ValueRange getStacks() { return getOutputs(); }
+  }];
 }
 
 def Dpc_ReduceScatterOp : Dpc_Collective<"reduce_scatter"> {
@@ -75,6 +85,11 @@ def Dpc_ReduceScatterOp : Dpc_Collective<"reduce_scatter"> {
   let arguments = (ins Dpc_ReduceKindAttr:$kind, Variadic<Dpc_Tensor>:$inputs, StrArrayAttr:$axes);
   let results = (outs Variadic<Dpc_Tensor>:$outputs);
   let assemblyFormat = "$kind $inputs `axes` `=` $axes attr-dict `:` type($inputs) `->` type($outputs)";
+  let extraClassDeclaration = [{
+    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::reduce_scatter; }
+    std::optional<::dpc::ReduceKind> getReduceKind() { return getKind(); }
+    ::mlir::ValueRange getStacks() { return getInputs(); }
+  }];
 }
 
 def Dpc_AllToAllOp : Dpc_Collective<"all_to_all"> {
@@ -93,6 +108,10 @@ def Dpc_AllToAllOp : Dpc_Collective<"all_to_all"> {
   let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
   let results = (outs Dpc_Tensor:$output);
   let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+  let extraClassDeclaration = [{
+    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::all_to_all; }
+    ::mlir::ValueRange getStacks() { return getOperation()->getOperands(); }
+  }];
 }
 
 def Dpc_RingShiftOp : Dpc_Collective<"ring_shift"> {
@@ -114,9 +133,12 @@ def Dpc_RingShiftOp : Dpc_Collective<"ring_shift"> {
   let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
   let results = (outs Dpc_Tensor:$output);
   let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
+  let extraClassDeclaration = [{
+    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::ring_shift; }
+  }];
 }
 
-def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure]> {
+def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure, Dpc_KernelRole<"alone">]> {
   let summary = "The piece of a stack that is this rank's own; no communication.";
   let description = [{
     Example (4 ranks on tp):
@@ -134,7 +156,7 @@ def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure]> {
   let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
 }
 
-def Dpc_MaskOp : Dpc_LocalOp<"mask", [Pure]> {
+def Dpc_MaskOp : Dpc_LocalOp<"mask", [Pure, Dpc_KernelRole<"elementwise", "true">]> {
   let summary = "Overwrites the padding of an uneven shard.";
   let description = [{
     Elements that lie beyond the global tensor become `value` (the neutral
@@ -179,7 +201,7 @@ def Dpc_AccumulateOp : Dpc_LocalOp<"accumulate", [Pure]> {
   let assemblyFormat = "$kind $x attr-dict `:` type($x) `->` type($result)";
 }
 
-def Dpc_SumSquaresOp : Dpc_LocalOp<"sum_squares", [Pure]> {
+def Dpc_SumSquaresOp : Dpc_LocalOp<"sum_squares", [Pure, Dpc_KernelRole<"alone">]> {
   let summary = "Sum of squares of all elements of all operands.";
   let description = [{
     Accumulated in f64 across blocks of f32 sums. Made from `dpc.global_norm`.
@@ -198,7 +220,7 @@ def Dpc_SumSquaresOp : Dpc_LocalOp<"sum_squares", [Pure]> {
   let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
 }
 
-def Dpc_AttentionProbsOp : Dpc_LocalOp<"attention_probs", [Pure]> {
+def Dpc_AttentionProbsOp : Dpc_LocalOp<"attention_probs", [Pure, Dpc_KernelRole<"alone">]> {
   let summary = "Row softmax of attention scores, with scale and masks.";
   let description = [{
     scores [B, H, T, S]. probs = softmax(scale * scores + mask) with causal
@@ -224,7 +246,7 @@ def Dpc_AttentionProbsOp : Dpc_LocalOp<"attention_probs", [Pure]> {
   }];
 }
 
-def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure]> {
+def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure, Dpc_KernelRole<"elementwise">]> {
   let summary = "Probabilities again and the gradient of the scaled scores.";
   let description = [{
     probs = exp(scale * scores + mask - lse) (causal as above), dscores =
@@ -252,7 +274,7 @@ def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure]> {
 // Pipeline stages
 //===----------------------------------------------------------------------===//
 
-def Dpc_SendOp : Dpc_LocalOp<"send"> {
+def Dpc_SendOp : Dpc_LocalOp<"send", [Dpc_CommunicationOpInterface]> {
   let summary = "Hands a value to another stage.";
   let description = [{
     The receiver is the rank whose coordinate along `pp` is `to` and that agrees
@@ -273,7 +295,7 @@ def Dpc_SendOp : Dpc_LocalOp<"send"> {
   let assemblyFormat = "$value `to` `=` $to `tag` `=` $tag attr-dict `:` type($value)";
 }
 
-def Dpc_RecvOp : Dpc_LocalOp<"recv"> {
+def Dpc_RecvOp : Dpc_LocalOp<"recv", [Dpc_CommunicationOpInterface]> {
   let summary = "Takes a value from another stage.";
   let description = [{
     The other end of `dpc.send`: `from` is the sender's coordinate along `pp`.

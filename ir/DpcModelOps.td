@@ -73,7 +73,7 @@ def Dpc_AttentionGradOp : Dpc_Op<"attention_grad"> {
   }];
 }
 
-def Dpc_RopeOp : Dpc_Op<"rope"> {
+def Dpc_RopeOp : Dpc_Op<"rope", [Dpc_KernelRole<"alone">]> {
   let summary = "Rotary position embedding, rotate-half form.";
   let description = [{
     x [.., T, D], cos and sin [T, D]. With rot(x) = (-x2, x1) over the halves of
@@ -97,7 +97,7 @@ def Dpc_RopeOp : Dpc_Op<"rope"> {
   }];
 }
 
-def Dpc_EmbeddingOp : Dpc_Op<"embedding"> {
+def Dpc_EmbeddingOp : Dpc_Op<"embedding", [Dpc_KernelRole<"elementwise">]> {
   let summary = "Rows of a table, picked by index.";
   let description = [{
     result[i.., :] = table[ids[i..], :]. Where the table is split on its rows,
@@ -120,9 +120,12 @@ def Dpc_EmbeddingOp : Dpc_Op<"embedding"> {
   let assemblyFormat = [{
     $table `,` $ids (`global` `=` $global^)? attr-dict `:` functional-type(operands, results)
   }];
+  let extraClassDeclaration = [{
+    bool readsSameElement(::mlir::OpOperand &operand);
+  }];
 }
 
-def Dpc_EmbeddingGradOp : Dpc_Op<"embedding_grad"> {
+def Dpc_EmbeddingGradOp : Dpc_Op<"embedding_grad", [Dpc_KernelRole<"alone">]> {
   let summary = "Gradient of a table: rows added up by index.";
   let description = [{
     result[r, :] = sum of dy[i.., :] over ids[i..] == r. `global` (local
@@ -145,7 +148,7 @@ def Dpc_EmbeddingGradOp : Dpc_Op<"embedding_grad"> {
   }];
 }
 
-def Dpc_TopKOp : Dpc_Op<"topk"> {
+def Dpc_TopKOp : Dpc_Op<"topk", [Dpc_KernelRole<"alone">]> {
   let summary = "The k greatest (or smallest) elements of each row.";
   let description = [{
     Along the last dimension of x: `values` in descending order (ascending with
@@ -171,7 +174,7 @@ def Dpc_TopKOp : Dpc_Op<"topk"> {
   }];
 }
 
-def Dpc_CumSumOp : Dpc_Op<"cumsum"> {
+def Dpc_CumSumOp : Dpc_Op<"cumsum", [Dpc_KernelRole<"alone">]> {
   let summary = "Running sums along the last dimension.";
   let description = [{
     result[.., i] = sum of x[.., j] over j <= i; over j < i with `exclusive`;
@@ -219,7 +222,7 @@ def Dpc_CrossEntropyOp : Dpc_Op<"cross_entropy"> {
   }];
 }
 
-def Dpc_CrossEntropySumsOp : Dpc_Op<"cross_entropy_sums"> {
+def Dpc_CrossEntropySumsOp : Dpc_Op<"cross_entropy_sums", [Dpc_KernelRole<"alone">]> {
   let summary = "Row sums of a cross entropy whose columns may be split.";
   let description = [{
     sumexp[i] = sum_v exp(logits[i, v] - rowmax[i]); picked[i] =
@@ -246,7 +249,7 @@ def Dpc_CrossEntropySumsOp : Dpc_Op<"cross_entropy_sums"> {
   }];
 }
 
-def Dpc_CrossEntropyGradOp : Dpc_Op<"cross_entropy_grad"> {
+def Dpc_CrossEntropyGradOp : Dpc_Op<"cross_entropy_grad", [Dpc_KernelRole<"elementwise">]> {
   let summary = "Gradient of a cross entropy in its logits.";
   let description = [{
     dlogits[i, v] = (exp(logits[i, v] - lse[i]) - (v == labels[i])) * dloss[i].
@@ -268,6 +271,9 @@ def Dpc_CrossEntropyGradOp : Dpc_Op<"cross_entropy_grad"> {
   let assemblyFormat = [{
     $logits `,` $labels `,` $lse `,` $dloss (`global` `=` $global^)? attr-dict
     `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    bool readsSameElement(::mlir::OpOperand &operand);
   }];
 }
 
@@ -295,7 +301,7 @@ def Dpc_GlobalNormOp : Dpc_Op<"global_norm"> {
   let assemblyFormat = "$grads attr-dict `:` functional-type(operands, results)";
 }
 
-def Dpc_AdamWOp : Dpc_Op<"adamw"> {
+def Dpc_AdamWOp : Dpc_Op<"adamw", [Dpc_KernelRole<"alone">]> {
   let summary = "One AdamW update of one parameter, with PyTorch's meaning.";
   let description = [{
     g' = scale * g; p1 = p * (1 - lr * weight_decay);
@@ -327,7 +333,7 @@ def Dpc_AdamWOp : Dpc_Op<"adamw"> {
   }];
 }
 
-def Dpc_SgdOp : Dpc_Op<"sgd"> {
+def Dpc_SgdOp : Dpc_Op<"sgd", [Dpc_KernelRole<"alone">]> {
   let summary = "One SGD update with momentum, with PyTorch's meaning.";
   let description = [{
     g' = scale * g + weight_decay * p; b1 = momentum * b + g' (b1 = g' on the

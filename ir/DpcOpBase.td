@@ -33,6 +33,16 @@ class Dpc_LocalOp<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
 }
 
+class Dpc_KernelRoleIs<string parameters>
+    : ParamNativeOpTrait<"KernelRoleIs", parameters> {
+  let cppNamespace = "::dpc::OpTrait";
+}
+
+/// Implements FusionOpInterface (ir/KernelRole.h).
+class Dpc_KernelRole<string role, string cheap = "false"> : TraitList<[
+    Dpc_KernelRoleIs<"::dpc::KernelRole::" # role # ", " # cheap>,
+    Dpc_FusionOpInterface]>;
+
 // Symbolic dimensions are bound at import; no op can be built with one.
 defvar Dpc_Tensor = StaticShapeTensorOf<[AnyInteger, AnyFloat]>;
 defvar Dpc_Float = FloatLike;

@@ -8,7 +8,7 @@ include "ir/DpcOpBase.td"
 // Sources
 //===----------------------------------------------------------------------===//
 
-def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike]> {
+def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike, Dpc_KernelRole<"source">]> {
   let summary = "A tensor known at compile time.";
   let description = [{
     The value never carries an encoding (attribute replacement does not reach
@@ -28,9 +28,12 @@ def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike]> {
   let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$value attr-dict `->` type($result)";
   let hasFolder = 1;
+  let extraClassDeclaration = [{
+    ::dpc::KernelRole getKernelRole();
+  }];
 }
 
-def Dpc_IotaOp : Dpc_Op<"iota"> {
+def Dpc_IotaOp : Dpc_Op<"iota", [Dpc_KernelRole<"source">]> {
   let summary = "Counts along one dimension.";
   let description = [{
     Element (i0, .., in) is i_dim. At the local altitude `global` holds the
@@ -54,7 +57,7 @@ def Dpc_IotaOp : Dpc_Op<"iota"> {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-def Dpc_UnaryOp : Dpc_Op<"unary"> {
+def Dpc_UnaryOp : Dpc_Op<"unary", [Dpc_KernelRole<"elementwise">]> {
   let summary = "An elementwise function of one operand.";
   let description = [{
     Kinds ending in `_grad` are derivatives f'(x). `gelu` is the erf form,
@@ -73,9 +76,12 @@ def Dpc_UnaryOp : Dpc_Op<"unary"> {
   let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$kind $x attr-dict `:` type($x) `->` type($result)";
   let hasFolder = 1;
+  let extraClassDeclaration = [{
+    bool isCheap();
+  }];
 }
 
-def Dpc_BinaryOp : Dpc_Op<"binary"> {
+def Dpc_BinaryOp : Dpc_Op<"binary", [Dpc_KernelRole<"elementwise">]> {
   let summary = "An elementwise function of two operands of one shape.";
   let description = [{
     Broadcasting is explicit (`dpc.broadcast`). Integer `div` truncates.
@@ -93,9 +99,12 @@ def Dpc_BinaryOp : Dpc_Op<"binary"> {
   let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$kind $a `,` $b attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
+  let extraClassDeclaration = [{
+    bool isCheap();
+  }];
 }
 
-def Dpc_CompareOp : Dpc_Op<"compare"> {
+def Dpc_CompareOp : Dpc_Op<"compare", [Dpc_KernelRole<"elementwise", "true">]> {
   let summary = "Compares two tensors element by element.";
   let description = [{
     Example:
@@ -113,7 +122,7 @@ def Dpc_CompareOp : Dpc_Op<"compare"> {
   let assemblyFormat = "$kind $a `,` $b attr-dict `:` functional-type(operands, results)";
 }
 
-def Dpc_SelectOp : Dpc_Op<"select"> {
+def Dpc_SelectOp : Dpc_Op<"select", [Dpc_KernelRole<"elementwise", "true">]> {
   let summary = "Takes each element from one of two tensors.";
   let description = [{
     Example:
@@ -133,7 +142,7 @@ def Dpc_SelectOp : Dpc_Op<"select"> {
   }];
 }
 
-def Dpc_ConvertOp : Dpc_Op<"convert"> {
+def Dpc_ConvertOp : Dpc_Op<"convert", [Dpc_KernelRole<"elementwise", "true">]> {
   let summary = "Converts the element type.";
   let description = [{
     Float to integer truncates toward zero; to i1 means `!= 0`.
@@ -157,7 +166,7 @@ def Dpc_ConvertOp : Dpc_Op<"convert"> {
 // Data movement
 //===----------------------------------------------------------------------===//
 
-def Dpc_BroadcastOp : Dpc_Op<"broadcast"> {
+def Dpc_BroadcastOp : Dpc_Op<"broadcast", [Dpc_KernelRole<"mover">]> {
   let summary = "Repeats a tensor along new or unit dimensions.";
   let description = [{
     Operand dimension i becomes result dimension `dims[i]`; a unit dimension is
@@ -180,7 +189,7 @@ def Dpc_BroadcastOp : Dpc_Op<"broadcast"> {
   let hasFolder = 1;
 }
 
-def Dpc_ReshapeOp : Dpc_Op<"reshape"> {
+def Dpc_ReshapeOp : Dpc_Op<"reshape", [Dpc_KernelRole<"mover">]> {
   let summary = "Reads the same elements, in row-major order, under another shape.";
   let description = [{
     The sharding rule is written over the common refinement of both shapes, so
@@ -201,7 +210,7 @@ def Dpc_ReshapeOp : Dpc_Op<"reshape"> {
   let hasFolder = 1;
 }
 
-def Dpc_TransposeOp : Dpc_Op<"transpose"> {
+def Dpc_TransposeOp : Dpc_Op<"transpose", [Dpc_KernelRole<"mover">]> {
   let summary = "Permutes dimensions.";
   let description = [{
     Result dimension i is operand dimension `perm[i]`.
@@ -221,7 +230,7 @@ def Dpc_TransposeOp : Dpc_Op<"transpose"> {
   let hasFolder = 1;
 }
 
-def Dpc_SliceOp : Dpc_Op<"slice"> {
+def Dpc_SliceOp : Dpc_Op<"slice", [Dpc_KernelRole<"mover">]> {
   let summary = "A box of a tensor, with steps.";
   let description = [{
     Result element i along a dimension is operand element
@@ -247,7 +256,7 @@ def Dpc_SliceOp : Dpc_Op<"slice"> {
   let hasFolder = 1;
 }
 
-def Dpc_PadOp : Dpc_Op<"pad"> {
+def Dpc_PadOp : Dpc_Op<"pad", [Dpc_KernelRole<"elementwise">]> {
   let summary = "Places a tensor inside a larger one filled with zeros.";
   let description = [{
     Operand element i lands at `low + i * stride`. The transpose of
@@ -269,9 +278,12 @@ def Dpc_PadOp : Dpc_Op<"pad"> {
   let assemblyFormat = [{
     $x `low` `=` $low `strides` `=` $strides attr-dict `:` type($x) `->` type($result)
   }];
+  let extraClassDeclaration = [{
+    bool readsSameElement(::mlir::OpOperand &operand);
+  }];
 }
 
-def Dpc_ConcatOp : Dpc_Op<"concat"> {
+def Dpc_ConcatOp : Dpc_Op<"concat", [Dpc_KernelRole<"elementwise">]> {
   let summary = "Joins tensors along one dimension.";
   let description = [{
     Parts of equal size are seen as an outer factor, so shardings inside a part
@@ -290,13 +302,16 @@ def Dpc_ConcatOp : Dpc_Op<"concat"> {
   let arguments = (ins Variadic<Dpc_Tensor>:$parts, I64Attr:$dim);
   let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$parts `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = [{
+    bool readsSameElement(::mlir::OpOperand &operand);
+  }];
 }
 
 //===----------------------------------------------------------------------===//
 // Reductions, matmul, rows
 //===----------------------------------------------------------------------===//
 
-def Dpc_ReduceOp : Dpc_Op<"reduce"> {
+def Dpc_ReduceOp : Dpc_Op<"reduce", [Dpc_KernelRole<"reduction">]> {
   let summary = "Combines all elements along some dimensions.";
   let description = [{
     The reduced dimensions are dropped. A mean is a sum and a multiplication, so
@@ -344,7 +359,7 @@ def Dpc_MatmulOp : Dpc_Op<"matmul"> {
   }];
 }
 
-def Dpc_SoftmaxOp : Dpc_Op<"softmax"> {
+def Dpc_SoftmaxOp : Dpc_Op<"softmax", [Dpc_KernelRole<"row">]> {
   let summary = "Softmax along the last dimension.";
   let description = [{
     Example:
@@ -361,7 +376,7 @@ def Dpc_SoftmaxOp : Dpc_Op<"softmax"> {
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
 }
 
-def Dpc_SoftmaxGradOp : Dpc_Op<"softmax_grad"> {
+def Dpc_SoftmaxGradOp : Dpc_Op<"softmax_grad", [Dpc_KernelRole<"row">]> {
   let summary = "Gradient of softmax from its result.";
   let description = [{
     dx = y * (dy - sum(y * dy)), sums along the last dimension.
@@ -380,7 +395,7 @@ def Dpc_SoftmaxGradOp : Dpc_Op<"softmax_grad"> {
   let assemblyFormat = "$y `,` $dy attr-dict `:` functional-type(operands, results)";
 }
 
-def Dpc_NormOp : Dpc_Op<"norm", [AttrSizedOperandSegments]> {
+def Dpc_NormOp : Dpc_Op<"norm", [AttrSizedOperandSegments, Dpc_KernelRole<"row">]> {
   let summary = "Layer or RMS normalization over the last dimension.";
   let description = [{
     `layer`: y = (x - mean) * rstd * scale + bias with rstd = 1/sqrt(var + eps)
@@ -410,7 +425,7 @@ def Dpc_NormOp : Dpc_Op<"norm", [AttrSizedOperandSegments]> {
   }];
 }
 
-def Dpc_NormGradOp : Dpc_Op<"norm_grad"> {
+def Dpc_NormGradOp : Dpc_Op<"norm_grad", [Dpc_KernelRole<"row">]> {
   let summary = "Gradients of dpc.norm.";
   let description = [{
     dscale and dbias are sums over all rows, hence partial where rows are

@@ -104,7 +104,7 @@ def Dpc_ConvGradFilterOp : Dpc_Op<"conv_grad_filter"> {
 // Pooling
 //===----------------------------------------------------------------------===//
 
-def Dpc_MaxPoolOp : Dpc_Op<"max_pool"> {
+def Dpc_MaxPoolOp : Dpc_Op<"max_pool", [Dpc_KernelRole<"alone">]> {
   let summary = "The largest element of each window, and where it is.";
   let description = [{
     `index` is the row-major position of the first largest element within the
@@ -133,7 +133,7 @@ def Dpc_MaxPoolOp : Dpc_Op<"max_pool"> {
   }];
 }
 
-def Dpc_MaxPoolGradOp : Dpc_Op<"max_pool_grad"> {
+def Dpc_MaxPoolGradOp : Dpc_Op<"max_pool_grad", [Dpc_KernelRole<"alone">]> {
   let summary = "Gradient of dpc.max_pool.";
   let description = [{
     dx[n, c, i..] = sum of dy[n, c, o..] over the windows o whose index is i.

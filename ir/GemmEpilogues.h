@@ -22,11 +22,6 @@
 
 namespace dpc {
 
-namespace attr {
-/// On a kernel that is a matmul: the name of its epilogue.
-inline constexpr llvm::StringLiteral kEpilogue = "dpc.epilogue";
-} // namespace attr
-
 /// The positions of the epilogue's operand and result in such a kernel.
 inline constexpr unsigned kEpilogueOperand = 2, kEpilogueResult = 1;
 

@@ -1,6 +1,7 @@
 //===- ShardingRule.cpp - From operand shardings to result shardings ------===//
 #include "ir/Dialect.h"
 #include "ir/Sharding.h"
+#include "ir/TensorUtils.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallSet.h"
@@ -22,7 +23,7 @@ TensorMap dpc::oneToOne(ArrayRef<int64_t> dims) {
 
 ShardingRule dpc::elementwiseRule(Operation *op) {
   ShardingRule rule;
-  auto shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
+  auto shape = shapeOf(op->getResult(0));
   SmallVector<int64_t> dims;
   for (int64_t size : shape)
     dims.push_back(rule.addDim(size));

@@ -14,11 +14,9 @@
 
 namespace dpc {
 
-inline constexpr llvm::StringLiteral kStopGradientAttr = "dpc.stop_gradient";
-
 /// Whether no gradient passes `op`, which may be null.
 inline bool stopsGradient(mlir::Operation *op) {
-  return op && op->hasAttr(kStopGradientAttr);
+  return op && op->hasAttr(attr::kStopGradient);
 }
 
 /// Removes the stops below `root`: nothing is differentiated.

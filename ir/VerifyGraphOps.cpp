@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
 #include "ir/Sharding.h"
+#include "ir/TensorUtils.h"
 #include "ir/VerifyUtils.h"
 
 using namespace dpc;
@@ -203,7 +204,7 @@ LogicalResult ConcatOp::verify() {
            << "dim " << dim << " is no dimension of a result of rank "
            << result.getRank();
   for (auto [i, part] : llvm::enumerate(getParts())) {
-    auto type = mlir::cast<RankedTensorType>(part.getType());
+    auto type = tensorType(part);
     if (failed(checkRank(*this, "C1", "operand " + llvm::Twine(i), type,
                          result.getRank())))
       return failure();

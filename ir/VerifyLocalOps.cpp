@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
 #include "ir/Sharding.h"
+#include "ir/TensorUtils.h"
 #include "ir/VerifyUtils.h"
 
 using namespace dpc;
@@ -30,10 +31,6 @@ static LogicalResult checkSame(Operation *op, StringRef c,
 //===----------------------------------------------------------------------===//
 // Collectives
 //===----------------------------------------------------------------------===//
-
-static RankedTensorType typeOf(mlir::Value value) {
-  return mlir::cast<RankedTensorType>(value.getType());
-}
 
 /// At least one axis and none twice; constraint (C2) of every collective.
 static LogicalResult checkAxes(Operation *op, mlir::ArrayAttr axes) {
@@ -75,8 +72,7 @@ LogicalResult AllReduceOp::verify() {
     if (failed(checkSame(*this, "C1", "result " + llvm::Twine(i),
                          output.getType(), input.getType())) ||
         failed(checkElement(*this, "C1", "operand " + llvm::Twine(i),
-                            mlir::cast<RankedTensorType>(input.getType()),
-                            element)))
+                            tensorType(input), element)))
       return failure();
   }
   return checkAxes(*this, getAxes());
@@ -86,7 +82,8 @@ LogicalResult AllGatherOp::verify() {
   if (failed(checkPairs(*this)))
     return failure();
   for (auto [piece, stack] : llvm::zip(getInputs(), getOutputs()))
-    if (failed(checkStack(*this, "result", typeOf(stack), typeOf(piece))))
+    if (failed(
+            checkStack(*this, "result", tensorType(stack), tensorType(piece))))
       return failure();
   return checkAxes(*this, getAxes());
 }
@@ -96,8 +93,10 @@ LogicalResult ReduceScatterOp::verify() {
     return failure();
   mlir::Type element = getElementTypeOrSelf(getInputs().front());
   for (auto [stack, piece] : llvm::zip(getInputs(), getOutputs()))
-    if (failed(checkStack(*this, "operand", typeOf(stack), typeOf(piece))) ||
-        failed(checkElement(*this, "C1", "operand", typeOf(stack), element)))
+    if (failed(checkStack(*this, "operand", tensorType(stack),
+                          tensorType(piece))) ||
+        failed(
+            checkElement(*this, "C1", "operand", tensorType(stack), element)))
       return failure();
   return checkAxes(*this, getAxes());
 }

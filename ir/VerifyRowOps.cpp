@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 #include "ir/VerifyUtils.h"
 
 using namespace dpc;
@@ -18,10 +19,6 @@ using mlir::RankedTensorType;
 using mlir::Value;
 
 /// `value` as a ranked tensor type; all values of the dialect are tensors.
-static RankedTensorType typeOf(Value value) {
-  return mlir::cast<RankedTensorType>(value.getType());
-}
-
 //===----------------------------------------------------------------------===//
 // Softmax and normalization
 //===----------------------------------------------------------------------===//
@@ -75,9 +72,10 @@ static LogicalResult checkColumns(Operation *op, StringRef name, Value value,
                                   RankedTensorType x) {
   if (!value)
     return success();
-  if (failed(checkFloat(op, "C1", name, typeOf(value))))
+  if (failed(checkFloat(op, "C1", name, tensorType(value))))
     return failure();
-  return checkShape(op, "C1", name, typeOf(value), x.getShape().take_back(1));
+  return checkShape(op, "C1", name, tensorType(value),
+                    x.getShape().take_back(1));
 }
 
 /// `mean` and `rstd` are statistics of the rows of `x`.
@@ -85,9 +83,9 @@ static LogicalResult checkRowStatistics(Operation *op, Value mean, Value rstd,
                                         RankedTensorType x) {
   auto expected = RankedTensorType::get(x.getShape().drop_back(),
                                         statisticsType(x.getElementType()));
-  if (failed(checkLike(op, "C2", "mean", typeOf(mean), expected)))
+  if (failed(checkLike(op, "C2", "mean", tensorType(mean), expected)))
     return failure();
-  return checkLike(op, "C2", "rstd", typeOf(rstd), expected);
+  return checkLike(op, "C2", "rstd", tensorType(rstd), expected);
 }
 
 LogicalResult NormOp::verify() {
@@ -125,7 +123,7 @@ LogicalResult dpc::verify::checkMask(Operation *op, StringRef c, Value mask,
                                      ArrayRef<int64_t> scores) {
   if (!mask)
     return success();
-  RankedTensorType type = typeOf(mask);
+  RankedTensorType type = tensorType(mask);
   if (failed(checkRank(op, c, "mask", type, 4)) ||
       failed(checkFloat(op, c, "mask", type)))
     return failure();
@@ -145,7 +143,8 @@ static LogicalResult checkAttention(Operation *op, Value qValue, Value kValue,
                                     Value vValue, Value mask, Value out,
                                     Value lse, StringRef shapes,
                                     StringRef masks) {
-  RankedTensorType q = typeOf(qValue), k = typeOf(kValue), v = typeOf(vValue);
+  RankedTensorType q = tensorType(qValue), k = tensorType(kValue),
+                   v = tensorType(vValue);
   for (auto [name, type] :
        {std::pair<StringRef, RankedTensorType>("q", q), {"k", k}, {"v", v}})
     if (failed(checkRank(op, "C1", name, type, 4)) ||
@@ -173,17 +172,17 @@ static LogicalResult checkAttention(Operation *op, Value qValue, Value kValue,
     return violates(op, shapes) << "lengths of k and v differ: " << columns
                                 << " and " << v.getDimSize(2);
   if (failed(
-          checkLike(op, shapes, "out", typeOf(out),
+          checkLike(op, shapes, "out", tensorType(out),
                     RankedTensorType::get({batch, heads, rows, v.getDimSize(3)},
                                           q.getElementType()))) ||
       failed(
-          checkLike(op, shapes, "lse", typeOf(lse),
+          checkLike(op, shapes, "lse", tensorType(lse),
                     RankedTensorType::get({batch, heads, rows},
                                           statisticsType(q.getElementType())))))
     return failure();
   // On one rank of a ring the mask is that of its rows for everybody's keys.
   if (mask && op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
-    columns = typeOf(mask).getDimSize(3);
+    columns = tensorType(mask).getDimSize(3);
   return checkMask(op, masks, mask, {batch, heads, rows, columns});
 }
 
@@ -282,9 +281,9 @@ LogicalResult CrossEntropySumsOp::verify() {
   for (auto [name, value] : {std::pair<StringRef, Value>("rowmax", getRowmax()),
                              {"sumexp", getSumexp()},
                              {"picked", getPicked()}})
-    if (failed(checkShape(*this, "C1", name, typeOf(value),
+    if (failed(checkShape(*this, "C1", name, tensorType(value),
                           logits.getShape().take_front())) ||
-        failed(checkFloat(*this, "C1", name, typeOf(value))))
+        failed(checkFloat(*this, "C1", name, tensorType(value))))
       return failure();
   return success();
 }
@@ -295,9 +294,9 @@ LogicalResult CrossEntropyGradOp::verify() {
     return failure();
   for (auto [name, value] :
        {std::pair<StringRef, Value>("lse", getLse()), {"dloss", getDloss()}})
-    if (failed(checkShape(*this, "C1", name, typeOf(value),
+    if (failed(checkShape(*this, "C1", name, tensorType(value),
                           logits.getShape().take_front())) ||
-        failed(checkFloat(*this, "C1", name, typeOf(value))))
+        failed(checkFloat(*this, "C1", name, tensorType(value))))
       return failure();
   return checkLike(*this, "C1", "result", getType(), logits);
 }
@@ -311,10 +310,10 @@ static LogicalResult checkSumOfSquares(Operation *op) {
   if (op->getNumOperands() == 0)
     return violates(op, "C1") << "no operands";
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    if (failed(
-            checkFloat(op, "C1", "operand " + llvm::Twine(i), typeOf(operand))))
+    if (failed(checkFloat(op, "C1", "operand " + llvm::Twine(i),
+                          tensorType(operand))))
       return failure();
-  RankedTensorType result = typeOf(op->getResult(0));
+  RankedTensorType result = tensorType(op->getResult(0));
   if (failed(checkRank(op, "C1", "result", result, 0)))
     return failure();
   return checkFloat(op, "C1", "result", result);
@@ -328,21 +327,21 @@ LogicalResult SumSquaresOp::verify() { return checkSumOfSquares(*this); }
 static LogicalResult checkUpdate(Operation *op, mlir::OperandRange states,
                                  mlir::ResultRange newStates, Value gradient,
                                  mlir::ValueRange scalars, Value apply) {
-  ArrayRef<int64_t> shape = typeOf(states.front()).getShape();
-  if (failed(checkShape(op, "C1", "gradient", typeOf(gradient), shape)))
+  ArrayRef<int64_t> shape = shapeOf(states.front());
+  if (failed(checkShape(op, "C1", "gradient", tensorType(gradient), shape)))
     return failure();
   for (auto [i, state] : llvm::enumerate(states))
-    if (failed(checkShape(op, "C1", "operand " + llvm::Twine(i), typeOf(state),
-                          shape)) ||
+    if (failed(checkShape(op, "C1", "operand " + llvm::Twine(i),
+                          tensorType(state), shape)) ||
         failed(checkLike(op, "C1", "result " + llvm::Twine(i),
-                         typeOf(newStates[i]), typeOf(state))))
+                         tensorType(newStates[i]), tensorType(state))))
       return failure();
   static constexpr StringRef names[] = {"scale", "lr", "step"};
   for (auto [name, scalar] : llvm::zip_equal(names, scalars))
-    if (failed(checkRank(op, "C1", name, typeOf(scalar), 0)))
+    if (failed(checkRank(op, "C1", name, tensorType(scalar), 0)))
       return failure();
-  if (apply && (typeOf(apply).getRank() != 0 ||
-                !typeOf(apply).getElementType().isInteger(1)))
+  if (apply &&
+      (tensorType(apply).getRank() != 0 || !elementTypeOf(apply).isInteger(1)))
     return op->emitOpError("(C2) the operand of 'if' is of type ")
            << apply.getType() << ", expected a scalar of i1";
   return success();

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/PlanBuilder.h"
-#include "ir/FusedAttributes.h"
+#include "ir/Attributes.h"
 
 using namespace mlir;
 

@@ -1,7 +1,6 @@
 //===- PlanFp8.cpp - Products of 8-bit codes ------------------------------===//
 #include "codegen/plan/PlanBuilder.h"
-#include "ir/Fp8.h"
-#include "ir/FusedAttributes.h"
+#include "ir/Attributes.h"
 
 using namespace mlir;
 

@@ -1,5 +1,6 @@
 //===- ConstMovement.cpp - Data movement of host tensors ------------------===//
 #include "frontends/emit/ConstTensor.h"
+#include "ir/ScalarSemantics.h"
 
 #include <cmath>
 
@@ -157,34 +158,15 @@ ConstTensor concatenated(llvm::ArrayRef<const ConstTensor *> parts,
 
 static Scalar neutral(ReduceKind kind, Type element) {
   Scalar s;
-  bool isFloat = isa<FloatType>(element);
-  double infinity = std::numeric_limits<double>::infinity();
-  switch (kind) {
-  case ReduceKind::sum:
-    return makeScalar(0, element);
-  case ReduceKind::prod:
-    return makeScalar(1, element);
-  case ReduceKind::max:
-    if (isFloat)
-      s.f = -infinity;
-    else
-      s.i = std::numeric_limits<int64_t>::min();
-    return s;
-  case ReduceKind::min:
-    if (isFloat)
-      s.f = infinity;
-    else
-      s.i = std::numeric_limits<int64_t>::max();
-    return s;
-  }
-  llvm_unreachable("all kinds handled");
+  if (isa<FloatType>(element) || !std::isinf(neutralOf(kind)))
+    return makeScalar(neutralOf(kind), element);
+  s.i = kind == ReduceKind::max ? std::numeric_limits<int64_t>::min()
+                                : std::numeric_limits<int64_t>::max();
+  return s;
 }
 
 ConstTensor reduced(ReduceKind kind, const ConstTensor &x,
                     llvm::ArrayRef<int64_t> dims) {
-  static constexpr BinaryKind kCombine[] = {
-      BinaryKind::add, BinaryKind::maximum, BinaryKind::minimum,
-      BinaryKind::mul};
   Shape shape, kept;
   for (int64_t d = 0; d < x.rank(); ++d)
     if (!llvm::is_contained(dims, d)) {
@@ -198,7 +180,7 @@ ConstTensor reduced(ReduceKind kind, const ConstTensor &x,
     int64_t position = 0;
     for (auto [d, s] : llvm::zip(kept, strides))
       position += index[d] * s;
-    values[position] = evalBinary(kCombine[static_cast<int>(kind)],
+    values[position] = evalBinary(combinerOf(kind),
                                   values[position], x.at(n++), x.isFloat());
   });
   for (Scalar &v : values)

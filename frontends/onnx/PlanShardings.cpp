@@ -2,7 +2,7 @@
 #include "frontends/onnx/PlanShardings.h"
 
 #include "frontends/onnx/ValueNames.h"
-#include "ir/StageMarks.h"
+#include "ir/Attributes.h"
 
 using namespace mlir;
 
@@ -20,11 +20,6 @@ static StringRef nameOf(func::FuncOp func, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argumentName(func, argument);
   return valueNameOf(value.getLoc());
-}
-
-static bool isForward(Operation &op) {
-  auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
-  return !phase || phase.getValue() == "forward";
 }
 
 PlanShardings::PlanShardings(func::FuncOp sharded, func::FuncOp forward) {
@@ -57,7 +52,7 @@ void PlanShardings::readOperands(Operation &op, func::FuncOp sharded) {
 
 void PlanShardings::readProgram(func::FuncOp sharded) {
   for (Operation &op : sharded.getBody().front()) {
-    if (isa<ReshardOp, func::ReturnOp>(op) || !isForward(op))
+    if (isa<ReshardOp, func::ReturnOp>(op) || phaseOf(&op) != Phase::forward)
       continue;
     readOperands(op, sharded);
     StringRef name = valueNameOf(op.getLoc());

@@ -2,7 +2,7 @@
 #include "frontends/onnx/Shardings.h"
 
 #include "frontends/onnx/Specs.h"
-#include "ir/UserShardings.h"
+#include "ir/Attributes.h"
 
 #include <set>
 
@@ -251,7 +251,7 @@ llvm::Error Keeper::split(Annotated &argument) {
                      "; accepted: one number, or divisors of it");
   if (!argument.isInput || shards > 1)
     tp = most;
-  function.setArgAttr(argument.index, kUserSplitAttr,
+  function.setArgAttr(argument.index, attr::kUserSplit,
                       Builder(made.getContext()).getDenseI64ArrayAttr(dims));
   return llvm::Error::success();
 }
@@ -286,7 +286,7 @@ void Keeper::put() {
     if (degree)
       degrees.append(name, b.getI64IntegerAttr(*degree));
   if (!degrees.empty())
-    made->setAttr(kUserDegreesAttr, degrees.getDictionary(made.getContext()));
+    made->setAttr(attr::kUserDegrees, degrees.getDictionary(made.getContext()));
   int64_t left = llvm::count_if(arguments, [](const Annotated &argument) {
     return argument.spec && argument.isLeft;
   });

@@ -3,7 +3,7 @@
 
 #include "frontends/stablehlo/AttrText.h"
 #include "frontends/stablehlo/HloSharding.h"
-#include "ir/UserShardings.h"
+#include "ir/Attributes.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -371,7 +371,7 @@ llvm::Error Keeper::put(ModuleOp made) {
     bool isFree = sharding->isOpen && split.empty();
     auto place = places.find(argument.name);
     if (!isFree && place != places.end() && argument.of.empty())
-      function.setArgAttr(place->second, kUserSplitAttr,
+      function.setArgAttr(place->second, attr::kUserSplit,
                           b.getDenseI64ArrayAttr(split));
   }
   if (tensor.size() > 1)
@@ -385,7 +385,7 @@ llvm::Error Keeper::put(ModuleOp made) {
                      llvm::Twine(kMaxDevices) + " devices together");
   if (any)
     made->setAttr(
-        kUserDegreesAttr,
+        attr::kUserDegrees,
         b.getDictionaryAttr(
             {b.getNamedAttr("dp", b.getI64IntegerAttr(sizeOf(data))),
              b.getNamedAttr("tp", b.getI64IntegerAttr(sizeOf(tensor)))}));

@@ -1,7 +1,7 @@
 //===- TrainStep.cpp - Conversion of a complete training step -------------===//
 #include "frontends/stablehlo/TrainStep.h"
 
-#include "ir/StepMarks.h"
+#include "ir/Attributes.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -39,7 +39,7 @@ static void markPhases(func::FuncOp step) {
                               [&](Value v) { return tied.contains(v); }));
     if (serves)
       updates.insert(&op);
-    op.setAttr(attr::kPhase, b.getStringAttr(serves ? "update" : "forward"));
+    setPhase(&op, serves ? Phase::update : Phase::forward);
   }
 }
 
@@ -81,7 +81,7 @@ void makeTrainStep(ModuleOp module, const Signature &signature) {
   auto step = module.lookupSymbol<func::FuncOp>("forward");
   Builder b(module.getContext());
   step.setName("train_step");
-  module->setAttr(kWholeStepAttr, b.getUnitAttr());
+  module->setAttr(attr::kWholeStep, b.getUnitAttr());
   llvm::StringMap<unsigned> places;
   for (unsigned i = 0; i < step.getNumArguments(); ++i)
     places[step.getArgAttrOfType<StringAttr>(i, attr::kName).getValue()] = i;

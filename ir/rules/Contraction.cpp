@@ -1,12 +1,9 @@
 //===- Contraction.cpp - Sharding rules of matmul, reduce, attention ------===//
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 
 using namespace mlir;
 using namespace dpc;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 ShardingRule ReduceOp::getShardingRule() {
   ShardingRule rule;

@@ -1,5 +1,6 @@
 //===- Elementwise.cpp - Sharding rules of elementwise ops and sources ----===//
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -7,7 +8,7 @@ using namespace dpc;
 static ShardingRule sourceRule(Value result, bool whole) {
   ShardingRule rule;
   SmallVector<int64_t> dims;
-  for (int64_t size : cast<RankedTensorType>(result.getType()).getShape())
+  for (int64_t size : shapeOf(result))
     dims.push_back(rule.addDim(size, whole));
   rule.results.push_back(oneToOne(dims));
   return rule;
@@ -71,7 +72,7 @@ static ShardingRule optimizerRule(Operation *op, Value param,
                                   int64_t tensorOperands) {
   ShardingRule rule;
   SmallVector<int64_t> dims;
-  for (int64_t size : cast<RankedTensorType>(param.getType()).getShape())
+  for (int64_t size : shapeOf(param))
     dims.push_back(rule.addDim(size));
   for (int64_t i = 0, e = op->getNumOperands(); i < e; ++i)
     rule.operands.push_back(i < tensorOperands ? oneToOne(dims) : TensorMap{});
@@ -91,7 +92,7 @@ ShardingRule GlobalNormOp::getShardingRule() {
   ShardingRule rule;
   for (Value grad : getGrads()) {
     SmallVector<int64_t> dims;
-    for (int64_t size : cast<RankedTensorType>(grad.getType()).getShape())
+    for (int64_t size : shapeOf(grad))
       dims.push_back(rule.addDim(size));
     rule.operands.push_back(oneToOne(dims));
   }

@@ -7,15 +7,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 
 #include <numeric>
 
 using namespace mlir;
 using namespace dpc;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 ShardingRule BroadcastOp::getShardingRule() {
   ShardingRule rule;

@@ -1,12 +1,9 @@
 //===- Rows.cpp - Sharding rules of ops that work row by row --------------===//
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 
 using namespace mlir;
 using namespace dpc;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 /// Adds one dimension per entry of x's shape, the last one whole.
 static SmallVector<int64_t> addRowDims(ShardingRule &rule, Value x) {

@@ -5,14 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 #include "ir/Window.h"
 
 using namespace mlir;
 using namespace dpc;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 namespace {
 

@@ -8,21 +8,6 @@
 using namespace mlir;
 using namespace dpc;
 
-StepPhase dpc::phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  StringRef name = phase ? phase.getValue() : "forward";
-  return llvm::StringSwitch<StepPhase>(name)
-      .Case("setup", StepPhase::setup)
-      .Case("backward", StepPhase::backward)
-      .Case("weight", StepPhase::weight)
-      .Case("update", StepPhase::update)
-      .Default(StepPhase::forward);
-}
-
-bool dpc::isInLoop(StepPhase phase) {
-  return phase != StepPhase::setup && phase != StepPhase::update;
-}
-
 static MeshAttr meshOf(func::FuncOp step) {
   return step->getAttrOfType<MeshAttr>(attr::kMesh);
 }
@@ -32,11 +17,6 @@ std::vector<std::string> dpc::namesOf(ArrayAttr axes) {
   for (auto name : axes.getAsRange<StringAttr>())
     names.push_back(name.getValue().str());
   return names;
-}
-
-bool dpc::isCommunication(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp,
-             SendOp, RecvOp>(op);
 }
 
 cost::RankOrder dpc::rankOrderOf(func::FuncOp step) {
@@ -94,29 +74,26 @@ cost::GroupPlacement CollectivePricing::placement(ArrayAttr axes) const {
   return cost::placeGroup(cluster, order, namesOf(axes));
 }
 
-CollectivePricing::Traffic CollectivePricing::trafficOf(Operation *op) const {
-  using cost::Collective;
-  if (isa<AllGatherOp>(op))
-    return {Collective::AllGather, movedBytes(op, op->getResults())};
-  double in = movedBytes(op, op->getOperands());
-  if (isa<AllReduceOp>(op))
-    return {Collective::AllReduce, in};
-  if (isa<ReduceScatterOp>(op))
-    return {Collective::ReduceScatter, in};
-  if (isa<RingShiftOp>(op))
-    return {Collective::SendRecv, in};
-  return {Collective::AllToAll, in};
+static cost::Collective pricedAs(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::all_reduce:
+    return cost::Collective::AllReduce;
+  case CollectiveKind::all_gather:
+    return cost::Collective::AllGather;
+  case CollectiveKind::reduce_scatter:
+    return cost::Collective::ReduceScatter;
+  case CollectiveKind::all_to_all:
+    return cost::Collective::AllToAll;
+  case CollectiveKind::ring_shift:
+    return cost::Collective::SendRecv;
+  }
+  llvm_unreachable("unknown collective");
 }
 
-static cost::Collective collectiveOf(Operation *op) {
-  using cost::Collective;
-  if (isa<AllReduceOp>(op))
-    return Collective::AllReduce;
-  if (isa<AllGatherOp>(op))
-    return Collective::AllGather;
-  if (isa<ReduceScatterOp>(op))
-    return Collective::ReduceScatter;
-  return isa<RingShiftOp>(op) ? Collective::SendRecv : Collective::AllToAll;
+CollectivePricing::Traffic CollectivePricing::trafficOf(Operation *op) const {
+  auto collective = cast<CollectiveOpInterface>(op);
+  return {pricedAs(collective.getCollectiveKind()),
+          movedBytes(op, collective.getPayload())};
 }
 
 /// Whether a collective is one of data-parallel ranks: of gradients and states.
@@ -127,12 +104,10 @@ static bool isOfData(ArrayAttr axes) {
 }
 
 cost::CollectiveEstimate CollectivePricing::collective(Operation *op) const {
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  bool gathers = isa<AllGatherOp>(op);
-  double bytes = gathers ? movedBytes(op, op->getResults())
-                         : movedBytes(op, op->getOperands());
+  ArrayAttr axes = cast<CollectiveOpInterface>(op).getAxes();
+  Traffic moved = trafficOf(op);
   cost::CollectiveEstimate estimate =
-      estimateCollective(cluster, collectiveOf(op), bytes, placement(axes));
+      estimateCollective(cluster, moved.kind, moved.bytes, placement(axes));
   if (isOfData(axes))
     estimate.seconds /= cluster.software.dataBandwidth;
   return estimate;

@@ -3,18 +3,14 @@
 #define DPC_PASSES_COST_COLLECTIVEPRICING_H
 
 #include "cost-model/machine/Placement.h"
+#include "ir/Attributes.h"
 #include "ir/Sharding.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace dpc {
 
-/// Phases of @step in the order in which they run.
-enum class StepPhase { setup, forward, backward, weight, update };
-StepPhase phaseOf(mlir::Operation *op);
-
-/// True for phases that run once per micro-batch.
-bool isInLoop(StepPhase phase);
+using StepPhase = Phase;
 
 /// The axes of a step function's ranks on the devices (`dpc.placement`).
 cost::RankOrder rankOrderOf(mlir::func::FuncOp step);
@@ -24,9 +20,6 @@ std::vector<std::string> namesOf(mlir::ArrayAttr axes);
 
 /// The type of the step's products: a 16-bit one where there are such.
 cost::DType productType(mlir::func::FuncOp step);
-
-/// True for ops that the communication queue runs.
-bool isCommunication(mlir::Operation *op);
 
 /// Prices the collectives and messages of one step function of the local
 /// altitude by where its ranks are on the cluster.

@@ -1,5 +1,6 @@
 //===- OpTime.cpp - Seconds of one op on one device -----------------------===//
 #include "passes/cost/OpTime.h"
+#include "ir/TensorUtils.h"
 
 #include "cost-model/machine/Fp8GemmRates.h"
 #include "ir/GemmEpilogues.h"
@@ -8,13 +9,9 @@
 using namespace mlir;
 using namespace dpc;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 int64_t dpc::elementBytes(Value value) {
   return sizeInBytes(
-      RankedTensorType::get({1}, tensorOf(value).getElementType()));
+      RankedTensorType::get({1}, elementTypeOf(value)));
 }
 
 cost::DType dpc::costType(Type type) {
@@ -27,7 +24,7 @@ cost::DType dpc::costType(Type type) {
 
 /// What the device computes products of this value's type in.
 static cost::DType productType(Value value, const cost::Device &device) {
-  return cost::computeType(device, costType(tensorOf(value).getElementType()));
+  return cost::computeType(device, costType(elementTypeOf(value)));
 }
 
 /// Codes lie as cuBLASLt wants them; zeros for the largest elements and two
@@ -70,18 +67,18 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
 
 /// The bytes that the epilogue of a GEMM moves.
 static double epilogueBytes(Operation *op) {
-  double bytes = sumInPlace(op) ? sizeInBytes(tensorOf(op->getResult(0))) : 0;
+  double bytes = sumInPlace(op) ? sizeInBytes(tensorType(op->getResult(0))) : 0;
   StringRef epilogue = epilogueOf(op);
   if (epilogue.empty())
     return bytes;
-  RankedTensorType made = tensorOf(op->getResult(0));
+  RankedTensorType made = tensorType(op->getResult(0));
   bytes += static_cast<double>(sizeInBytes(made) -
                                sizeInBytes(matmulOf(op).getResult().getType()));
   if (op->getNumResults() > kEpilogueResult)
     bytes += static_cast<double>(
-        sizeInBytes(tensorOf(op->getResult(kEpilogueResult))));
+        sizeInBytes(tensorType(op->getResult(kEpilogueResult))));
   if (epilogue.starts_with("gelu_grad"))
-    bytes += sizeInBytes(tensorOf(op->getOperand(kEpilogueOperand)));
+    bytes += sizeInBytes(tensorType(op->getOperand(kEpilogueOperand)));
   else if (epilogue.ends_with("bias"))
     bytes +=
         made.getShape().back() * elementBytes(op->getOperand(kEpilogueOperand));
@@ -94,10 +91,10 @@ static double epilogueBytes(Operation *op) {
 /// many parts as keep all multiprocessors busy.
 static double convSeconds(Operation *op, Value y, Value w,
                           const cost::Device &device) {
-  ArrayRef<int64_t> filter = tensorOf(w).getShape();
+  ArrayRef<int64_t> filter = shapeOf(w);
   int64_t filters = std::max<int64_t>(1, filter[0]);
-  int64_t windows = tensorOf(y).getNumElements() / filters;
-  int64_t depth = tensorOf(w).getNumElements() / filters;
+  int64_t windows = tensorType(y).getNumElements() / filters;
+  int64_t depth = tensorType(w).getNumElements() / filters;
   cost::GemmShape shape;
   shape.m = isa<ConvGradFilterOp>(op) ? filters : windows;
   shape.n = isa<ConvOp>(op) ? filters : depth;
@@ -105,7 +102,7 @@ static double convSeconds(Operation *op, Value y, Value w,
             : isa<ConvGradInputOp>(op) ? filters
                                        : windows;
   auto count = [&](Value value) {
-    shape.elements += tensorOf(value).getNumElements();
+    shape.elements += tensorType(value).getNumElements();
   };
   llvm::for_each(op->getOperands(), count);
   llvm::for_each(op->getResults(), count);
@@ -119,7 +116,7 @@ static double convSeconds(Operation *op, Value y, Value w,
 static bool isActivation(RankedTensorType type) { return type.getRank() >= 3; }
 
 double dpc::activationBytes(Value value, bool narrow) {
-  RankedTensorType type = tensorOf(value);
+  RankedTensorType type = tensorType(value);
   double bytes = sizeInBytes(type);
   bool isWide = isActivation(type) && type.getElementType().isF32();
   return narrow && isWide ? bytes / 2 : bytes;
@@ -131,8 +128,8 @@ static double attentionSeconds(Operation *op, const OpPricing &pricing,
   if (pricing.software.attention == cost::AttentionKernels::Planned)
     return flops /
            (pricing.device.peak(type) * pricing.device.gemm.peakFraction);
-  ArrayRef<int64_t> q = tensorOf(op->getOperand(0)).getShape();
-  ArrayRef<int64_t> v = tensorOf(op->getOperand(2)).getShape();
+  ArrayRef<int64_t> q = shapeOf(op->getOperand(0));
+  ArrayRef<int64_t> v = shapeOf(op->getOperand(2));
   cost::AttentionShape shape;
   shape.batch = q[0] * q[1];
   shape.queries = q[2];
@@ -147,8 +144,8 @@ static double attentionSeconds(Operation *op, const OpPricing &pricing,
 
 /// Whether `op` runs once per micro-batch.
 static bool isOfMicroBatch(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  return phase && phase.getValue() != "setup" && phase.getValue() != "update";
+  std::optional<Phase> phase = markedPhase(op);
+  return phase && isInLoop(*phase);
 }
 
 /// What the software moves for a sum over micro-batches, or for what only makes
@@ -159,10 +156,10 @@ static std::optional<double> accumulationBytes(Operation *op,
     return std::nullopt;
   if (isa<AccumulateOp>(op))
     return software.accumulationBytes *
-           static_cast<double>(tensorOf(op->getResult(0)).getNumElements());
+           static_cast<double>(tensorType(op->getResult(0)).getNumElements());
   bool isConversion = op->getNumResults() == 1 && op->getNumOperands() == 1 &&
-                      tensorOf(op->getResult(0)).getShape() ==
-                          tensorOf(op->getOperand(0)).getShape() &&
+                      shapeOf(op->getResult(0)) ==
+                          shapeOf(op->getOperand(0)) &&
                       !op->use_empty() &&
                       llvm::all_of(op->getUsers(), llvm::IsaPred<AccumulateOp>);
   return isConversion ? std::optional<double>(0) : std::nullopt;
@@ -190,7 +187,7 @@ double dpc::opSeconds(Operation *op, const OpPricing &pricing) {
   bool inLoop = isOfMicroBatch(op);
   double bytes = 0;
   auto move = [&](Value value) {
-    bool grows = inLoop && isActivation(tensorOf(value));
+    bool grows = inLoop && isActivation(tensorType(value));
     bytes += activationBytes(value, pricing.narrow && inLoop) *
              (grows ? pricing.software.traffic : 1.0);
   };

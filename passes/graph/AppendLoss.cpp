@@ -66,7 +66,7 @@ static Value crossEntropy(GraphBuilder g, Value logits, Value labels) {
   int64_t rows = tensorType(labels).getNumElements();
   logits = g.reshape(logits, {rows, columns});
   labels = g.reshape(labels, {rows});
-  Type element = tensorType(logits).getElementType();
+  Type element = elementTypeOf(logits);
   Type lossElement = element.isF64() ? element : g.builder.getF32Type();
   auto rowType = RankedTensorType::get({rows}, lossElement);
   auto loss = CrossEntropyOp::create(g.builder, g.loc, rowType, rowType, logits,

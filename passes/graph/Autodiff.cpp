@@ -150,7 +150,7 @@ static bool isNonNegative(Value value) {
   if (!op)
     return false;
   if (auto convert = dyn_cast<ConvertOp>(op))
-    return tensorType(convert.getX()).getElementType().isInteger(1) ||
+    return elementTypeOf(convert.getX()).isInteger(1) ||
            isNonNegative(convert.getX());
   if (isa<ReduceOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op))
     return isNonNegative(op->getOperand(0));

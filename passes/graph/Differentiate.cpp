@@ -1,5 +1,6 @@
 //===- Differentiate.cpp - dpc-differentiate ------------------------------===//
 #include "ir/StopGradient.h"
+#include "ir/TensorUtils.h"
 #include "passes/graph/Autodiff.h"
 #include "passes/graph/FusePatterns.h"
 #include "passes/graph/LossScale.h"
@@ -68,7 +69,7 @@ private:
   void keepBuffers();
   void addReturn();
   void removeStops();
-  void markPhase(StringRef phase, Operation *after);
+  void markPhase(Phase phase, Operation *after);
   StringAttr unusedName(unsigned argument);
   bool isStep(unsigned argument);
   StringAttr argName(unsigned argument) {
@@ -166,7 +167,7 @@ void TrainStepBuilder::addForwardArguments(StringRef role) {
       continue;
     NamedAttrList attrs(forward.getArgAttrDict(index));
     attrs.set(attr::kRole, builder.getStringAttr(role));
-    attrs.erase(kZeroGradientAttr);
+    attrs.erase(attr::kZeroGradient);
     if (!isa_and_present<StringAttr>(attrs.get(attr::kName)))
       attrs.set(attr::kName, unusedName(index));
     if (role == role::kParameter && unused.contains(index))
@@ -180,8 +181,7 @@ void TrainStepBuilder::addForwardArguments(StringRef role) {
 
 void TrainStepBuilder::addStates() {
   for (Trained &parameter : trained) {
-    auto type =
-        cast<RankedTensorType>(step.getArgument(parameter.argument).getType());
+    auto type = tensorType(step.getArgument(parameter.argument));
     Type element = type.getElementType().isF64() ? type.getElementType()
                                                  : builder.getF32Type();
     StringRef of = argName(parameter.argument).getValue();
@@ -244,11 +244,10 @@ void TrainStepBuilder::declare() {
 //===----------------------------------------------------------------------===//
 
 /// Marks all ops after `after` (null: from the start of the body).
-void TrainStepBuilder::markPhase(StringRef phase, Operation *after) {
-  auto attr = builder.getStringAttr(phase);
+void TrainStepBuilder::markPhase(Phase phase, Operation *after) {
   Operation *op = after ? after->getNextNode() : &step.front().front();
   for (; op; op = op->getNextNode())
-    op->setAttr(attr::kPhase, attr);
+    setPhase(op, phase);
 }
 
 void TrainStepBuilder::cloneForward() {
@@ -256,7 +255,7 @@ void TrainStepBuilder::cloneForward() {
   for (Operation &op : forward.front().without_terminator())
     builder.clone(op, mapping);
   if (lastOp())
-    markPhase("forward", nullptr);
+    markPhase(Phase::forward, nullptr);
 }
 
 LogicalResult TrainStepBuilder::addGradients() {
@@ -280,7 +279,7 @@ LogicalResult TrainStepBuilder::addGradients() {
         grad ? grad
              : graph().constantLike(step.getArgument(parameter.argument), 0.0);
   }
-  markPhase("backward", last);
+  markPhase(Phase::backward, last);
   return success();
 }
 
@@ -462,7 +461,7 @@ LogicalResult TrainStepBuilder::findTrained() {
              << index << " of @forward has role '" << role
              << "': expected parameter, buffer or input, or scalar of 'step'";
     if (role == role::kParameter && !reached.contains(argument) &&
-        !forward.getArgAttr(index, kZeroGradientAttr))
+        !forward.getArgAttr(index, attr::kZeroGradient))
       unused.insert(index);
     roles.push_back(role);
   }
@@ -499,7 +498,7 @@ LogicalResult TrainStepBuilder::build() {
   addNormAndScale();
   addUpdates();
   keepBuffers();
-  markPhase("update", last);
+  markPhase(Phase::update, last);
   addReturn();
   removeStops();
   return success();

@@ -45,8 +45,7 @@ private:
   }
   /// Back from `view`.
   Value unview(Value x, Value like) {
-    return g.reshape(g.convert(x, tensorType(like).getElementType()),
-                     shapeOf(like));
+    return g.reshape(g.convert(x, elementTypeOf(like)), shapeOf(like));
   }
   /// Sums over all of a channel's elements in a group.
   Value sum(Value x) { return g.reduce(ReduceKind::sum, x, summed); }

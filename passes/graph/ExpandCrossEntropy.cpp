@@ -1,4 +1,5 @@
 //===- ExpandCrossEntropy.cpp - dpc-expand-cross-entropy ------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/graph/GraphBuilder.h"
 #include "passes/graph/Passes.h"
 
@@ -17,7 +18,7 @@ static void expand(CrossEntropyOp op) {
   GraphBuilder g(builder, op.getLoc());
   Operation *before = op->getPrevNode();
   Value logits = op.getLogits(), labels = op.getLabels();
-  auto rowType = cast<RankedTensorType>(op.getLse().getType());
+  auto rowType = tensorType(op.getLse());
   Value rowMax = g.convert(g.reduce(ReduceKind::max, logits, {1}),
                            rowType.getElementType());
   auto sums = CrossEntropySumsOp::create(builder, op.getLoc(), rowType, rowType,

@@ -1,8 +1,7 @@
 #include "passes/graph/Fp8.h"
 
 #include "cost-model/machine/Fp8GemmRates.h"
-#include "ir/Fp8.h"
-#include "ir/FusedAttributes.h"
+#include "ir/Attributes.h"
 
 using namespace mlir;
 

@@ -104,7 +104,7 @@ static Value skipViews(Value value) {
 static bool isPosition(Value value) {
   value = skipViews(value);
   while (auto convert = value.getDefiningOp<ConvertOp>()) {
-    if (tensorType(value).getElementType().isInteger(1))
+    if (elementTypeOf(value).isInteger(1))
       return false; // a comparison with zero
     value = skipViews(convert.getX());
   }
@@ -283,8 +283,8 @@ bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
     return false;
   GraphBuilder g(builder, select.getLoc());
   Value keep = narrowed(condition);
-  auto type = RankedTensorType::get(
-      shapeOf(keep), tensorType(select.getResult()).getElementType());
+  auto type =
+      RankedTensorType::get(shapeOf(keep), elementTypeOf(select.getResult()));
   Value zero = g.constant(type, 0.0), minus = g.constant(type, masked);
   Value mask =
       keepsTrue ? g.select(keep, zero, minus) : g.select(keep, minus, zero);
@@ -363,9 +363,9 @@ void AttentionFuser::tryFuse(MatmulOp product) {
     k = g.transpose(k, {0, 1, 3, 2});
   if (product.getTb())
     v = g.transpose(v, {0, 1, 3, 2});
-  Type element = tensorType(product.getResult()).getElementType();
+  Type element = elementTypeOf(product.getResult());
   for (Value operand : {q, k, v})
-    if (tensorType(operand).getElementType() != element)
+    if (elementTypeOf(operand) != element)
       return;
   Value fewK = withoutRepeatedHeads(k), fewV = withoutRepeatedHeads(v);
   if (shapeOf(fewK)[1] == shapeOf(fewV)[1]) {

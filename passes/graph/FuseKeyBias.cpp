@@ -73,7 +73,7 @@ static void dropKeyBias(AttentionOp attention) {
   auto argument = dyn_cast<BlockArgument>(bias.getDefiningOp()->getOperand(0));
   auto func = attention->getParentOfType<func::FuncOp>();
   if (argument && argument.getOwner()->getParentOp() == func)
-    func.setArgAttr(argument.getArgNumber(), kZeroGradientAttr,
+    func.setArgAttr(argument.getArgNumber(), attr::kZeroGradient,
                     builder.getUnitAttr());
 }
 

@@ -22,10 +22,6 @@ void populateRopePatterns(mlir::RewritePatternSet &patterns);
 /// Replaces attention in `func`; ops that become unused stay behind.
 void fuseAttention(mlir::func::FuncOp func);
 
-/// On an argument of @forward (unit): it is trained, though the loss may have
-/// been found not to depend on it.
-inline constexpr llvm::StringLiteral kZeroGradientAttr = "dpc.zero_gradient";
-
 /// Takes keys of attention from before the addition of a bias; the additions
 /// stay behind.
 void dropKeyBiases(mlir::func::FuncOp func);

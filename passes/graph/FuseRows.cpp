@@ -113,7 +113,7 @@ static Value squared(Value value) {
 
 /// Types of mean and rstd of a norm of `x`.
 static RankedTensorType statisticType(Value x) {
-  Type element = tensorType(x).getElementType();
+  Type element = elementTypeOf(x);
   if (!element.isF64())
     element = Float32Type::get(x.getContext());
   return RankedTensorType::get(shapeOf(x).drop_back(), element);

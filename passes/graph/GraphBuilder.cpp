@@ -4,19 +4,6 @@
 using namespace mlir;
 using namespace dpc;
 
-RankedTensorType dpc::tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-ArrayRef<int64_t> dpc::shapeOf(Value value) {
-  return tensorType(value).getShape();
-}
-
-bool dpc::isFloatTensor(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && isa<FloatType>(tensor.getElementType());
-}
-
 Value GraphBuilder::constant(RankedTensorType type, double value) {
   Type element = type.getElementType();
   DenseElementsAttr attr;
@@ -68,7 +55,7 @@ Value GraphBuilder::convert(Value x, Type elementType) {
 
 /// `x`'s type under another shape.
 static RankedTensorType withShape(Value x, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(shape, tensorType(x).getElementType());
+  return RankedTensorType::get(shape, elementTypeOf(x));
 }
 
 Value GraphBuilder::broadcast(Value x, ArrayRef<int64_t> shape,
@@ -108,7 +95,7 @@ Value GraphBuilder::reduce(ReduceKind kind, Value x, ArrayRef<int64_t> dims) {
   for (auto [dim, size] : llvm::enumerate(shapeOf(x)))
     if (!llvm::is_contained(dims, static_cast<int64_t>(dim)))
       shape.push_back(size);
-  Type element = tensorType(x).getElementType();
+  Type element = elementTypeOf(x);
   bool isSum = kind == ReduceKind::sum || kind == ReduceKind::prod;
   x = isSum ? convert(x, sumType(element)) : x;
   Value result =

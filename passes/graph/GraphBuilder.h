@@ -11,17 +11,10 @@
 #ifndef DPC_PASSES_GRAPH_GRAPHBUILDER_H
 #define DPC_PASSES_GRAPH_GRAPHBUILDER_H
 
-#include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 #include "mlir/IR/Builders.h"
 
 namespace dpc {
-
-/// The ranked tensor type of `value`. Asserts.
-mlir::RankedTensorType tensorType(mlir::Value value);
-/// The shape of `value`, a ranked tensor.
-llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
-/// True for tensors of floating-point elements.
-bool isFloatTensor(mlir::Type type);
 
 /// The type that sums of `elementType` are in: f32 for bf16 and f16.
 mlir::Type sumType(mlir::Type elementType);

@@ -51,7 +51,7 @@ static double countFactor(const PeeledLoss &peeled) {
 
 Value LossScale::seed(GraphBuilder g, const PeeledLoss &peeled) {
   Value seed = g.scale(scale(g), peeled.seed * countFactor(peeled));
-  return g.convert(seed, tensorType(peeled.sum).getElementType());
+  return g.convert(seed, elementTypeOf(peeled.sum));
 }
 
 Value LossScale::divisor(GraphBuilder g, const PeeledLoss &peeled) {

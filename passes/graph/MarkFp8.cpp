@@ -15,6 +15,7 @@
 // router's digits decide who is chosen.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/graph/Fp8.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -46,9 +47,7 @@ private:
 
 } // namespace
 
-static bool isBF16(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType().isBF16();
-}
+static bool isBF16(Value value) { return elementTypeOf(value).isBF16(); }
 
 /// Made of parameters or buffers by moving and converting them.
 bool Fp8Marker::isWeight(Value value) {
@@ -122,7 +121,7 @@ void Fp8Marker::findLossProducts() {
 /// More than a matrix, before it is moved.
 bool Fp8Marker::isStack(Value value) {
   Operation *op = value.getDefiningOp();
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  ArrayRef<int64_t> shape = shapeOf(value);
   if (!op || isa<ConcatOp>(op)) {
     if (llvm::count_if(shape, [](int64_t size) { return size > 1; }) > 2)
       return expertCounts.insert(shape.front()), true;
@@ -140,9 +139,7 @@ void Fp8Marker::findRouters() {
     if (!isa<TopKOp, SoftmaxOp>(op))
       return;
     Value from = op->getOperand(0);
-    if (isa<TopKOp>(op) ||
-        expertCounts.contains(
-            cast<RankedTensorType>(from.getType()).getShape().back()))
+    if (isa<TopKOp>(op) || expertCounts.contains(shapeOf(from).back()))
       values.insert(from);
   });
   for (size_t i = 0; i < values.size(); ++i) {

@@ -1,5 +1,6 @@
 //===- Match.cpp - Asking values what they are ----------------------------===//
 #include "passes/graph/Match.h"
+#include "ir/ScalarSemantics.h"
 #include "ir/StopGradient.h"
 
 using namespace mlir;
@@ -42,9 +43,8 @@ bool dpc::isSplatNear(Value value, double expected) {
 
 Value dpc::skipConverts(Value value) {
   while (auto convert = value.getDefiningOp<ConvertOp>()) {
-    auto from =
-        dyn_cast<FloatType>(tensorType(convert.getX()).getElementType());
-    auto to = dyn_cast<FloatType>(tensorType(value).getElementType());
+    auto from = dyn_cast<FloatType>(elementTypeOf(convert.getX()));
+    auto to = dyn_cast<FloatType>(elementTypeOf(value));
     if (!from || !to || from.getWidth() > to.getWidth() ||
         stopsGradient(convert))
       break;
@@ -159,47 +159,12 @@ static std::optional<double> constantElement(ConstantOp op,
   return dense.getValues<APInt>()[i].roundToDouble(/*isSigned=*/true);
 }
 
-static std::optional<double> compareElement(CompareKind kind, double a,
-                                            double b) {
-  switch (kind) {
-  case CompareKind::eq:
-    return a == b;
-  case CompareKind::ne:
-    return a != b;
-  case CompareKind::lt:
-    return a < b;
-  case CompareKind::le:
-    return a <= b;
-  case CompareKind::gt:
-    return a > b;
-  case CompareKind::ge:
-    return a >= b;
-  }
-  return std::nullopt;
-}
-
+/// Nullopt for kinds that are not the same for integers and floats.
 static std::optional<double> binaryElement(BinaryKind kind, double a,
                                            double b) {
-  switch (kind) {
-  case BinaryKind::add:
-    return a + b;
-  case BinaryKind::sub:
-    return a - b;
-  case BinaryKind::mul:
-    return a * b;
-  case BinaryKind::maximum:
-    return std::max(a, b);
-  case BinaryKind::minimum:
-    return std::min(a, b);
-  case BinaryKind::logical_and:
-    return a != 0 && b != 0;
-  case BinaryKind::logical_or:
-    return a != 0 || b != 0;
-  case BinaryKind::logical_xor:
-    return (a != 0) != (b != 0);
-  default:
-    return std::nullopt;
-  }
+  bool depends = kind == BinaryKind::div || kind == BinaryKind::rem ||
+                 kind == BinaryKind::pow;
+  return depends ? std::nullopt : std::optional(evaluate(kind, a, b));
 }
 
 /// The index into a data movement's operand of its result element `index`;
@@ -268,17 +233,16 @@ std::optional<double> dpc::elementAt(Value value, ArrayRef<int64_t> index) {
   if (!a)
     return std::nullopt;
   if (auto convert = dyn_cast<ConvertOp>(op))
-    return convertElement(tensorType(value).getElementType(), *a);
+    return convertElement(elementTypeOf(value), *a);
   if (auto unary = dyn_cast<UnaryOp>(op)) {
-    if (unary.getKind() == UnaryKind::logical_not)
-      return *a == 0 ? 1.0 : 0.0;
-    return unary.getKind() == UnaryKind::neg ? std::optional(-*a)
-                                             : std::nullopt;
+    UnaryKind kind = unary.getKind();
+    bool isKnown = kind == UnaryKind::logical_not || kind == UnaryKind::neg;
+    return isKnown ? std::optional(evaluate(kind, *a)) : std::nullopt;
   }
   std::optional<double> b = elementAt(op->getOperand(1), index);
   if (!b)
     return std::nullopt;
   if (auto compare = dyn_cast<CompareOp>(op))
-    return compareElement(compare.getKind(), *a, *b);
+    return evaluate(compare.getKind(), *a, *b);
   return binaryElement(cast<BinaryOp>(op).getKind(), *a, *b);
 }

@@ -9,6 +9,7 @@
 // behind what they convert. With fp8, products are marked afterwards.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/graph/Fp8.h"
 #include "passes/graph/GraphBuilder.h"
 #include "passes/graph/Passes.h"
@@ -34,16 +35,13 @@ public:
   void run();
 
 private:
-  bool isHalf(Value value) const { return elementOf(value) == half; }
-  bool isF32(Value value) const { return elementOf(value) == f32; }
+  bool isHalf(Value value) const { return elementTypeOf(value) == half; }
+  bool isF32(Value value) const { return elementTypeOf(value) == f32; }
   /// Takes the type of what it meets.
   bool isFree(Value value);
   /// Stays in f32 whatever it meets.
   bool isWide(Value value) {
     return isF32(value) && !isFree(value) && !isa<BlockArgument>(value);
-  }
-  static Type elementOf(Value value) {
-    return cast<RankedTensorType>(value.getType()).getElementType();
   }
 
   Value as(Value value, Type type);
@@ -98,7 +96,7 @@ Value Retyper::halfConstant(ConstantOp op) {
 }
 
 Value Retyper::as(Value value, Type type) {
-  if (elementOf(value) == type || (!isHalf(value) && !isF32(value)))
+  if (elementTypeOf(value) == type || (!isHalf(value) && !isF32(value)))
     return value;
   Value &made = converted[{value, type}];
   if (made)
@@ -192,7 +190,7 @@ void Retyper::visit(Operation *op) {
           BroadcastOp, SliceOp, PadOp, ConcatOp, IotaOp>(op))
     return visitMixed(op);
   if (auto convert = dyn_cast<ConvertOp>(op);
-      convert && !isa<FloatType>(elementOf(convert.getX()))) {
+      convert && !isa<FloatType>(elementTypeOf(convert.getX()))) {
     free.insert(convert.getResult());
     return;
   }

@@ -14,32 +14,19 @@ namespace dpc {
 
 using namespace dpc;
 
-/// Phases in program order.
-static constexpr StringLiteral kPhases[] = {"forward", "backward", "update"};
-
-/// Index into kPhases; the number of phases for an op that has none.
-static size_t phaseIndex(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  return phase ? llvm::find(kPhases, phase.getValue()) - std::begin(kPhases)
-               : std::size(kPhases);
-}
-
 /// Gives ops that rewrites made the phase of their earliest user, in functions
 /// whose ops have phases.
 static void completePhases(func::FuncOp func) {
-  Builder builder(func.getContext());
   Block &body = func.front();
-  bool hasPhases = llvm::any_of(
-      body, [](Operation &op) { return phaseIndex(&op) < std::size(kPhases); });
-  if (!hasPhases)
+  if (llvm::none_of(body, [](Operation &op) { return markedPhase(&op); }))
     return;
   for (Operation &op : llvm::reverse(body.without_terminator())) {
-    if (phaseIndex(&op) < std::size(kPhases))
+    if (markedPhase(&op))
       continue;
-    size_t earliest = std::size(kPhases) - 1;
+    Phase earliest = Phase::update;
     for (Operation *user : op.getUsers())
-      earliest = std::min(earliest, phaseIndex(user));
-    op.setAttr(attr::kPhase, builder.getStringAttr(kPhases[earliest]));
+      earliest = std::min(earliest, markedPhase(user).value_or(Phase::update));
+    setPhase(&op, earliest);
   }
 }
 

@@ -97,7 +97,7 @@ static LogicalResult simplifySelect(SelectOp op, PatternRewriter &rewriter) {
     return success();
   }
   if (UnaryOp inverted = unaryOf(op.getCondition(), UnaryKind::logical_not)) {
-    if (!tensorType(inverted.getX()).getElementType().isInteger(1))
+    if (!elementTypeOf(inverted.getX()).isInteger(1))
       return failure();
     rewriter.replaceOpWithNewOp<SelectOp>(op, op.getType(), inverted.getX(),
                                           op.getOnFalse(), op.getOnTrue());
@@ -110,7 +110,7 @@ static LogicalResult simplifySelect(SelectOp op, PatternRewriter &rewriter) {
 static LogicalResult simplifyConvert(ConvertOp op, PatternRewriter &rewriter) {
   auto inner = op.getX().getDefiningOp<ConvertOp>();
   if (!inner || inner.getX().getType() != op.getType() ||
-      !tensorType(op).getElementType().isInteger(1))
+      !elementTypeOf(op).isInteger(1))
     return failure();
   rewriter.replaceOp(op, inner.getX());
   return success();

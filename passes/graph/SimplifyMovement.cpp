@@ -1,4 +1,5 @@
 //===- SimplifyMovement.cpp - Data movement rewrites of dpc-simplify ------===//
+#include "ir/TensorUtils.h"
 #include "passes/graph/Match.h"
 #include "passes/graph/SimplifyPatterns.h"
 
@@ -49,7 +50,7 @@ static LogicalResult sliceOfConcat(SliceOp op, ConcatOp concat,
 /// elements themselves: an Attribute each would stay in the context for good.
 template <typename T>
 static DenseElementsAttr slicedElements(SliceOp op, DenseElementsAttr values) {
-  auto type = cast<RankedTensorType>(op.getType());
+  auto type = tensorType(op);
   ArrayRef<int64_t> from = values.getType().getShape();
   auto elements = values.tryGetValues<T>();
   if (failed(elements))
@@ -73,7 +74,7 @@ static DenseElementsAttr slicedElements(SliceOp op, DenseElementsAttr values) {
 static LogicalResult sliceOfConstant(SliceOp op, ConstantOp constant,
                                      PatternRewriter &rewriter) {
   auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
-  auto type = cast<RankedTensorType>(op.getType());
+  auto type = tensorType(op);
   if (!dense || dense.isSplat() || type.getNumElements() > kMaxSlicedElements)
     return failure();
   Type element = type.getElementType();

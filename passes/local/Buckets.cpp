@@ -42,7 +42,7 @@ namespace {
 /// for other blocks, which would then be in memory at once.
 bool isBucketed(Operation *op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) &&
-         !op->hasAttr(kRecomputeAttr);
+         !op->hasAttr(attr::kRecompute);
 }
 
 /// What ops have in common that share calls.
@@ -57,17 +57,15 @@ BucketKey keyOf(Operation *op) {
           chunk.getAsOpaquePointer(),
           op->getAttr("kind").getAsOpaquePointer(),
           op->getAttr("axes").getAsOpaquePointer(),
-          op->getAttr(kCompressAttr).getAsOpaquePointer()};
+          op->getAttr(attr::kCompress).getAsOpaquePointer()};
 }
 
 /// Whether ranks of other stages take part.
 bool crossesStages(Operation *op) {
   if (isa<SendOp, RecvOp>(op))
     return true;
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  return axes && llvm::any_of(axes.getAsRange<StringAttr>(), [](auto axis) {
-           return axis.getValue() == kPipelineAxis;
-         });
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  return collective && collective.isOver(kPipelineAxis);
 }
 
 /// The op between stages that goes before each such op in its phase.
@@ -220,10 +218,9 @@ private:
   /// What is made again is made where it is needed, not as early as possible.
   static bool isEager(Operation *op) {
     if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) ||
-        op->hasAttr(kRecomputeAttr))
+        op->hasAttr(attr::kRecompute))
       return false;
-    auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-    return !isa<AllGatherOp>(op) || (phase && phase.getValue() == "update");
+    return !isa<AllGatherOp>(op) || phaseOf(op) == Phase::update;
   }
 
   void putBehind(Place &result, Operation *producer) {

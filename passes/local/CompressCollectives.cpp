@@ -103,7 +103,7 @@ class Compressor {
 public:
   Compressor(Operation *op, int64_t ranks)
       : op(op), listener(op), ranks(ranks),
-        axes(op->getAttrOfType<ArrayAttr>("axes")),
+        axes(cast<CollectiveOpInterface>(op).getAxes()),
         pieces(isa<ReduceScatterOp>(op) ? ranks : 1) {}
 
   /// Whether fewer bytes travel than without.
@@ -161,7 +161,7 @@ Codes Compressor::exchange(OpBuilder &builder, Codes from) {
     SmallVector<int64_t> shape(shapeOf(x));
     if (std::is_same_v<Exchange, AllGatherOp>)
       shape.insert(shape.begin(), ranks);
-    auto type = RankedTensorType::get(shape, tensorType(x).getElementType());
+    auto type = RankedTensorType::get(shape, elementTypeOf(x));
     return Exchange::create(builder, op->getLoc(), type, x, axes)->getResult(0);
   };
   Value codes = send(from.codes);
@@ -241,12 +241,12 @@ public:
   void run() {
     pickLargest();
     for (Operation &op : block) {
-      auto how = op.getAttrOfType<StringAttr>(kCompressAttr);
+      auto how = op.getAttrOfType<StringAttr>(attr::kCompress);
       if (how && how.getValue() == "int8")
         marked.push_back(&op);
     }
     for (auto [i, op] : llvm::enumerate(marked)) {
-      op->removeAttr(kCompressAttr);
+      op->removeAttr(attr::kCompress);
       Compressor compressor(op, ranksOf(op));
       if (!compressor.pays())
         continue;
@@ -264,15 +264,15 @@ private:
   void pickLargest() {
     SmallVector<AllReduceOp> ops;
     block.walk([&](AllReduceOp op) {
-      auto how = op->getAttrOfType<StringAttr>(kCompressAttr);
+      auto how = op->getAttrOfType<StringAttr>(attr::kCompress);
       if (how && topkShare(how.getValue()))
         ops.push_back(op);
     });
     for (AllReduceOp op : ops) {
       double share =
-          *topkShare(op->getAttrOfType<StringAttr>(kCompressAttr).getValue());
+          *topkShare(op->getAttrOfType<StringAttr>(attr::kCompress).getValue());
       auto of = op->getAttrOfType<StringAttr>(attr::kOf);
-      op->removeAttr(kCompressAttr);
+      op->removeAttr(attr::kCompress);
       op->removeAttr(attr::kOf);
       AttributeListener listener(op);
       TopKReduction reduction(op, ranksOf(op), share);
@@ -290,7 +290,7 @@ private:
   int64_t ranksOf(Operation *op) const {
     int64_t ranks = 1;
     for (auto axis :
-         op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
+         cast<CollectiveOpInterface>(op).getAxes().getAsRange<StringAttr>())
       ranks *= mesh.axisSize(axis.getValue());
     return ranks;
   }

@@ -27,7 +27,7 @@ BlockArgument addResidual(func::FuncOp func, StringRef of, int64_t rows) {
   spec.dims[0] = {Factor{ranks, axes}};
   auto global = getSharded(shape, builder.getF32Type(), spec.toAttr());
   // A parameter of several stages has one on each.
-  auto stage = func->getAttrOfType<IntegerAttr>(attr::kStage);
+  int64_t stage = stageOf(func).value_or(0);
   int64_t taken = 0;
   for (unsigned i = 0; i < func.getNumArguments(); ++i)
     taken += func.getArgAttrOfType<StringAttr>(i, attr::kSlot) ==
@@ -37,8 +37,8 @@ BlockArgument addResidual(func::FuncOp func, StringRef of, int64_t rows) {
   std::string name = of.str() + ".residual";
   if (taken > 0)
     name += "." + std::to_string(taken);
-  if (stage && stage.getInt() > 0)
-    name += ".stage" + std::to_string(stage.getInt());
+  if (stage > 0)
+    name += ".stage" + std::to_string(stage);
   NamedAttrList attributes;
   attributes.set(attr::kName, builder.getStringAttr(name));
   attributes.set(attr::kRole, builder.getStringAttr(role::kState));
@@ -123,8 +123,8 @@ Value TopKReduction::handOver(GraphBuilder &g, Value residual) {
   Value code = g.convert(g.sub(index, g.constantLike(index, kCodeOffset)),
                          g.builder.getI8Type());
   auto gather = [&](Value part) -> Value {
-    auto type = RankedTensorType::get({ranks, rows(), count},
-                                      tensorType(part).getElementType());
+    auto type =
+        RankedTensorType::get({ranks, rows(), count}, elementTypeOf(part));
     return AllGatherOp::create(g.builder, g.loc, type, part, op.getAxes())
         .getResult(0);
   };

@@ -2,8 +2,8 @@
 #ifndef DPC_PASSES_LOCAL_EACHSTEP_H
 #define DPC_PASSES_LOCAL_EACHSTEP_H
 
-#include "runtime/base/Parallel.h"
 #include "ir/Dialect.h"
+#include "runtime/base/Parallel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

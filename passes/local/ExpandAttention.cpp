@@ -12,7 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
-#include "ir/FusedAttributes.h"
+#include "ir/Attributes.h"
+#include "ir/TensorUtils.h"
 #include "passes/local/FusedAttention.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,17 +27,9 @@ namespace dpc {
 #define GEN_PASS_DEF_DPCEXPANDATTENTION
 #include "passes/local/Passes.h.inc"
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
-
 AttentionExpander::AttentionExpander(Operation *op)
     : op(op), builder(op), loc(op->getLoc()),
-      element(elementOf(op->getOperand(0))),
+      element(elementTypeOf(op->getOperand(0))),
       wide(element.isBF16() || element.isF16() ? Type(builder.getF32Type())
                                                : element) {
   Value q = op->getOperand(0), k = op->getOperand(1);
@@ -57,7 +50,7 @@ LogicalResult AttentionExpander::check() {
 Value AttentionExpander::reshape(Value value, ArrayRef<int64_t> shape) {
   if (shapeOf(value) == shape)
     return value;
-  auto type = RankedTensorType::get(shape, elementOf(value));
+  auto type = RankedTensorType::get(shape, elementTypeOf(value));
   return tagged(ReshapeOp::create(builder, loc, type, value));
 }
 
@@ -79,7 +72,7 @@ Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb,
 }
 
 Value AttentionExpander::convert(Value value, Type elementType) {
-  if (elementOf(value) == elementType)
+  if (elementTypeOf(value) == elementType)
     return value;
   auto type = RankedTensorType::get(shapeOf(value), elementType);
   return tagged(ConvertOp::create(builder, loc, type, value));

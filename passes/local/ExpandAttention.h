@@ -44,9 +44,7 @@ protected:
   /// The sum of a * b along the last dimension, as `type`.
   mlir::Value rowDot(mlir::Value a, mlir::Value b, mlir::RankedTensorType type);
   template <typename OpTy> OpTy tagged(OpTy made) {
-    for (llvm::StringRef name : {attr::kPhase, attr::kChunk})
-      if (mlir::Attribute attribute = op->getAttr(name))
-        made->setAttr(name, attribute);
+    copyAttributes(op, made, {attr::kPhase, attr::kChunk});
     return made;
   }
 

@@ -12,6 +12,7 @@
 // which nothing is split and nothing is counted twice.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/local/Partition.h"
 #include "passes/local/SplitStages.h"
 
@@ -36,7 +37,7 @@ static Value dividedBy(OpBuilder &builder, Location loc, Value value,
                        double divisor) {
   if (divisor == 1)
     return value;
-  auto type = cast<RankedTensorType>(value.getType());
+  auto type = tensorType(value);
   Value constant = ConstantOp::create(
       builder, loc, type,
       DenseElementsAttr::get(
@@ -76,7 +77,7 @@ LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
   std::vector<BySplit> byStage(mesh.axisSize(kPipelineAxis));
   std::set<int64_t> all;
   for (Value grad : op.getGrads()) {
-    auto spec = ShardingSpec::get(cast<RankedTensorType>(grad.getType()));
+    auto spec = ShardingSpec::get(tensorType(grad));
     assert(spec->partial.empty() && "refused by the op's verifier");
     std::vector<int64_t> axes = splitAxes(*spec);
     for (int64_t axis : axes)
@@ -91,7 +92,7 @@ LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
   }
   Location loc = op.getLoc();
   SmallVector<int64_t> everyone(all.begin(), all.end());
-  auto type = localType(cast<RankedTensorType>(op.getNorm().getType()));
+  auto type = localType(tensorType(op.getNorm()));
   SmallVector<Value> sums;
   for (const BySplit &bySplit : byStage)
     sums.push_back(sumOfSquares(builder, loc, mesh, bySplit, everyone, type));

@@ -37,7 +37,7 @@ Value stack(GraphBuilder &g, ValueRange values, int64_t pieces) {
     count += elementsOf(value);
   }
   Value x = flat.front();
-  Type element = tensorType(x).getElementType();
+  Type element = elementTypeOf(x);
   if (flat.size() > 1)
     x = ConcatOp::create(g.builder, g.loc,
                          RankedTensorType::get({count}, element), flat, 0);
@@ -48,7 +48,7 @@ Value stack(GraphBuilder &g, ValueRange values, int64_t pieces) {
 }
 
 void expand(AllReduceOp op, ArrayAttr inner, MeshAttr mesh) {
-  op->removeAttr(kInnerAttr);
+  op->removeAttr(attr::kInner);
   AttributeListener listener(op);
   OpBuilder builder(op, &listener);
   GraphBuilder g(builder, op.getLoc());
@@ -78,7 +78,7 @@ void expand(AllReduceOp op, ArrayAttr inner, MeshAttr mesh) {
     if (count != whole.getNumElements())
       own = g.slice(x, {count}, {first}, {1});
     first += count;
-    result.replaceAllUsesWith(g.reshape(own, tensorType(result).getShape()));
+    result.replaceAllUsesWith(g.reshape(own, shapeOf(result)));
   }
   op.erase();
 }
@@ -90,7 +90,7 @@ struct ExpandHierarchyPass : impl::DpcExpandHierarchyBase<ExpandHierarchyPass> {
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       auto mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);
       func.walk([&](AllReduceOp op) {
-        if (auto inner = op->getAttrOfType<ArrayAttr>(kInnerAttr))
+        if (auto inner = op->getAttrOfType<ArrayAttr>(attr::kInner))
           expand(op, inner, mesh);
       });
     }

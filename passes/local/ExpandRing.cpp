@@ -33,6 +33,7 @@
 // instead of NaN.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/local/ExpandAttention.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -128,13 +129,9 @@ private:
 
 } // namespace
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 /// The type of `value` with another shape.
 static RankedTensorType like(Value value, ArrayRef<int64_t> shape) {
-  return cast<RankedTensorType>(value.getType()).clone(shape);
+  return tensorType(value).clone(shape);
 }
 
 RingExpander::RingExpander(Operation *op, MeshAttr mesh)
@@ -299,7 +296,7 @@ Value RingExpander::maskOf(int64_t step) {
   shape[3] = keys;
   own = convert(reshape(own, shape), wide);
   // A block that is masked as a whole must have weight 0, not NaN.
-  auto type = cast<RankedTensorType>(own.getType());
+  auto type = tensorType(own);
   Value least = tagged(ConstantOp::create(
       builder, loc, type,
       DenseElementsAttr::get(type, Attribute(FloatAttr::get(wide, kHidden)))));
@@ -362,7 +359,7 @@ Value RingExpander::joined(ArrayRef<Value> parts) {
 Value RingExpander::withoutPadding(Value value) {
   if (padding.empty())
     return value;
-  auto type = cast<RankedTensorType>(value.getType());
+  auto type = tensorType(value);
   ShardingSpec spec = ShardingSpec::replicated(mesh, type.getShape());
   spec.dims[2] = global.dims[2];
   RankedTensorType whole =
@@ -463,8 +460,8 @@ void RingExpander::backward(AttentionGradOp grad) {
   saved.q = withoutPadding(grad.getQ());
   saved.dout = withoutPadding(grad.getDout());
   saved.lse = withoutPadding(grad.getLse());
-  saved.delta = rowDot(saved.dout, withoutPadding(grad.getOut()),
-                       cast<RankedTensorType>(saved.lse.getType()));
+  saved.delta =
+      rowDot(saved.dout, withoutPadding(grad.getOut()), tensorType(saved.lse));
   Value k = withoutPadding(grad.getK()), v = withoutPadding(grad.getV());
   Gradients sums;
   sums.dq.resize(stripes.size());

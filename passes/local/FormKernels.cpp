@@ -133,10 +133,8 @@ KernelOp KernelBuilder::build() {
   OperationState state(loc, KernelOp::getOperationName());
   state.addOperands(inputs);
   state.addTypes(TypeRange(ValueRange(escaping)));
-  for (StringRef name : {attr::kPhase, attr::kChunk})
-    if (Attribute value = ops.front()->getAttr(name))
-      state.addAttribute(name, value);
   state.addRegion(std::move(region));
+  copyAttributes(ops.front(), state.attributes, {attr::kPhase, attr::kChunk});
   auto kernel = cast<KernelOp>(builder.create(state));
   for (auto [value, result] : llvm::zip_equal(escaping, kernel.getOutputs()))
     value.replaceUsesWithIf(result, [&](OpOperand &use) {
@@ -236,9 +234,7 @@ struct KernelFormer {
   void timeConstants(Block &block) {
     for (auto constant : block.getOps<ConstantOp>())
       if (!constant->hasAttr(attr::kPhase))
-        constant->setAttr(
-            attr::kPhase,
-            StringAttr::get(block.getParentOp()->getContext(), "setup"));
+        setPhase(constant, Phase::setup);
   }
 
   void formKernels(Block &block) {

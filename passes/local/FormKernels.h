@@ -14,18 +14,6 @@
 
 namespace dpc {
 
-/// What an op is to kernel formation.
-enum class KernelRole {
-  mover,       ///< reshape, transpose, slice, broadcast: may be a view
-  source,      ///< small constant or iota: copied into every kernel
-  elementwise, ///< one element of each operand per element
-  row,         ///< needs whole rows, takes elementwise neighbours
-  reduction,   ///< reduce: takes elementwise producers
-  alone,       ///< a kernel of its own
-  none         ///< no kernel: matmul, collective, large constant, ..
-};
-KernelRole kernelRole(mlir::Operation *op);
-
 /// Partition of the compute ops of a block into kernels.
 class KernelGroups {
 public:

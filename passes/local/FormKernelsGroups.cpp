@@ -14,6 +14,7 @@
 // topological sort algorithm for directed acyclic graphs", JEA 11, 2006).
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/local/FormKernels.h"
 #include "passes/local/Partition.h"
 
@@ -21,39 +22,8 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Larger constants are tensors of the plan.
-static constexpr int64_t kMaxEmbeddedElements = 4096;
 /// Beyond this, compile time grows faster than memory traffic shrinks.
 static constexpr size_t kMaxOps = 48;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-KernelRole kernelRole(Operation *op) {
-  if (isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op))
-    return KernelRole::mover;
-  if (auto constant = dyn_cast<ConstantOp>(op))
-    return constant.getValue().isSplat() ||
-                   constant.getValue().getNumElements() <= kMaxEmbeddedElements
-               ? KernelRole::source
-               : KernelRole::none;
-  if (isa<IotaOp>(op))
-    return KernelRole::source;
-  if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp, MaskOp,
-          EmbeddingOp, CrossEntropyGradOp, AttentionScoresGradOp, PadOp,
-          ConcatOp>(op))
-    return KernelRole::elementwise;
-  if (isa<NormOp, NormGradOp, SoftmaxOp, SoftmaxGradOp>(op))
-    return KernelRole::row;
-  if (isa<ReduceOp>(op))
-    return KernelRole::reduction;
-  if (isa<RopeOp, AdamWOp, SgdOp, RankSliceOp, AttentionProbsOp,
-          CrossEntropySumsOp, EmbeddingGradOp, SumSquaresOp, MaxPoolOp,
-          MaxPoolGradOp, TopKOp, CumSumOp>(op))
-    return KernelRole::alone;
-  return KernelRole::none;
-}
 
 static bool isCompute(KernelRole role) {
   switch (role) {
@@ -65,34 +35,6 @@ static bool isCompute(KernelRole role) {
   default:
     return false;
   }
-}
-
-/// The shape that a kernel of `op` iterates over.
-static ArrayRef<int64_t> spaceOf(Operation *op) {
-  return isa<NormOp, NormGradOp, SoftmaxOp, SoftmaxGradOp, ReduceOp>(op)
-             ? shapeOf(op->getOperand(0))
-             : shapeOf(op->getResult(0));
-}
-
-/// Recomputing the op once per pass over a row costs less than storing it.
-static bool isCheap(Operation *op) {
-  if (auto unary = dyn_cast<UnaryOp>(op))
-    return llvm::is_contained({UnaryKind::neg, UnaryKind::abs, UnaryKind::relu,
-                               UnaryKind::logical_not},
-                              unary.getKind());
-  if (auto binary = dyn_cast<BinaryOp>(op))
-    return binary.getKind() != BinaryKind::pow &&
-           binary.getKind() != BinaryKind::div &&
-           binary.getKind() != BinaryKind::rem;
-  return isa<SelectOp, CompareOp, ConvertOp, MaskOp>(op);
-}
-
-/// Reads element i of this operand for element i of its results.
-static bool isAligned(OpOperand &operand) {
-  Operation *op = operand.getOwner();
-  if (isa<EmbeddingOp, CrossEntropyGradOp, PadOp, ConcatOp>(op))
-    return isa<CrossEntropyGradOp>(op) && operand.getOperandNumber() == 0;
-  return true;
 }
 
 /// Whether `reduce` finds the greatest of every row of what `sums` sums, which
@@ -121,7 +63,8 @@ KernelGroups::KernelGroups(Block &block) {
     order.push_back(node.unit);
     groupOfUnit.emplace_back();
     if (node.isCompute)
-      groupOfUnit.back() = {{id}, node.role, spaceOf(&op), id};
+      groupOfUnit.back() = {
+          {id}, node.role, cast<FusionOpInterface>(op).getIterationShape(), id};
   }
   visited.assign(nodes.size(), 0);
   findEdges();
@@ -302,7 +245,7 @@ bool KernelGroups::compatible(const Group &producer, const Group &consumer,
     return false;
   if (from == KernelRole::elementwise && to == KernelRole::row)
     return escapes || llvm::all_of(producer.ops, [&](Id op) {
-             return isCheap(nodes[op].op);
+             return cast<FusionOpInterface>(nodes[op].op).isCheap();
            });
   if (from == KernelRole::row && to == KernelRole::elementwise)
     return true;
@@ -342,6 +285,7 @@ void KernelGroups::form() {
   for (auto [id, node] : llvm::enumerate(nodes)) {
     if (!node.isCompute)
       continue;
+    auto fusion = cast<FusionOpInterface>(node.op);
     for (OpOperand &operand : node.op->getOpOperands()) {
       Value value = operand.get();
       Operation *producer = value.getDefiningOp();
@@ -351,10 +295,11 @@ void KernelGroups::form() {
         producer = value.getDefiningOp();
         throughReshape = true;
       }
-      if (!producer || !isAligned(operand) || !isWide(value, producer))
+      if (!producer || !fusion.readsSameElement(operand) ||
+          !isWide(value, producer))
         continue;
       // Scales and biases of a row op are not iterated over.
-      if (shapeOf(operand.get()) != spaceOf(node.op))
+      if (shapeOf(operand.get()) != fusion.getIterationShape())
         continue;
       tryMerge(position.lookup(producer), id, throughReshape);
     }

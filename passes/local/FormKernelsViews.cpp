@@ -15,16 +15,13 @@
 // is dense, if its other readers take strides.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/FusedAttributes.h"
+#include "ir/Attributes.h"
+#include "ir/TensorUtils.h"
 #include "passes/local/FormKernels.h"
 
 using namespace mlir;
 
 namespace dpc {
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 /// BLAS wants one contiguous dimension and a stride no smaller than it.
 static bool isMatrix(const StridedView &view) {

@@ -55,7 +55,7 @@ private:
 /// Moves the views that lead to `value` before the matmul.
 void EpilogueKernel::makeViewsReady(Value value) {
   Operation *view = value.getDefiningOp();
-  if (!view || !isMarkedView(view) || view->isBeforeInBlock(matmul))
+  if (!view || !isMovedView(view) || view->isBeforeInBlock(matmul))
     return;
   makeViewsReady(view->getOperand(0));
   view->moveBefore(matmul);
@@ -109,11 +109,9 @@ KernelOp EpilogueKernel::create() {
   OperationState state(matmul.getLoc(), KernelOp::getOperationName());
   state.addOperands(inputs);
   state.addTypes(TypeRange(ValueRange(yielded)));
-  for (StringRef name : {attr::kPhase, attr::kChunk})
-    if (Attribute value = matmul->getAttr(name))
-      state.addAttribute(name, value);
   state.addAttribute(attr::kEpilogue, builder.getStringAttr(fused.epilogue));
   state.addRegion()->push_back(body);
+  copyAttributes(matmul, state.attributes, {attr::kPhase, attr::kChunk});
   return cast<KernelOp>(builder.create(state));
 }
 

@@ -30,9 +30,6 @@ struct FusedEpilogue {
   bool isNothing() const { return epilogue == "none" && !adds; }
 };
 
-/// Whether an op that moves data has its result in its operand's buffer.
-bool isMarkedView(mlir::Operation *op);
-
 /// Lets sums of rows read a value rather than a copy of it in f32.
 void sumNarrowValues(mlir::Block &block);
 

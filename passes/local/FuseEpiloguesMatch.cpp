@@ -1,5 +1,6 @@
 //===- FuseEpiloguesMatch.cpp - Which epilogues one GEMM computes ---------===//
 #include "ir/GemmEpilogues.h"
+#include "ir/TensorUtils.h"
 #include "passes/local/FuseEpilogues.h"
 #include "passes/local/Passes.h"
 
@@ -9,19 +10,10 @@ using namespace mlir;
 
 namespace dpc {
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static Value withoutReshapes(Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getX();
   return value;
-}
-
-bool isMarkedView(Operation *op) {
-  return isa<ReshapeOp>(op) || (isa<TransposeOp, SliceOp, BroadcastOp>(op) &&
-                                op->hasAttr(attr::kView));
 }
 
 /// The ops of a kernel, without what ends it.
@@ -42,12 +34,6 @@ static Value outside(KernelOp kernel, Value value) {
   return argument ? kernel.getInputs()[argument.getArgNumber()] : Value();
 }
 
-/// Whether both run in the same phase of the same chunk.
-static bool runTogether(Operation *a, Operation *b) {
-  return a->getAttr(attr::kPhase) == b->getAttr(attr::kPhase) &&
-         a->getAttr(attr::kChunk) == b->getAttr(attr::kChunk);
-}
-
 //===----------------------------------------------------------------------===//
 // Sums of rows
 //===----------------------------------------------------------------------===//
@@ -62,7 +48,7 @@ static ReduceOp rowSum(KernelOp kernel) {
   auto reduce = dyn_cast<ReduceOp>(ops.back());
   if (!reduce || reduce.getKind() != ReduceKind::sum ||
       yielded(kernel, 0) != reduce.getResult() ||
-      !typeOf(reduce.getResult()).getElementType().isF32())
+      !elementTypeOf(reduce.getResult()).isF32())
     return nullptr;
   Value from = reduce.getX();
   if (ops.size() == 2) {
@@ -71,7 +57,7 @@ static ReduceOp rowSum(KernelOp kernel) {
       return nullptr;
     from = convert.getX();
   }
-  int64_t rank = typeOf(from).getRank();
+  int64_t rank = tensorType(from).getRank();
   if (!isa<BlockArgument>(from) || rank < 2 ||
       static_cast<int64_t>(reduce.getDims().size()) != rank - 1)
     return nullptr;
@@ -160,7 +146,7 @@ static bool isReadBehind(Value value, MatmulOp matmul,
       continue;
     waiting.push_back(reader);
     auto kernel = dyn_cast<KernelOp>(reader);
-    bool canWait = isMarkedView(reader) || isa<AccumulateOp>(reader) ||
+    bool canWait = isMovedView(reader) || isa<AccumulateOp>(reader) ||
                    (kernel && kernel.getNumResults() == 1 &&
                     llvm::all_of(opsOf(kernel), llvm::IsaPred<ConvertOp>));
     if (!canWait || !isReadBehind(reader->getResult(0), matmul, waiting))
@@ -175,7 +161,7 @@ static bool narrowsTo(Type type, KernelOp kernel) {
   SmallVector<Operation *> ops = opsOf(kernel);
   if (kernel.getNumResults() != 1 || ops.empty() || ops.size() > 2 ||
       !llvm::all_of(ops, llvm::IsaPred<ConvertOp>) ||
-      typeOf(ops[0]->getResult(0)).getElementType() != type)
+      tensorType(ops[0]->getResult(0)).getElementType() != type)
     return false;
   return yielded(kernel, 0) == ops.back()->getResult(0) &&
          (ops.size() == 1 || ops[1]->getOperand(0) == ops[0]->getResult(0));
@@ -188,7 +174,7 @@ static bool addRowSums(Value value, Type type, MatmulOp matmul,
                        FusedEpilogue &fused) {
   for (Operation *user : value.getUsers()) {
     auto sum = dyn_cast<KernelOp>(user);
-    if (!sum || !rowSum(sum) || !runTogether(sum, matmul))
+    if (!sum || !rowSum(sum) || !isSamePhase(sum, matmul))
       continue;
     SmallVector<Operation *> parts = {sum}, waiting;
     Value result = sum->getResult(0);
@@ -197,7 +183,7 @@ static bool addRowSums(Value value, Type type, MatmulOp matmul,
       auto convert = result.hasOneUse()
                          ? dyn_cast<KernelOp>(*result.getUsers().begin())
                          : KernelOp();
-      if (!convert || !runTogether(convert, matmul) ||
+      if (!convert || !isSamePhase(convert, matmul) ||
           !narrowsTo(type, convert))
         continue;
       if (opsOf(convert).size() == 2)
@@ -301,7 +287,7 @@ static std::optional<FusedEpilogue> geluGradientIn(KernelOp kernel,
 
 /// Whether `value` exists when the matmul runs; views of it can move forward.
 static bool isReady(Value value, MatmulOp matmul) {
-  while (value && value.getDefiningOp() && isMarkedView(value.getDefiningOp()))
+  while (value && value.getDefiningOp() && isMovedView(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   Operation *op = value ? value.getDefiningOp() : nullptr;
   return !op || op->isBeforeInBlock(matmul);
@@ -330,10 +316,9 @@ static bool isAlignedMatrix(StridedView view) {
 }
 
 static std::optional<GemmLayout> layoutOf(MatmulOp matmul) {
-  auto layout =
-      layOutGemm(layoutOf(matmul.getA()), layoutOf(matmul.getB()),
-                 StridedView::dense(typeOf(matmul.getResult()).getShape()),
-                 matmul.getTa(), matmul.getTb());
+  auto layout = layOutGemm(layoutOf(matmul.getA()), layoutOf(matmul.getB()),
+                           StridedView::dense(shapeOf(matmul.getResult())),
+                           matmul.getTa(), matmul.getTb());
   // A call has two batch dimensions.
   constexpr size_t kMostBatches = 2;
   bool isOne =
@@ -354,12 +339,9 @@ static bool fitsOneCall(const GemmLayout &layout, const FusedEpilogue &fused) {
 
 /// Whether `matmul` runs once per micro-batch and writes a buffer of its own.
 static bool mayFuse(MatmulOp matmul) {
-  auto phase = matmul->getAttrOfType<StringAttr>(attr::kPhase);
-  bool inLoop =
-      !phase || (phase.getValue() != "setup" && phase.getValue() != "update");
-  return inLoop && !matmul->hasAttr(attr::kOutPerm) &&
-         !matmul->hasAttr(kAgainAttr) && !sumInPlace(matmul) &&
-         !typeOf(matmul.getResult()).getElementType().isF64();
+  return isInLoop(phaseOf(matmul)) && !matmul->hasAttr(attr::kOutPerm) &&
+         !matmul->hasAttr(attr::kAgain) && !sumInPlace(matmul) &&
+         !elementTypeOf(matmul.getResult()).isF64();
 }
 
 std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul) {
@@ -369,7 +351,7 @@ std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul) {
   Type type = matmul.getResult().getType();
   for (OpOperand &use : matmul.getResult().getUses()) {
     auto kernel = dyn_cast<KernelOp>(use.getOwner());
-    if (!kernel || !runTogether(kernel, matmul) ||
+    if (!kernel || !isSamePhase(kernel, matmul) ||
         kernel->hasAttr(attr::kEpilogue))
       continue;
     auto found = activationIn(kernel, use);
@@ -384,8 +366,7 @@ std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul) {
         !fitsOneCall(*layout, *found))
       continue;
     if (readsAux &&
-        addRowSums(found->result, typeOf(found->result).getElementType(),
-                   matmul, *found))
+        addRowSums(found->result, elementTypeOf(found->result), matmul, *found))
       found->epilogue = "gelu_grad_bias";
     return found;
   }
@@ -401,7 +382,7 @@ std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul) {
 static bool addUp(MatmulOp matmul, FusedEpilogue &fused) {
   auto onlyUser = [&](Value value) {
     Operation *user = value.hasOneUse() ? *value.getUsers().begin() : nullptr;
-    return user && runTogether(user, matmul) ? user : nullptr;
+    return user && isSamePhase(user, matmul) ? user : nullptr;
   };
   Operation *user = onlyUser(matmul.getResult());
   auto convert = dyn_cast_if_present<KernelOp>(user);
@@ -415,10 +396,10 @@ static bool addUp(MatmulOp matmul, FusedEpilogue &fused) {
   auto sum = dyn_cast_if_present<AccumulateOp>(user);
   if (!sum || sum.getKind() != ReduceKind::sum)
     return false;
-  RankedTensorType type = typeOf(sum.getResult());
+  RankedTensorType type = tensorType(sum.getResult());
   bool isStored =
       type.getElementType().isF32() || type == matmul.getResult().getType();
-  if (type.getShape() != typeOf(matmul.getResult()).getShape() || !isStored)
+  if (type.getShape() != shapeOf(matmul.getResult()) || !isStored)
     return false;
   if (convert)
     fused.parts.push_back(convert);
@@ -437,12 +418,11 @@ static bool sumFactor(MatmulOp matmul, const GemmLayout &layout,
     FusedEpilogue found = fused;
     found.epilogue = epilogue;
     if (!isOuter || !fitsOneCall(layout, found) ||
-        typeOf(factor).getRank() != 2 ||
-        typeOf(matmul.getResult()).getRank() != 2 ||
-        typeOf(value).getRank() < 2 ||
-        typeOf(value).getShape().back() != typeOf(factor).getShape().back() ||
-        !addRowSums(value, typeOf(found.result).getElementType(), matmul,
-                    found))
+        tensorType(factor).getRank() != 2 ||
+        tensorType(matmul.getResult()).getRank() != 2 ||
+        tensorType(value).getRank() < 2 ||
+        shapeOf(value).back() != shapeOf(factor).back() ||
+        !addRowSums(value, elementTypeOf(found.result), matmul, found))
       continue;
     fused = std::move(found);
     return true;

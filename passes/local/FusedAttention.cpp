@@ -7,9 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FusedAttention.h"
+#include "ir/TensorUtils.h"
 
 #include "cost-model/machine/AttentionWorkspace.h"
-#include "ir/FusedAttributes.h"
+#include "ir/Attributes.h"
 #include "ir/Sharding.h"
 
 using namespace mlir;
@@ -17,10 +18,6 @@ using namespace mlir;
 namespace dpc {
 
 static constexpr int64_t kMostDepth = 128;
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 
 static Value maskOf(Operation *op) {
   if (auto attention = dyn_cast<AttentionOp>(op))
@@ -49,8 +46,7 @@ std::string whyNotFused(Operation *op, FusedKernels kernels) {
            "accepted";
   if (maskOf(op))
     return "it has an additive mask, causal or none is accepted";
-  Type type =
-      cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
+  Type type = elementTypeOf(op->getOperand(0));
   bool isHalf = type.isBF16() || type.isF16();
   if (kernels == FusedKernels::loops)
     return isHalf || type.isF32() ? "" : "it is not of fp32, bf16 or fp16";

@@ -7,6 +7,7 @@
 // later reader shares a fetch while its unit is one of the two.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
@@ -24,32 +25,13 @@ namespace dpc {
 
 namespace {
 
-bool isView(Operation *op) {
-  return isa<ReshapeOp>(op) || (isa<TransposeOp, SliceOp, BroadcastOp>(op) &&
-                                op->hasAttr(attr::kView));
-}
-
 Value rootOf(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isView(op))
+    if (!isMovedView(op))
       break;
     value = op->getOperand(0);
   }
   return value;
-}
-
-/// Gives `op` the phase and chunk of `at`.
-void moveToPhase(Operation *op, Operation *at) {
-  for (StringRef name : {StringRef(attr::kPhase), StringRef(attr::kChunk)})
-    if (Attribute value = at->getAttr(name))
-      op->setAttr(name, value);
-    else
-      op->removeAttr(name);
-}
-
-bool isSamePhase(Operation *a, Operation *b) {
-  return a->getAttr(attr::kPhase) == b->getAttr(attr::kPhase) &&
-         a->getAttr(attr::kChunk) == b->getAttr(attr::kChunk);
 }
 
 /// Handles one function.
@@ -121,10 +103,6 @@ private:
   llvm::SmallVector<Fetch> fetches;
 };
 
-int64_t bytesOf(Value value) {
-  return sizeInBytes(cast<RankedTensorType>(value.getType()));
-}
-
 int64_t Units::missingBytes(ArrayRef<OpOperand *> operands) const {
   llvm::SetVector<Value> missing;
   for (OpOperand *operand : operands)
@@ -132,7 +110,7 @@ int64_t Units::missingBytes(ArrayRef<OpOperand *> operands) const {
       missing.insert(root);
   int64_t sum = 0;
   for (Value value : missing)
-    sum += bytesOf(value);
+    sum += sizeInBytes(value);
   return sum;
 }
 
@@ -169,7 +147,7 @@ Value Offloader::remake(Value value, Operation *reader) {
     return value;
   Operation *op = value.getDefiningOp();
   // One clone per phase, at its first reader: readers come in order.
-  std::pair phase(reader->getAttr(attr::kPhase), reader->getAttr(attr::kChunk));
+  PhaseKey phase = phaseKey(reader);
   if (Value made = remade.lookup({value, phase}))
     return made;
   IRMapping map;
@@ -186,16 +164,12 @@ Value Offloader::remake(Value value, Operation *reader) {
 /// What setup makes of parameters would stay on the device for all of the step.
 /// Each phase that reads it makes it anew instead.
 void Offloader::sinkSetup() {
-  auto isSetup = [](Operation *op) {
-    auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-    return phase && phase.getValue() == "setup";
-  };
   auto isKnown = [&](Value value) {
     return isMadeAtUse(value) || derived.contains(value);
   };
   SmallVector<Operation *> readers;
   for (Operation &op : block.without_terminator())
-    if (!isSetup(&op))
+    if (phaseOf(&op) != Phase::setup)
       readers.push_back(&op);
     else if (op.getNumOperands() > 0 && llvm::all_of(op.getOperands(), isKnown))
       derived.insert(op.result_begin(), op.result_end());
@@ -203,7 +177,7 @@ void Offloader::sinkSetup() {
     for (OpOperand &operand : reader->getOpOperands())
       operand.set(remake(operand.get(), reader));
   eraseDead([&](Operation *op) {
-    return isSetup(op) && op->getNumResults() > 0 &&
+    return phaseOf(op) == Phase::setup && op->getNumResults() > 0 &&
            derived.contains(op->getResult(0));
   });
 }
@@ -225,7 +199,7 @@ void Offloader::eraseDead(llvm::function_ref<bool(Operation *)> mayErase) {
 LogicalResult Offloader::storeResults() {
   llvm::DenseMap<Value, Operation *> lastReader;
   for (Operation &op : block.without_terminator())
-    if (!isView(&op))
+    if (!isMovedView(&op))
       for (Value operand : op.getOperands())
         lastReader[rootOf(operand)] = &op;
   Operation *end = block.getTerminator();
@@ -263,7 +237,7 @@ LogicalResult Offloader::storeResults() {
 static SmallVector<OpOperand *>
 offloadedOperands(Operation *op, llvm::function_ref<bool(Value)> isOffloaded) {
   SmallVector<OpOperand *> operands;
-  if (isView(op) || isa<FetchOp>(op))
+  if (isMovedView(op) || isa<FetchOp>(op))
     return operands;
   for (OpOperand &operand : op->getOpOperands()) {
     bool isTarget = isa<StoreOp>(op) && operand.getOperandNumber() == 1;
@@ -300,7 +274,7 @@ void Offloader::fetchPhase(ArrayRef<Operation *> ops) {
     int64_t bytes = 0;
     for (OpOperand *operand : operands)
       if (arguments.insert(rootOf(operand->get())))
-        bytes += bytesOf(arguments.back());
+        bytes += sizeInBytes(arguments.back());
     limit = std::max(limit, bytes);
     readers.insert({op, std::move(operands)});
   }
@@ -335,7 +309,7 @@ LogicalResult Offloader::run() {
   }
   for (ArrayRef<Operation *> ops : phases)
     fetchPhase(ops);
-  eraseDead([](Operation *op) { return isView(op); });
+  eraseDead([](Operation *op) { return isMovedView(op); });
   return success();
 }
 

@@ -120,14 +120,10 @@ void eraseDeadOps(mlir::func::FuncOp func);
 /// where an op would need one micro-batch and the sum over all.
 mlir::LogicalResult assignPhases(mlir::func::FuncOp step);
 
-/// Rank of a phase name in execution order (setup, forward, backward, weight,
-/// update), or nullopt.
-std::optional<int> phaseRank(llvm::StringRef phase);
-
 /// Sorts what a rank stage runs: by phase, then by chunk, in backward and
 /// weight the last chunk first. The second form reads the attributes of `op`,
 /// which is forward without a phase.
-int64_t runOrder(llvm::StringRef phase, int64_t chunk);
+int64_t runOrder(Phase phase, int64_t chunk);
 int64_t runOrder(mlir::Operation *op);
 
 /// The second form for many ops of one context, which have few phases.
@@ -147,14 +143,8 @@ public:
 
 private:
   mlir::StringAttr phaseName, chunkName;
-  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, int64_t> known;
+  llvm::DenseMap<PhaseKey, int64_t> known;
 };
-
-/// What runs together: the phase of an op and its chunk.
-inline std::pair<mlir::Attribute, mlir::Attribute>
-phaseKey(mlir::Operation *op) {
-  return {op->getAttr(attr::kPhase), op->getAttr(attr::kChunk)};
-}
 
 } // namespace dpc
 

@@ -7,6 +7,7 @@
 // fp8 looks for the largest element of all of its operands.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/local/Partition.h"
 
 #include "passes/graph/Fp8.h"
@@ -103,7 +104,7 @@ bool Partitioner::hasPadding(Type type) {
 bool Partitioner::isFp8OnRank(Operation *op) {
   auto matmul = dyn_cast<MatmulOp>(op);
   auto local = [&](Value operand) {
-    return cast<RankedTensorType>(mapping.lookup(operand).getType());
+    return tensorType(mapping.lookup(operand));
   };
   return matmul &&
          fp8SizesOf(matmul, local(matmul.getA()), local(matmul.getB()),
@@ -126,7 +127,7 @@ void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
   if (reduced.empty())
     return;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    auto type = cast<RankedTensorType>(operand.getType());
+    auto type = tensorType(operand);
     // Padded labels and ids meet masked gradients, but a sum of integers sums.
     if (!isa<FloatType>(type.getElementType()) && !isa<ReduceOp>(op))
       continue;

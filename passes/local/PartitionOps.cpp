@@ -1,4 +1,5 @@
 //===- PartitionOps.cpp - Ops whose clone needs more than local types -----===//
+#include "ir/TensorUtils.h"
 #include "passes/local/Partition.h"
 
 #include "passes/graph/Fp8.h"
@@ -63,21 +64,21 @@ static SmallVector<int64_t> localOffsets(RankedTensorType large,
 
 void Partitioner::makeBoxLocal(Operation *op, Operation *local) {
   if (auto slice = dyn_cast<SliceOp>(op)) {
-    auto large = cast<RankedTensorType>(slice.getX().getType());
-    auto small = cast<RankedTensorType>(slice.getResult().getType());
+    auto large = tensorType(slice.getX());
+    auto small = tensorType(slice.getResult());
     cast<SliceOp>(local).setOffsets(localOffsets(large, localType(large), small,
                                                  slice.getOffsets(),
                                                  slice.getStrides()));
   } else if (auto pad = dyn_cast<PadOp>(op)) {
-    auto small = cast<RankedTensorType>(pad.getX().getType());
-    auto large = cast<RankedTensorType>(pad.getResult().getType());
+    auto small = tensorType(pad.getX());
+    auto large = tensorType(pad.getResult());
     cast<PadOp>(local).setLow(localOffsets(large, localType(large), small,
                                            pad.getLow(), pad.getStrides()));
   }
 }
 
 LogicalResult Partitioner::partitionConstant(ConstantOp op) {
-  auto type = cast<RankedTensorType>(op.getResult().getType());
+  auto type = tensorType(op.getResult());
   RankedTensorType local = localTypeOf(type);
   if (auto splat = dyn_cast<SplatElementsAttr>(op.getValue())) {
     Value value = ConstantOp::create(builder, op.getLoc(), local,

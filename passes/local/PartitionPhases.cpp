@@ -29,39 +29,25 @@ using namespace mlir;
 
 namespace dpc {
 
-static constexpr llvm::StringLiteral kPhases[] = {
-    "setup", "forward", "backward", "weight", "update"};
-enum Phase { kSetup, kForward, kBackward, kWeight, kUpdate };
+static constexpr size_t kPhases = getMaxEnumValForPhase() + 1;
 
-std::optional<int> phaseRank(StringRef phase) {
-  for (auto [i, name] : llvm::enumerate(kPhases))
-    if (name == phase)
-      return i;
-  return std::nullopt;
-}
-
-int64_t runOrder(StringRef phase, int64_t chunk) {
+int64_t runOrder(Phase phase, int64_t chunk) {
   constexpr int64_t kMostChunks = 1 << 20;
-  int64_t rank = phaseRank(phase).value_or(kForward);
-  return rank * kMostChunks + (rank <= kForward ? chunk : -chunk);
+  return static_cast<int64_t>(phase) * kMostChunks +
+         (phase <= Phase::forward ? chunk : -chunk);
 }
 
-int64_t runOrder(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  auto chunk = op->getAttrOfType<IntegerAttr>(attr::kChunk);
-  return runOrder(phase ? phase.getValue() : "forward",
-                  chunk ? chunk.getInt() : 0);
-}
+int64_t runOrder(Operation *op) { return runOrder(phaseOf(op), chunkOf(op)); }
 
 namespace {
 
 /// What phases depend on, per value.
 struct Facts {
-  int phase = kSetup;       ///< Phase of the op that makes it.
-  bool varies = false;      ///< With the micro-batch.
-  bool accumulated = false; ///< Known only after the last micro-batch.
-  bool fromInput = false;   ///< Depends on the step's data.
-  bool pinned = false;      ///< Made where it is used (dpc.at_use).
+  Phase phase = Phase::setup; ///< Of the op that makes it.
+  bool varies = false;        ///< With the micro-batch.
+  bool accumulated = false;   ///< Known only after the last micro-batch.
+  bool fromInput = false;     ///< Depends on the step's data.
+  bool pinned = false;        ///< Made where it is used (dpc.at_use).
 };
 
 class PhaseAssigner {
@@ -70,9 +56,9 @@ public:
   LogicalResult run();
 
 private:
-  int phaseOf(Operation *op, const Facts &facts) const;
+  Phase phaseFor(Operation *op, const Facts &facts) const;
   bool isSplitByTime(Type type);
-  FailureOr<int> visit(Operation *op);
+  FailureOr<Phase> visit(Operation *op);
 
   func::FuncOp step;
   bool hasMicroBatches;
@@ -80,7 +66,7 @@ private:
   /// By type, whether micro-batches split a value that has it.
   llvm::DenseMap<Type, bool> isSplit;
   StringAttr phaseName, atUseName;
-  std::array<StringAttr, kUpdate + 1> phases;
+  std::array<StringAttr, kPhases> phases;
   AttributeEdits edits;
 };
 
@@ -88,8 +74,8 @@ PhaseAssigner::PhaseAssigner(func::FuncOp step) : step(step) {
   MLIRContext *context = step.getContext();
   phaseName = StringAttr::get(context, attr::kPhase);
   atUseName = StringAttr::get(context, attr::kAtUse);
-  for (auto [attribute, name] : llvm::zip(phases, kPhases))
-    attribute = StringAttr::get(context, name);
+  for (size_t i = 0; i < kPhases; ++i)
+    phases[i] = phaseAttr(context, static_cast<Phase>(i));
   auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   std::optional<int64_t> mb = mesh.findAxis(kMicroBatchAxis);
   hasMicroBatches = mesh.axisSize(kMicroBatchAxis) > 1;
@@ -105,25 +91,26 @@ PhaseAssigner::PhaseAssigner(func::FuncOp step) : step(step) {
   }
 }
 
-int PhaseAssigner::phaseOf(Operation *op, const Facts &facts) const {
-  std::optional<int> graph;
+Phase PhaseAssigner::phaseFor(Operation *op, const Facts &facts) const {
+  std::optional<Phase> graph;
   if (auto phase =
           dyn_cast_or_null<StringAttr>(op->getDiscardableAttr(phaseName)))
-    graph = phaseRank(phase.getValue());
-  int least = facts.phase;
+    graph = symbolizePhase(phase.getValue());
+  Phase least = facts.phase;
   if (!hasMicroBatches) {
-    int wanted = graph.value_or(std::max<int>(least, kForward));
-    if (wanted == kForward && !facts.fromInput && !facts.pinned)
-      wanted = kSetup;
+    Phase wanted = graph.value_or(std::max(least, Phase::forward));
+    if (wanted == Phase::forward && !facts.fromInput && !facts.pinned)
+      wanted = Phase::setup;
     return std::max(least, wanted);
   }
   if (facts.accumulated)
-    return kUpdate;
+    return Phase::update;
   if (!facts.varies && !facts.pinned)
-    return kSetup;
+    return Phase::setup;
   // A graph phase `update` inside the loop (a clip factor per micro-batch)
   // still has to run inside it.
-  int wanted = std::clamp<int>(graph.value_or(kForward), kForward, kBackward);
+  Phase wanted = std::clamp(graph.value_or(Phase::forward), Phase::forward,
+                            Phase::backward);
   return std::max(least, wanted);
 }
 
@@ -146,7 +133,7 @@ bool PhaseAssigner::isSplitByTime(Type type) {
 }
 
 /// Returns the phase.
-FailureOr<int> PhaseAssigner::visit(Operation *op) {
+FailureOr<Phase> PhaseAssigner::visit(Operation *op) {
   Facts facts;
   for (Value operand : op->getOperands()) {
     const Facts &from = known.find(operand)->second;
@@ -166,8 +153,8 @@ FailureOr<int> PhaseAssigner::visit(Operation *op) {
   if (facts.varies && facts.accumulated)
     return op->emitError("reads a value of one micro-batch together with a "
                          "sum over all of them (not supported)");
-  facts.phase = phaseOf(op, facts);
-  StringAttr phase = phases[facts.phase];
+  facts.phase = phaseFor(op, facts);
+  StringAttr phase = phases[static_cast<size_t>(facts.phase)];
   edits.apply(op, {phase},
               [&](NamedAttrList &list) { list.set(phaseName, phase); });
   if (isa<AccumulateOp>(op)) {
@@ -181,12 +168,12 @@ FailureOr<int> PhaseAssigner::visit(Operation *op) {
 
 LogicalResult PhaseAssigner::run() {
   Block &body = step.getBody().front();
-  SmallVector<SmallVector<Operation *>, 5> byPhase(kUpdate + 1);
+  SmallVector<SmallVector<Operation *>, 5> byPhase(kPhases);
   for (Operation &op : body.without_terminator()) {
-    FailureOr<int> phase = visit(&op);
+    FailureOr<Phase> phase = visit(&op);
     if (failed(phase))
       return failure();
-    byPhase[*phase].push_back(&op);
+    byPhase[static_cast<size_t>(*phase)].push_back(&op);
   }
   for (ArrayRef<Operation *> ops : byPhase)
     for (Operation *op : ops)

@@ -11,6 +11,7 @@
 // by axes in another order has its pieces renumbered in between.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/local/Partition.h"
 
 using namespace mlir;
@@ -18,12 +19,7 @@ using namespace mlir;
 namespace dpc {
 
 static RankedTensorType typeLike(Value value, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(
-      shape, cast<RankedTensorType>(value.getType()).getElementType());
-}
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
+  return RankedTensorType::get(shape, elementTypeOf(value));
 }
 
 static int64_t productOf(ArrayRef<int64_t> sizes) {
@@ -153,17 +149,17 @@ static SmallVector<int64_t> factorSizes(const ShardingSpec &spec) {
 }
 
 template <typename Op> Op LocalEmitter::marked(Op op) {
-  for (StringRef name : {kCompressAttr, attr::kOf})
+  for (StringRef name : {attr::kCompress, attr::kOf})
     if (Attribute value = reshardOp ? reshardOp->getAttr(name) : Attribute())
       op->setAttr(name, value);
   return op;
 }
 
 Value LocalEmitter::maskForCodes(const ReshardStep &step, Value value) {
-  bool isCoded = reshardOp && reshardOp->hasAttr(kCompressAttr);
+  bool isCoded = reshardOp && reshardOp->hasAttr(attr::kCompress);
   if (!isCoded || !step.before.hasPadding())
     return value;
-  auto element = cast<RankedTensorType>(value.getType()).getElementType();
+  auto element = elementTypeOf(value);
   RankedTensorType global =
       getSharded(step.before.globalShape(), element, step.before.toAttr());
   value = reshape(value, localType(global).getShape());
@@ -236,8 +232,8 @@ Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
 }
 
 LogicalResult Partitioner::partitionReshard(ReshardOp op) {
-  auto source = cast<RankedTensorType>(op.getX().getType());
-  auto type = cast<RankedTensorType>(op.getResult().getType());
+  auto source = tensorType(op.getX());
+  auto type = tensorType(op.getResult());
   const std::vector<ReshardStep> *&planned = steps[{source, type}];
   if (!planned) {
     int64_t elementBytes =

@@ -18,13 +18,6 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/local/Passes.h.inc"
 
-/// On the function (a string: what to recompute, see dpc-recompute) and on the
-/// ops that were cloned for it (unit).
-inline constexpr llvm::StringLiteral kRecomputeAttr = "dpc.recompute";
-/// On a product or collective of forward (unit), in programs for estimates: it
-/// runs a second time in backward, although nothing reads what it makes then.
-inline constexpr llvm::StringLiteral kAgainAttr = "dpc.again";
-
 /// Registers every pass of this folder for command lines.
 inline void registerLocalPasses() { registerDpcLocalPasses(); }
 

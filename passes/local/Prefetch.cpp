@@ -1,4 +1,5 @@
 #include "passes/local/Prefetch.h"
+#include "ir/TensorUtils.h"
 
 #include "passes/local/Passes.h"
 
@@ -10,16 +11,8 @@ using namespace mlir;
 
 namespace dpc {
 
-static int64_t bytesOf(ValueRange values) {
-  int64_t bytes = 0;
-  for (Value value : values)
-    bytes += sizeInBytes(cast<RankedTensorType>(value.getType()));
-  return bytes;
-}
-
 int64_t bucketedBytes(Operation *op) {
-  return isa<AllGatherOp>(op) ? bytesOf(op->getResults())
-                              : bytesOf(op->getOperands());
+  return sizeInBytes(cast<CollectiveOpInterface>(op).getPayload());
 }
 
 Operation *mergeCollectives(ArrayRef<Operation *> members) {
@@ -46,11 +39,6 @@ Operation *mergeCollectives(ArrayRef<Operation *> members) {
   return merged;
 }
 
-static StringRef phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  return phase ? phase.getValue() : StringRef("forward");
-}
-
 /// Ops that only move data: they go where a gather of their result goes.
 static bool onlyMoves(Operation *op) {
   return isa<ReshapeOp, TransposeOp, SliceOp, PadOp, ConvertOp>(op);
@@ -62,7 +50,7 @@ static std::optional<SmallVector<Operation *>> feedersOf(Value value,
                                                          Operation *user) {
   SmallVector<Operation *> feeders;
   while (Operation *op = value.getDefiningOp()) {
-    if (phaseOf(op) == "setup")
+    if (phaseOf(op) == Phase::setup)
       break;
     if (phaseKey(op) != phaseKey(user) || !onlyMoves(op))
       return std::nullopt;
@@ -73,8 +61,7 @@ static std::optional<SmallVector<Operation *>> feedersOf(Value value,
 }
 
 bool isGatheredAhead(Operation *op) {
-  StringRef phase = phaseOf(op);
-  return isa<AllGatherOp>(op) && phase != "setup" && phase != "update" &&
+  return isa<AllGatherOp>(op) && isInLoop(phaseOf(op)) &&
          llvm::all_of(op->getOperands(), [&](Value value) {
            return feedersOf(value, op).has_value();
          });
@@ -83,7 +70,7 @@ bool isGatheredAhead(Operation *op) {
 namespace {
 
 /// The gathers of one phase and chunk over one list of axes.
-class Phase {
+class GatherPhase {
 public:
   void add(Operation *gather) { gathers.push_back(gather); }
   void merge(int64_t bucketBytes, double depth);
@@ -100,7 +87,7 @@ private:
 
 } // namespace
 
-void Phase::merge(int64_t bucketBytes, double depth) {
+void GatherPhase::merge(int64_t bucketBytes, double depth) {
   int64_t total = 0;
   for (Operation *gather : gathers)
     total += bucketedBytes(gather);
@@ -130,7 +117,8 @@ void Phase::merge(int64_t bucketBytes, double depth) {
 
 /// Puts a bucket and what feeds it before an op, unless that is done already
 /// for an earlier one.
-void Phase::anchor(size_t bucket, Operation *before, Anchors &anchors) const {
+void GatherPhase::anchor(size_t bucket, Operation *before,
+                         Anchors &anchors) const {
   Operation *op = buckets[bucket];
   anchors.try_emplace(op, before);
   for (Value value : op->getOperands()) {
@@ -140,7 +128,7 @@ void Phase::anchor(size_t bucket, Operation *before, Anchors &anchors) const {
   }
 }
 
-void Phase::place(Operation *first, Anchors &anchors) const {
+void GatherPhase::place(Operation *first, Anchors &anchors) const {
   // Before starts[i] bucket i can be issued: there bucket i - 1 is first read.
   SmallVector<Operation *> starts{first};
   for (Operation *bucket : buckets) {
@@ -163,12 +151,12 @@ void Phase::place(Operation *first, Anchors &anchors) const {
 
 Anchors gatherAhead(Block &block, int64_t bucketBytes, double depth) {
   using Key = std::tuple<Attribute, Attribute, Attribute, Attribute>;
-  llvm::MapVector<Key, Phase> phases;
+  llvm::MapVector<Key, GatherPhase> phases;
   for (Operation &op : block.without_terminator()) {
     auto [phase, chunk] = phaseKey(&op);
     if (isGatheredAhead(&op))
-      phases[{phase, chunk, op.getAttr("axes"), op.getAttr(kCompressAttr)}].add(
-          &op);
+      phases[{phase, chunk, op.getAttr("axes"), op.getAttr(attr::kCompress)}]
+          .add(&op);
   }
   for (auto &[key, phase] : phases)
     phase.merge(bucketBytes, depth);

@@ -53,12 +53,7 @@ private:
   }
   /// Makes `op`, which stands right before `reader`, run with it.
   void runWith(Operation *op, Operation *reader) {
-    for (StringRef name : {attr::kPhase, attr::kChunk}) {
-      if (Attribute when = reader->getAttr(name))
-        op->setAttr(name, when);
-      else
-        op->removeAttr(name);
-    }
+    moveToPhase(op, reader);
     place[op] = place.lookup(reader) - 1;
   }
   bool isReadLater(Operation *op, Operation *reader) const;
@@ -119,9 +114,9 @@ void Rematerializer::repeat(Operation *op, Operation *reader) {
   if (share(op, operands, reader))
     return;
   OpBuilder builder(reader);
-  op->removeAttr(kAgainAttr);
+  op->removeAttr(attr::kAgain);
   Operation *clone = builder.clone(*op, again);
-  clone->setAttr(kRecomputeAttr, builder.getUnitAttr());
+  clone->setAttr(attr::kRecompute, builder.getUnitAttr());
   runWith(clone, reader);
 }
 
@@ -159,7 +154,7 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
   }
 
   LogicalResult recompute(func::FuncOp func) {
-    auto wanted = func->getAttrOfType<StringAttr>(kRecomputeAttr);
+    auto wanted = func->getAttrOfType<StringAttr>(attr::kRecompute);
     StringRef kind = !mode.empty() ? StringRef(mode)
                      : wanted      ? wanted.getValue()
                                    : "none";
@@ -168,7 +163,7 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
              << kind << "', expected none, selective or full";
     if (kind == "none")
       return success();
-    func->setAttr(kRecomputeAttr, StringAttr::get(&getContext(), kind));
+    func->setAttr(attr::kRecompute, StringAttr::get(&getContext(), kind));
     ForwardPhase forward(func);
     if (forward.runs.empty())
       return success();

@@ -17,7 +17,6 @@ namespace dpc {
 /// and collectives.
 bool isForward(mlir::Operation *op);
 bool isBackward(mlir::Operation *op);
-bool isCollective(mlir::Operation *op);
 
 /// May run twice in a step.
 bool isRepeatable(mlir::Operation *op);

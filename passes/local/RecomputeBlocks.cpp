@@ -200,17 +200,15 @@ SmallVector<size_t> BlockCuts::findLayers() const {
 /// without one.
 static int64_t aliveIn(const Run &run,
                        const std::vector<cost::ScheduleStep> &table) {
-  auto chunk = run.ops.front()->getAttrOfType<IntegerAttr>(attr::kChunk);
-  return std::max<int64_t>(1,
-                           cost::mostAlive(table, chunk ? chunk.getInt() : 0));
+  return std::max<int64_t>(1, cost::mostAlive(table, chunkOf(run.ops.front())));
 }
 
 /// A layer that is made again is run to its end. Those whose results are read
 /// then lose the mark when they are cloned.
 static void markRepeated(const Run &run, size_t end) {
   for (Operation *op : ArrayRef(run.ops).take_front(end))
-    if (isa<MatmulOp, AttentionOp>(op) || isCollective(op))
-      op->setAttr(kAgainAttr, UnitAttr::get(op->getContext()));
+    if (isa<MatmulOp, AttentionOp, CollectiveOpInterface>(op))
+      op->setAttr(attr::kAgain, UnitAttr::get(op->getContext()));
 }
 
 /// Keeps what crosses a cut, and what backward reads behind position `last`.

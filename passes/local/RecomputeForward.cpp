@@ -1,4 +1,5 @@
 //===- RecomputeForward.cpp - Ops and values of the forward phase ---------===//
+#include "ir/TensorUtils.h"
 #include "passes/local/Recompute.h"
 
 using namespace mlir;
@@ -8,34 +9,24 @@ using namespace dpc;
 /// value around.
 static constexpr int64_t kSmallShare = 64;
 
-static StringRef phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  return phase ? phase.getValue() : StringRef();
+bool dpc::isForward(Operation *op) {
+  return op && markedPhase(op) == Phase::forward;
 }
-
-bool dpc::isForward(Operation *op) { return op && phaseOf(op) == "forward"; }
 
 bool dpc::isBackward(Operation *op) {
-  return phaseOf(op) == "backward" || phaseOf(op) == "weight";
-}
-
-bool dpc::isCollective(Operation *op) {
-  return isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
-             RingShiftOp>(op);
+  Phase phase = phaseOf(op);
+  return phase == Phase::backward || phase == Phase::weight;
 }
 
 bool dpc::isRepeatable(Operation *op) {
-  return !isa<AccumulateOp>(op) && (isMemoryEffectFree(op) || isCollective(op));
+  return !isa<AccumulateOp>(op) &&
+         (isMemoryEffectFree(op) || isa<CollectiveOpInterface>(op));
 }
 
 Value dpc::rootOf(Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getX();
   return value;
-}
-
-static int64_t bytesOf(Value value) {
-  return sizeInBytes(cast<RankedTensorType>(value.getType()));
 }
 
 ForwardPhase::ForwardPhase(func::FuncOp func) {
@@ -51,7 +42,7 @@ void ForwardPhase::findOps(func::FuncOp func) {
       return role && role.getValue() != role::kInput;
     }
     Operation *op = value.getDefiningOp();
-    return phaseOf(op) == "setup" || freeOps.contains(op);
+    return phaseOf(op) == Phase::setup || freeOps.contains(op);
   };
   std::pair<Attribute, Attribute> where;
   for (auto [i, op] : llvm::enumerate(func.getBody().front())) {
@@ -74,7 +65,7 @@ void ForwardPhase::findOps(func::FuncOp func) {
 
 /// Notes who reads `result`, itself or as a reshape.
 void ForwardPhase::describe(Run &run, size_t at, Value result) {
-  Made made{result, bytesOf(result), at, at, false};
+  Made made{result, sizeInBytes(result), at, at, false};
   SmallVector<Value> names = {result};
   while (!names.empty()) {
     Value name = names.pop_back_val();
@@ -109,7 +100,7 @@ void ForwardPhase::findValues() {
     for (const Made &made : run.values)
       largest = std::max(largest, made.bytes);
     llvm::erase_if(run.values, [&](const Made &made) {
-      bool small = isCollective(made.value.getDefiningOp()) &&
+      bool small = isa<CollectiveOpInterface>(made.value.getDefiningOp()) &&
                    made.bytes * kSmallShare <= largest;
       if (small)
         fixed.insert(made.value);

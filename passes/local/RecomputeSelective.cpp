@@ -20,6 +20,7 @@
 //===----------------------------------------------------------------------===//
 #include "cost-model/solve/MinCut.h"
 #include "ir/Sharding.h"
+#include "ir/TensorUtils.h"
 #include "passes/local/Recompute.h"
 
 using namespace mlir;
@@ -28,10 +29,6 @@ using namespace dpc;
 /// Bytes moved (or a tenth of operations) that are worth one byte kept.
 static constexpr int64_t kTrafficPerByte = 32;
 static constexpr double kOperationsPerByte = 10;
-static int64_t bytesOf(Value value) {
-  return sizeInBytes(cast<RankedTensorType>(value.getType()));
-}
-
 namespace {
 
 /// Builds and cuts the network of `selective`.
@@ -78,7 +75,7 @@ bool SelectiveCut::needsGather(Value value) const {
     operands[0] = again ? again : operands[0];
     Operation *twin =
         again || link == chain.back() ? twinOf(link, operands) : nullptr;
-    if (!twin && isCollective(link))
+    if (!twin && isa<CollectiveOpInterface>(link))
       return true;
     again = twin ? twin->getResult(0) : Value();
   }
@@ -96,7 +93,7 @@ bool SelectiveCut::isGatherAgain(Operation *op) const {
 int64_t SelectiveCut::costOf(Operation *op) {
   bool gathers = isGatherAgain(op);
   if (isa<MatmulOp, ConvOp, AttentionOp>(op) ||
-      (isCollective(op) && !gathers) || !isRepeatable(op) ||
+      (isa<CollectiveOpInterface>(op) && !gathers) || !isRepeatable(op) ||
       llvm::any_of(op->getOperands(), [&](Value v) { return needsGather(v); }))
     return Network::kUnlimited;
   if (isa<ReshapeOp>(op))
@@ -104,9 +101,9 @@ int64_t SelectiveCut::costOf(Operation *op) {
   auto costed = dyn_cast<CostOpInterface>(op);
   double bytes = 0;
   for (Value value : op->getOperands())
-    bytes += bytesOf(value);
+    bytes += sizeInBytes(value);
   for (Value value : op->getResults())
-    bytes += bytesOf(value);
+    bytes += sizeInBytes(value);
   if (costed)
     bytes = std::max(bytes, costed.getFlops() / kOperationsPerByte);
   if (gathers)
@@ -125,7 +122,7 @@ void SelectiveCut::add(Operation *op) {
     // A reshape is kept by keeping what it reshapes.
     int64_t bytes = isa<ReshapeOp>(op)               ? Network::kUnlimited
                     : forward.fixed.contains(result) ? 0
-                                                     : bytesOf(result);
+                                                     : sizeInBytes(result);
     network.addEdge(node, value, bytes);
     if (llvm::any_of(result.getUsers(), isBackward))
       network.addEdge(value, sink, Network::kUnlimited);

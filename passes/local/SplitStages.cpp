@@ -25,7 +25,7 @@
 #include "passes/local/Passes.h"
 #include "passes/local/ScheduleTable.h"
 
-#include "ir/StageMarks.h"
+#include "ir/Attributes.h"
 
 using namespace mlir;
 
@@ -33,11 +33,6 @@ namespace dpc {
 
 #define GEN_PASS_DEF_DPCSPLITSTAGES
 #include "passes/local/Passes.h.inc"
-
-static StringRef phaseName(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  return phase ? phase.getValue() : "forward";
-}
 
 //===----------------------------------------------------------------------===//
 // Messages
@@ -55,7 +50,7 @@ struct Message {
 
 /// When an instance runs: a phase and, in the loop, a chunk of the rank stage.
 struct When {
-  StringAttr phase;
+  Phase phase;
   int64_t chunk = 0;
 };
 
@@ -84,12 +79,11 @@ private:
   void makeFunction(int64_t rank);
   void makeSignature();
   void emit(const Instance &instance);
-  void enter(int phase);
+  void enter(Phase phase);
   Value valueFor(Value value, Place reader, const When &when);
   void receive(size_t message, const When &when);
   void send(Operation *op, const When &when);
   void setWhen(Operation *op, const When &when);
-  When inPhase(StringRef name) { return {builder.getStringAttr(name)}; }
   SmallVector<Value> returnedValues();
 
   func::FuncOp step;
@@ -106,7 +100,7 @@ private:
   int64_t rank = 0;
   func::FuncOp func;
   OpBuilder builder;
-  int phase = 0;
+  Phase phase = Phase::setup;
   /// Arguments of `step` that the function has, and results, in order.
   SmallVector<unsigned> keptArguments, keptResults;
   DenseMap<Value, Value> arguments;
@@ -148,7 +142,7 @@ void StageSplitter::findMessages() {
     int64_t tag = messages.size();
     known.insert(at, tag);
     messages.push_back({value, *from, reader.rank, tag});
-    if (demand.phaseOf(producer) == *phaseRank("setup"))
+    if (demand.phaseOf(producer) == Phase::setup)
       afterSetup[reader.rank].push_back(tag);
   };
   for (Operation &op : step.getBody().front().without_terminator())
@@ -175,8 +169,7 @@ void StageSplitter::findInstances() {
     if (auto sum = dyn_cast<AccumulateOp>(op))
       sums.push_back(sum);
     for (Place place : demand.placesOf(&op)) {
-      int64_t order =
-          runOrder(demand.phaseNameOf(&op).getValue(), chunkOf(place));
+      int64_t order = runOrder(demand.phaseOf(&op), chunkOf(place));
       instances[place.rank].push_back(
           {{order, static_cast<int64_t>(index)}, &op, place});
     }
@@ -238,9 +231,10 @@ void StageSplitter::makeSignature() {
 void StageSplitter::setWhen(Operation *op, const When &when) {
   Attribute chunk =
       when.chunk > 0 ? builder.getI64IntegerAttr(when.chunk) : Attribute();
-  whens.apply(op, {when.phase, chunk}, [&](NamedAttrList &list) {
+  StringAttr phase = phaseAttr(builder.getContext(), when.phase);
+  whens.apply(op, {phase, chunk}, [&](NamedAttrList &list) {
     list.erase(attr::kStage);
-    list.set(attr::kPhase, when.phase);
+    list.set(attr::kPhase, phase);
     if (chunk)
       list.set(attr::kChunk, chunk);
   });
@@ -290,22 +284,21 @@ void StageSplitter::send(Operation *op, const When &when) {
 
 /// What happens between phases: all of setup's messages arrive at its end, sums
 /// over micro-batches leave when they are complete.
-void StageSplitter::enter(int next) {
-  int setup = *phaseRank("setup"), update = *phaseRank("update");
-  if (phase <= setup && next > setup)
+void StageSplitter::enter(Phase next) {
+  if (phase == Phase::setup && next > Phase::setup)
     for (size_t message : afterSetup[rank])
       if (!received.count(messages[message].value))
-        receive(message, inPhase("setup"));
-  if (phase < update && next >= update)
+        receive(message, {Phase::setup});
+  if (phase < Phase::update && next == Phase::update)
     for (AccumulateOp sum : sums)
-      send(sum, inPhase("update"));
+      send(sum, {Phase::update});
   phase = next;
 }
 
 void StageSplitter::emit(const Instance &instance) {
   Operation *op = instance.op;
   enter(demand.phaseOf(op));
-  When when{demand.phaseNameOf(op), chunkOf(instance.place)};
+  When when{demand.phaseOf(op), chunkOf(instance.place)};
   auto record = [&](Value result, Value value) {
     made[{result, instance.place.stage}] = value;
   };
@@ -328,13 +321,13 @@ SmallVector<Value> StageSplitter::returnedValues() {
   SmallVector<Value> values;
   for (unsigned i : keptResults)
     values.push_back(valueFor(end->getOperand(i), {StageDemand::kNoStage, rank},
-                              inPhase("update")));
+                              {Phase::update}));
   return values;
 }
 
 void StageSplitter::makeFunction(int64_t stage) {
   rank = stage;
-  phase = 0;
+  phase = Phase::setup;
   made.clear();
   received.clear();
   builder.setInsertionPoint(step);
@@ -342,7 +335,7 @@ void StageSplitter::makeFunction(int64_t stage) {
   builder.setInsertionPointToStart(&func.getBody().front());
   for (const Instance &instance : instances[stage])
     emit(instance);
-  enter(*phaseRank("update"));
+  enter(Phase::update);
   SmallVector<Value> values = returnedValues();
   func::ReturnOp::create(builder, step.getLoc(), values);
 }
@@ -365,7 +358,9 @@ void StageSplitter::run() {
 void markWeightPhase(func::FuncOp step) {
   Block &body = step.getBody().front();
   DenseSet<Operation *> weight;
-  auto isBackward = [](Operation *op) { return phaseName(op) == "backward"; };
+  auto isBackward = [](Operation *op) {
+    return phaseOf(op) == Phase::backward;
+  };
   auto endsHere = [&](Operation *op, Operation *user) {
     if (!isBackward(user))
       return true;
@@ -380,7 +375,7 @@ void markWeightPhase(func::FuncOp step) {
         }))
       weight.insert(&op);
   for (Operation *op : weight)
-    op->setAttr(attr::kPhase, StringAttr::get(op->getContext(), "weight"));
+    setPhase(op, Phase::weight);
 }
 
 std::vector<cost::ScheduleStep> tableOf(func::FuncOp step) {
@@ -418,7 +413,7 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
     if (!tables || failed(checkStages(step, ranks)))
       return signalPassFailure();
     bool trains = llvm::any_of(step.getOps(), [](Operation &op) {
-      return phaseName(&op) == "backward";
+      return phaseOf(&op) == Phase::backward;
     });
     if (!trains)
       *tables = cost::forwardOnly(*tables);

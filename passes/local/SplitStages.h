@@ -41,11 +41,7 @@ public:
   Place placeFor(mlir::Operation *op, Place reader) const {
     return placeFor(of(op), reader);
   }
-  /// The rank of its phase (see phaseRank), and that attribute.
-  int phaseOf(mlir::Operation *op) const { return of(op).phase; }
-  mlir::StringAttr phaseNameOf(mlir::Operation *op) const {
-    return of(op).phaseName;
-  }
+  Phase phaseOf(mlir::Operation *op) const { return of(op).phase; }
   /// The rank stages that have the argument / return the result.
   const std::set<int64_t> &holdersOf(unsigned argument) const {
     return holders[argument];
@@ -59,9 +55,7 @@ private:
   struct Info {
     mlir::Operation *op = nullptr;
     std::optional<int64_t> home;
-    mlir::StringAttr phaseName;
-    int phase = 0;
-    bool inLoop = false; ///< Runs once per micro-batch.
+    Phase phase = Phase::forward;
     llvm::SmallVector<Place, 1> places;
   };
   const Info &of(mlir::Operation *op) const {

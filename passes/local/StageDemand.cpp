@@ -1,5 +1,5 @@
 //===- StageDemand.cpp - Which stage makes which value --------------------===//
-#include "ir/StageMarks.h"
+#include "ir/Attributes.h"
 #include "passes/local/Partition.h"
 #include "passes/local/SplitStages.h"
 
@@ -35,8 +35,8 @@ std::optional<int64_t> homeOf(Value value) {
 /// Where an instance of an op runs for a reader at `reader`.
 StageDemand::Place StageDemand::placeFor(const Info &info, Place reader) const {
   if (info.home)
-    return {info.inLoop ? *info.home : kNoStage, *info.home % ranks};
-  if (!info.inLoop)
+    return {isInLoop(info.phase) ? *info.home : kNoStage, *info.home % ranks};
+  if (!isInLoop(info.phase))
     return {kNoStage, reader.rank};
   if (reader.stage != kNoStage)
     return reader;
@@ -44,8 +44,7 @@ StageDemand::Place StageDemand::placeFor(const Info &info, Place reader) const {
   auto stages = stagesBehind(info.op->getResult(0));
   if (!stages)
     return {reader.rank, reader.rank};
-  bool isForward = info.phaseName.getValue() == "forward";
-  int64_t last = isForward ? stages->second : stages->first;
+  int64_t last = info.phase == Phase::forward ? stages->second : stages->first;
   return {last, last % ranks};
 }
 
@@ -109,17 +108,12 @@ bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
 StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
     : ranks(ranks), holders(step.getNumArguments()),
       results(step.getNumResults()) {
-  auto forward = StringAttr::get(step.getContext(), "forward");
   for (Operation &op : step.getBody().front().without_terminator()) {
     indices[&op] = infos.size();
     Info &info = infos.emplace_back();
     info.op = &op;
     info.home = stageOf(&op);
-    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
-    info.phaseName = phase ? phase : forward;
-    info.phase = *phaseRank(info.phaseName.getValue());
-    info.inLoop =
-        info.phase != *phaseRank("setup") && info.phase != *phaseRank("update");
+    info.phase = dpc::phaseOf(&op);
   }
   for (Info &info : infos)
     if (info.home)

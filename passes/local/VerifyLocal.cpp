@@ -1,4 +1,5 @@
 //===- VerifyLocal.cpp - dpc-verify-local ---------------------------------===//
+#include "ir/TensorUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
@@ -85,16 +86,14 @@ LogicalResult LocalVerifier::checkTypes(Operation *op) {
 }
 
 LogicalResult LocalVerifier::checkPieces(Operation *op, ArrayAttr axes) {
-  SmallVector<Value> stacks;
-  if (auto gather = dyn_cast<AllGatherOp>(op))
-    llvm::append_range(stacks, gather.getOutputs());
-  else if (isa<ReduceScatterOp, AllToAllOp, RankSliceOp>(op))
-    llvm::append_range(stacks, op->getOperands());
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  ValueRange stacks =
+      collective ? collective.getStacks() : ValueRange(op->getOperands());
   int64_t ranks = 1;
   for (auto axis : axes.getAsRange<StringAttr>())
     ranks *= mesh.axisSize(axis.getValue());
   for (Value stack : stacks) {
-    int64_t pieces = cast<RankedTensorType>(stack.getType()).getDimSize(0);
+    int64_t pieces = tensorType(stack).getDimSize(0);
     if (pieces != ranks)
       return op->emitError("(C2) stack of ")
              << pieces << " pieces, the axes have " << ranks << " ranks";
@@ -103,8 +102,7 @@ LogicalResult LocalVerifier::checkPieces(Operation *op, ArrayAttr axes) {
 }
 
 LogicalResult LocalVerifier::checkAxes(Operation *op) {
-  if (!isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp,
-           RankSliceOp>(op))
+  if (!isa<CollectiveOpInterface, RankSliceOp>(op))
     return success();
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   int64_t last = -1;
@@ -123,24 +121,24 @@ LogicalResult LocalVerifier::checkAxes(Operation *op) {
 }
 
 LogicalResult LocalVerifier::checkReads(Operation *op) {
-  StringRef phase = op->getAttrOfType<StringAttr>(attr::kPhase).getValue();
-  bool inLoop = phase != "setup" && phase != "update";
+  Phase phase = phaseOf(op);
   int64_t order = orders.of(op);
   for (Value operand : op->getOperands()) {
     Operation *producer = operand.getDefiningOp();
     if (!producer)
       continue;
     // Results of accumulate are complete after the last micro-batch.
-    if (isa<AccumulateOp>(producer) && phase != "update")
+    if (isa<AccumulateOp>(producer) && phase != Phase::update)
       return op->emitError("(C4) reads an accumulated value before the update "
                            "phase");
     if (orders.of(producer) <= order)
       continue;
     if (auto from = producer->getAttrOfType<StringAttr>(attr::kPhase))
       return op->emitError("(C4) phase '")
-             << phase << "' reads a value of phase '" << from.getValue() << "'";
+             << stringifyPhase(phase) << "' reads a value of phase '"
+             << from.getValue() << "'";
   }
-  if (isa<AccumulateOp>(op) && !inLoop)
+  if (isa<AccumulateOp>(op) && !isInLoop(phase))
     return op->emitError("(C4) accumulates outside the micro-batch loop");
   return success();
 }
@@ -149,7 +147,7 @@ LogicalResult LocalVerifier::checkPhases() {
   int64_t current = 0;
   for (Operation &op : func.getBody().front().without_terminator()) {
     auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
-    if (!phase || !phaseRank(phase.getValue()))
+    if (!markedPhase(&op))
       return op.emitError("(C3) 'dpc.phase' is ")
              << (phase ? "'" + phase.getValue().str() + "'" : "missing")
              << ", expected setup, forward, backward, weight or update";

@@ -61,9 +61,10 @@ static bool splitsCells(Operation *op, MeshAttr mesh) {
 }
 
 static bool meetsDataRanks(Operation *op) {
-  if (!isCommunication(op) || isa<SendOp, RecvOp>(op))
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  if (!collective)
     return false;
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  ArrayAttr axes = collective.getAxes();
   return llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
     return isDataAxis(axis.getValue());
   });

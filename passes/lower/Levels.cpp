@@ -56,7 +56,7 @@ void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
   CollectivePricing pricing(step, cluster);
   step.walk([&](AllReduceOp op) {
     ArrayRef<Attribute> axes = op.getAxes().getValue();
-    if (op->hasAttr(kCompressAttr) || axes.size() < 2 ||
+    if (op->hasAttr(attr::kCompress) || axes.size() < 2 ||
         pricing.collective(op).algorithm != cost::Algorithm::Hierarchical)
       return;
     // As many as are on one machine, in mesh order.
@@ -69,7 +69,7 @@ void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
       if (inner.empty() || inner.size() == axes.size() ||
           levelsOf(pricing.placement(left)) > 1)
         continue;
-      op->setAttr(kInnerAttr, left);
+      op->setAttr(attr::kInner, left);
       return;
     }
   });

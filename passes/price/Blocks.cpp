@@ -134,15 +134,15 @@ static OncePerStep sumUpOnce(func::FuncOp step, const cost::Cluster &cluster) {
     if (isInLoop(phase) || isa<SendOp, RecvOp>(op) || isTransfer(&op))
       continue;
     bool isSetup = phase == StepPhase::setup;
-    if (!isCommunication(&op)) {
+    auto collective = dyn_cast<CollectiveOpInterface>(op);
+    if (!collective) {
       (isSetup ? once.setupSeconds : once.updateSeconds) +=
           queues.secondsOf(&op);
       continue;
     }
     CollectivePricing::Traffic traffic = queues.pricing.trafficOf(&op);
     std::vector<std::string> axes;
-    for (auto axis :
-         op.getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
+    for (auto axis : collective.getAxes().getAsRange<StringAttr>())
       axes.push_back(axis.getValue().str());
     (isSetup ? once.setup : once.update)
         .push_back({traffic.kind, traffic.bytes, std::move(axes),

@@ -13,9 +13,7 @@ using namespace mlir;
 using namespace dpc;
 
 static std::string nameOf(const RecordedPhase &phase) {
-  constexpr StringLiteral names[] = {"setup", "forward", "backward", "weight",
-                                     "update"};
-  std::string name = names[static_cast<int>(phase.phase)].str();
+  std::string name = stringifyPhase(phase.phase).str();
   return phase.chunk && isInLoop(phase.phase)
              ? name + "." + std::to_string(phase.chunk)
              : name;
@@ -31,7 +29,7 @@ static std::string labelOf(Operation *op) {
   text += " over ";
   bool isFirst = true;
   for (auto axis :
-       op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>()) {
+       cast<CollectiveOpInterface>(op).getAxes().getAsRange<StringAttr>()) {
     text += (isFirst ? "" : " x ") + axis.getValue().str();
     isFirst = false;
   }

@@ -47,11 +47,8 @@ private:
 static bool meetsOtherStages(Operation *op) {
   if (isa<RecvOp>(op))
     return true;
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  return axes && isCommunication(op) &&
-         llvm::any_of(axes.getAsRange<StringAttr>(), [](StringAttr name) {
-           return name.getValue() == kPipelineAxis;
-         });
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  return collective && collective.isOver(kPipelineAxis);
 }
 
 double &StageParts::secondsOf(StepPhase phase, int64_t chunk) {

@@ -154,7 +154,7 @@ bool SoftwareView::isOfGradients(Value value) {
   bool result = llvm::all_of(value.getUsers(), [&](Operation *user) {
     if (isa<AccumulateOp>(user) || phaseOf(user) == StepPhase::update)
       return true;
-    if (!isa<KernelOp>(user) && !isCommunication(user) && !isBufferView(user))
+    if (!isa<KernelOp, CommunicationOpInterface>(user) && !isBufferView(user))
       return false;
     return !user->getResults().empty() &&
            llvm::all_of(user->getResults(),
@@ -180,7 +180,7 @@ double SoftwareView::keptBytes(Value value, const cost::Buffer &buffer) {
   bool isActivation = type.getRank() >= 3;
   if (!isInLoop(phase) || buffer.category == MemoryCategory::Gradients)
     return 0;
-  if (isCommunication(op) && !isActivation && !isa<AllReduceOp, RecvOp>(op))
+  if (isa<CommunicationOpInterface>(op) && !isActivation && !isa<AllReduceOp, RecvOp>(op))
     return owner.zero == 3 && isa<AllGatherOp>(op) ? bytes : 0;
   if (phase != StepPhase::forward && isOfGradients(value))
     return 0;
@@ -218,7 +218,7 @@ void SoftwareView::addScores(Operation *op, int64_t at) {
   // Scores as softmax leaves them; with dropout also its mask and result.
   double each = static_cast<double>(elementBytes(op->getOperand(0)));
   double bytes = scores * (software.attentionDropout ? 2 * each + 1 : each);
-  auto mode = live.step->getAttrOfType<StringAttr>(kRecomputeAttr);
+  auto mode = live.step->getAttrOfType<StringAttr>(attr::kRecompute);
   if (mode && mode.getValue() == "selective")
     return append(bytes, MemoryCategory::Workspace, at, at);
   if (!isa<AttentionOp>(op))

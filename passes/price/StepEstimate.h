@@ -156,9 +156,6 @@ struct OffloadedBytes {
 };
 OffloadedBytes offloadedBytes(mlir::func::FuncOp step);
 
-/// Which chunk of the stage's part of the model `op` is of.
-int64_t chunkOf(mlir::Operation *op);
-
 /// The table of a step function: `dpc.schedule`, or forward and backward of one
 /// micro-batch after the other.
 std::vector<cost::ScheduleStep> scheduleOf(mlir::func::FuncOp step);
@@ -168,9 +165,6 @@ llvm::SmallVector<mlir::Operation *> opsInOrder(mlir::func::FuncOp step);
 
 /// Micro-batches of a step.
 int64_t microBatchesOf(mlir::func::FuncOp step);
-
-/// True for ops whose result lies in their operand's buffer.
-bool isBufferView(mlir::Operation *op);
 
 /// True for ops that the copy queue runs.
 bool isTransfer(mlir::Operation *op);

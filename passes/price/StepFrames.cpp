@@ -338,7 +338,7 @@ void StepMemory::addMoments(MemoryProfile &profile) const {
   std::vector<cost::MemoryBreakdown> bytes = sums();
   // Buckets stand where they may; what they hold, the next op meets as well.
   for (auto [i, op] : llvm::enumerate(live.ops))
-    if (!isCommunication(op))
+    if (!isa<CommunicationOpInterface>(op))
       profile.moments.push_back({phaseOf(op), kindOf(op), bytes[i]});
 }
 

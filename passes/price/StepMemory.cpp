@@ -1,6 +1,6 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
 #include "ir/GemmEpilogues.h"
-#include "ir/FusedAttributes.h"
+#include "ir/Attributes.h"
 #include "passes/price/StepLiveness.h"
 
 using namespace mlir;
@@ -211,7 +211,7 @@ MemoryCategory Liveness::categoryOf(Value value, int64_t at) {
   Operation *op = value.getDefiningOp();
   if ((addsUp(op) && value == op->getResult(0)) || isGradient(value))
     return MemoryCategory::Gradients;
-  if ((isCommunication(op) && !isa<AllReduceOp, RecvOp>(op)) ||
+  if ((isa<CommunicationOpInterface>(op) && !isa<AllReduceOp, RecvOp>(op)) ||
       isa<FetchOp>(op))
     return MemoryCategory::Communication;
   int64_t last = lastRead.lookup(value);
@@ -300,7 +300,7 @@ void Liveness::touch(Operation *op, int64_t at) {
   }
   if (isa<RecvOp>(op) && isInLoop(phaseOf(op)))
     received.insert(writes.begin(), writes.end());
-  if (!isCommunication(op))
+  if (!isa<CommunicationOpInterface>(op))
     return waitFor(reads, writes, at);
   pending.push_back(touched);
   pendingAt.push_back(at);

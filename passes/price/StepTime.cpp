@@ -8,11 +8,6 @@
 using namespace mlir;
 using namespace dpc;
 
-int64_t dpc::chunkOf(Operation *op) {
-  auto chunk = op->getAttrOfType<IntegerAttr>(attr::kChunk);
-  return chunk ? chunk.getInt() : 0;
-}
-
 SmallVector<Operation *> dpc::opsInOrder(func::FuncOp step) {
   constexpr int kPhases = static_cast<int>(StepPhase::update) + 1;
   std::array<SmallVector<Operation *>, kPhases> byPhase;
@@ -32,13 +27,6 @@ void dpc::addTraffic(TrafficSums &sums, const TrafficSums &more, double times) {
 int64_t dpc::microBatchesOf(func::FuncOp step) {
   MeshAttr mesh = meshOf(step);
   return mesh ? mesh.axisSize(kMicroBatchAxis) : 1;
-}
-
-bool dpc::isBufferView(Operation *op) {
-  if (isa<ReshapeOp>(op))
-    return true;
-  return isa<TransposeOp, SliceOp, BroadcastOp, AccumulateOp>(op) &&
-         op->hasAttr(attr::kView);
 }
 
 bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
@@ -69,9 +57,9 @@ static const cost::Device &deviceOf(func::FuncOp step,
                                     const cost::Cluster &cluster) {
   if (!cost::isMixed(cluster))
     return cluster.slowestDevice(cost::DType::F32);
-  auto stage = step->getAttrOfType<IntegerAttr>(attr::kStage);
+  int64_t stage = stageOf(step).value_or(0);
   return cluster
-      .groups[cost::devicesOfStage(cluster, order, stage ? stage.getInt() : 0,
+      .groups[cost::devicesOfStage(cluster, order, stage,
                                    cost::DType::F32)
                   .group]
       .device;
@@ -101,7 +89,7 @@ void StepQueues::communicate(Operation *op, double times) {
   cost::CollectiveEstimate estimate = pricing.collective(op);
   addBytes(estimate, times);
   CollectivePricing::Traffic moved = pricing.trafficOf(op);
-  traffic[{moved.kind, namesOf(op->getAttrOfType<ArrayAttr>("axes")),
+  traffic[{moved.kind, namesOf(cast<CollectiveOpInterface>(op).getAxes()),
            moved.bytes}] += times;
   // A gather would find its inputs long before there is room for what it makes.
   double ready = isa<AllGatherOp>(op) ? computeFree : 0;
@@ -180,11 +168,11 @@ void StepQueues::run(Operation *op, double times) {
   // Between stages the schedule decides when data is there.
   if (isa<SendOp, RecvOp>(op))
     return;
-  int runs = op->hasAttr(kAgainAttr) ? 2 : 1;
+  int runs = op->hasAttr(attr::kAgain) ? 2 : 1;
   for (int i = 0; i < runs; ++i) {
     if (isTransfer(op))
       transfer(op, times);
-    else if (isCommunication(op))
+    else if (isa<CollectiveOpInterface>(op))
       communicate(op, times);
     else
       compute(op, times);

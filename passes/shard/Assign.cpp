@@ -300,7 +300,7 @@ Value Assigner::reshard(OpBuilder &builder, Value value, RankedTensorType to,
   if (atUse)
     op->setAttr(attr::kAtUse, builder.getUnitAttr());
   if (atUse && weightCompression)
-    op->setAttr(kCompressAttr, weightCompression);
+    op->setAttr(attr::kCompress, weightCompression);
   // What makes less of a value happens where that is made, before it travels;
   // what makes more of it, at every stage that reads it.
   Operation *producer = value.getDefiningOp();
@@ -340,7 +340,7 @@ void Assigner::compressReduction(Value gradient, Value reduced,
   if (!gradientCompression || reduced == gradient)
     return;
   Operation *op = reduced.getDefiningOp();
-  op->setAttr(kCompressAttr, gradientCompression);
+  op->setAttr(attr::kCompress, gradientCompression);
   // Whose state is what is kept back.
   if (topkShare(cast<StringAttr>(gradientCompression).getValue()))
     op->setAttr(attr::kOf,

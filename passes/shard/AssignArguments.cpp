@@ -190,7 +190,7 @@ void Assigner::assignReturn(func::ReturnOp op) {
       to = actual(func.getArgument(tied.getInt()));
     Operation *producer = operand.get().getDefiningOp();
     Attribute phase = producer ? producer->getAttr(attr::kPhase)
-                               : builder.getStringAttr("update");
+                               : phaseAttr(builder.getContext(), Phase::update);
     operand.set(reshard(builder, operand.get(), to, phase));
   }
   func.setType(FunctionType::get(func->getContext(),

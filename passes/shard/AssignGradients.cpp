@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "passes/shard/Assigner.h"
 
-#include "ir/StageMarks.h"
+#include "ir/Attributes.h"
 #include "passes/shard/ReshardPlan.h"
 #include "passes/cost/OpTime.h"
 
@@ -24,9 +24,8 @@ using namespace dpc;
 
 bool dpc::isGradientSum(Operation *op) {
   auto add = dyn_cast<BinaryOp>(op);
-  auto phase = op->getAttrOfType<StringAttr>(attr::kPhase);
-  return add && add.getKind() == BinaryKind::add && phase &&
-         phase.getValue() == "backward" && !op->hasAttr(attr::kGroup);
+  return add && add.getKind() == BinaryKind::add &&
+         phaseOf(op) == Phase::backward && !op->hasAttr(attr::kGroup);
 }
 
 bool dpc::isInnerSum(Operation *op) {
@@ -114,7 +113,7 @@ Value Assigner::sumOverStages(OpBuilder &builder,
     complete.push_back(reshard(builder, sum, updateSpecs.at(parameter), phase));
   }
   root->removeAttr(attr::kStage);
-  root->setAttr(attr::kPhase, builder.getStringAttr("update"));
+  setPhase(root, Phase::update);
   return addUp(builder, complete, root);
 }
 

@@ -73,7 +73,7 @@ void FactorAnalysis::addOp(Operation &op, ShardingRule made) {
   for (const IterDim &dim : rule.dims)
     info.dims.push_back(initialFactors(dim.size));
   info.blocked.assign(rule.dims.size(), false);
-  if (auto cuts = op.getAttrOfType<DenseI64ArrayAttr>(kRingFactors))
+  if (auto cuts = op.getAttrOfType<DenseI64ArrayAttr>(attr::kRingFactors))
     info.dims[rule.operands[0][2].front()].assign(cuts.asArrayRef().begin(),
                                                   cuts.asArrayRef().end());
   assert(rule.operands.size() == op.getNumOperands() &&

@@ -24,10 +24,6 @@
 
 namespace dpc {
 
-/// On attention that runs as a ring (array of numbers): factors that its
-/// positions are cut into, of which the last is split.
-inline constexpr llvm::StringLiteral kRingFactors = "dpc.ring_factors";
-
 /// Gives every use of a uniform constant or an iota an op of its own. Equal
 /// constants are one value after simplification, and dimensions that have
 /// nothing to do with each other (the tokens of a loss, a bias whose gradient

@@ -54,7 +54,7 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &degrees) {
     int64_t stripes = stripesOf(op, positions(op, 0), degrees.cp);
     // Cuts of others need not agree with stripes.
     if (stripes > 1 && uncut.factors(op, dim).size() == 1)
-      op->setAttr(kRingFactors,
+      op->setAttr(attr::kRingFactors,
                   DenseI64ArrayAttr::get(
                       op->getContext(), {stripes, positions(op, 0) / stripes}));
   }
@@ -63,7 +63,7 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &degrees) {
 /// The last factor of positions that are cut into stripes.
 void ProgramFacts::findRings() {
   for (Operation &op : func.getBody().front())
-    if (op.hasAttr(kRingFactors)) {
+    if (op.hasAttr(attr::kRingFactors)) {
       int64_t dim = factors.rule(&op).operands[0][2].front();
       int64_t last = factors.factors(&op, dim).size() - 1;
       ringClasses.insert(factors.classOf(&op, {dim, last}));
@@ -214,9 +214,9 @@ void ProgramFacts::findForward() {
   for (Operation &op : func.getBody().front()) {
     if (!factors.hasRule(&op) || op.getNumResults() == 0)
       continue;
-    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
+    std::optional<Phase> phase = markedPhase(&op);
     // An op without a phase is what it reads.
-    bool isIt = phase ? phase.getValue() == "forward"
+    bool isIt = phase ? *phase == Phase::forward
                       : llvm::all_of(op.getOperands(), [&](Value operand) {
                           Operation *producer = operand.getDefiningOp();
                           return !producer || forward.contains(producer);

@@ -35,13 +35,6 @@
 
 namespace dpc {
 
-/// On a reshard and its collectives: how what they send is compressed, "int8"
-/// or "topk:SHARE"; the latter have `dpc.of`, the parameter, too.
-inline constexpr llvm::StringLiteral kCompressAttr = "dpc.compress";
-
-/// On an all-reduce: those of its axes that lie inside a machine.
-inline constexpr llvm::StringLiteral kInnerAttr = "dpc.inner";
-
 /// What a step of a plan does; see the file comment.
 enum class ReshardStepKind {
   accumulate,

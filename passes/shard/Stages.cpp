@@ -2,7 +2,7 @@
 #include "passes/shard/Stages.h"
 
 #include "cost-model/machine/HeterogeneousCluster.h"
-#include "ir/StageMarks.h"
+#include "ir/Attributes.h"
 #include "passes/cost/OpTime.h"
 
 #include <numeric>
@@ -350,8 +350,7 @@ void Marker::mark(Operation *op, int64_t stage) const {
 /// gradients only travel backwards.
 void Marker::markGradients() {
   for (Operation &op : func.getBody().front()) {
-    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
-    if (!phase || phase.getValue() != "backward")
+    if (phaseOf(&op) != Phase::backward)
       continue;
     auto forward = facts.forwardOf.find(&op);
     if (forward != facts.forwardOf.end())
@@ -365,8 +364,7 @@ void Marker::markGradients() {
       if (!producer)
         continue;
       std::optional<int64_t> stage = stageOf(producer);
-      auto made = producer->getAttrOfType<StringAttr>(attr::kPhase);
-      if (stage && made && made.getValue() == "backward")
+      if (stage && phaseOf(producer) == Phase::backward)
         first = std::min(first.value_or(*stage), *stage);
     }
     // The first gradient, a constant, is made wherever it is read.

@@ -1,7 +1,7 @@
 //===- UserSplits.cpp - Arguments that are split as asked -----------------===//
 #include "passes/shard/UserSplits.h"
 
-#include "ir/UserShardings.h"
+#include "ir/Attributes.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -19,7 +19,7 @@ bool dpc::isAsked(const ProgramFacts &facts, BlockArgument argument,
                   const MeshAxis &axis, AxisState state) {
   func::FuncOp func = facts.func;
   auto dims = func.getArgAttrOfType<DenseI64ArrayAttr>(argument.getArgNumber(),
-                                                       kUserSplitAttr);
+                                                       attr::kUserSplit);
   if (!dims || axis.role != AxisRole::tensor)
     return true;
   if (state < axis::firstSplit)

@@ -7,7 +7,7 @@
 
 namespace dpc {
 
-/// Whether the user's sharding of an argument (ir/UserShardings.h), if there is
+/// Whether the user's sharding of an argument (attr::kUserSplit), if there is
 /// one, lets `axis` leave it in `state`. It speaks of tensor axes only.
 bool isAsked(const ProgramFacts &facts, mlir::BlockArgument argument,
              const MeshAxis &axis, AxisState state);

@@ -1,5 +1,6 @@
 //===- RankInterpreter.cpp - All ranks of @step in one process ------------===//
 #include "test/support/RankInterpreter.h"
+#include "ir/ScalarSemantics.h"
 #include "test/support/RankRowOps.h"
 
 #include <cmath>
@@ -55,20 +56,6 @@ static void forEachElement(const ShardingSpec &spec,
   });
 }
 
-static double neutral(ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::sum:
-    return 0;
-  case ReduceKind::prod:
-    return 1;
-  case ReduceKind::max:
-    return -std::numeric_limits<double>::infinity();
-  case ReduceKind::min:
-    return std::numeric_limits<double>::infinity();
-  }
-  llvm_unreachable("unknown kind");
-}
-
 HostArray pack(const HostArray &global, RankedTensorType type,
                const Coordinates &coordinates) {
   ShardingSpec spec = specOf(type);
@@ -78,7 +65,7 @@ HostArray pack(const HostArray &global, RankedTensorType type,
   std::optional<double> instead;
   for (const PartialAxis &partial : spec.partial)
     if (coordinates[partial.axis] != 0)
-      instead = neutral(partial.kind);
+      instead = neutralOf(partial.kind);
   forEachElement(spec, coordinates, [&](int64_t i, int64_t at) {
     local[i] = at < 0 ? padding : instead.value_or(at < 0 ? 0 : global[at]);
   });
@@ -203,7 +190,7 @@ RankRun::combineGroup(Operation *op, int64_t rank,
           out[j] = m == (self + members.size() - 1) % members.size() ? in[j]
                                                                      : out[j];
         else {
-          auto kind = op->getAttrOfType<ReduceKindAttr>("kind").getValue();
+          ReduceKind kind = *cast<CollectiveOpInterface>(op).getReduceKind();
           double x = in[isa<ReduceScatterOp>(op) ? self * piece + j : j];
           out[j] = m == 0 ? x : combine(kind, out[j], x);
         }
@@ -215,7 +202,7 @@ RankRun::combineGroup(Operation *op, int64_t rank,
 }
 
 void RankRun::runCollective(Operation *op) {
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  ArrayAttr axes = cast<CollectiveOpInterface>(op).getAxes();
   std::vector<std::vector<HostArray>> outputs;
   for (size_t r = 0; r < ranks.size(); ++r)
     outputs.push_back(combineGroup(op, r, group(r, axes)));
@@ -237,8 +224,7 @@ void RankRun::accumulate(Operation *op) {
 }
 
 void RankRun::runOp(Operation *op) {
-  if (isa<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp>(
-          op))
+  if (isa<CollectiveOpInterface>(op))
     return runCollective(op);
   if (isa<AccumulateOp>(op))
     return accumulate(op);

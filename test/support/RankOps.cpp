@@ -1,5 +1,6 @@
 //===- RankOps.cpp - Elementwise ops, movement, contractions --------------===//
 #include "test/support/RankOps.h"
+#include "ir/ScalarSemantics.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "test/support/RankRowOps.h"
 
@@ -62,111 +63,22 @@ std::vector<int64_t> positionsFor(Evaluation &e, int64_t dim, int64_t extent) {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-static double geluTanh(double x) {
-  return std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
-}
-
-static double unary(UnaryKind kind, double x) {
-  double sigmoid = 1 / (1 + std::exp(-x));
-  double cdf = 0.5 * std::erfc(-x * M_SQRT1_2);
+/// Integers divide towards zero, and logical kinds work on all of their bits.
+static double integerBinary(BinaryKind kind, double a, double b) {
+  auto bits = [](double x) {
+    return llvm::APInt(64, static_cast<uint64_t>(static_cast<int64_t>(x)));
+  };
   switch (kind) {
-  case UnaryKind::neg:
-    return -x;
-  case UnaryKind::exp:
-    return std::exp(x);
-  case UnaryKind::log:
-    return std::log(x);
-  case UnaryKind::sqrt:
-    return std::sqrt(x);
-  case UnaryKind::rsqrt:
-    return 1 / std::sqrt(x);
-  case UnaryKind::reciprocal:
-    return 1 / x;
-  case UnaryKind::abs:
-    return std::abs(x);
-  case UnaryKind::sign:
-    return x > 0 ? 1 : x < 0 ? -1 : x;
-  case UnaryKind::tanh:
-    return std::tanh(x);
-  case UnaryKind::sigmoid:
-    return sigmoid;
-  case UnaryKind::relu:
-    return x < 0 ? 0 : x;
-  case UnaryKind::gelu:
-    return x * cdf;
-  case UnaryKind::gelu_grad:
-    return cdf + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
-  case UnaryKind::floor:
-    return std::floor(x);
-  case UnaryKind::ceil:
-    return std::ceil(x);
-  case UnaryKind::erf:
-    return std::erf(x);
-  case UnaryKind::sin:
-    return std::sin(x);
-  case UnaryKind::cos:
-    return std::cos(x);
-  case UnaryKind::gelu_tanh:
-    return 0.5 * x * (1 + geluTanh(x));
-  case UnaryKind::gelu_tanh_grad: {
-    double t = geluTanh(x);
-    double slope = std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope;
-  }
-  case UnaryKind::silu:
-    return x * sigmoid;
-  case UnaryKind::silu_grad:
-    return sigmoid * (1 + x * (1 - sigmoid));
-  case UnaryKind::logical_not:
-    return x == 0;
-  }
-  llvm_unreachable("unknown kind");
-}
-
-static double binary(BinaryKind kind, double a, double b, bool integers) {
-  switch (kind) {
-  case BinaryKind::add:
-    return a + b;
-  case BinaryKind::sub:
-    return a - b;
-  case BinaryKind::mul:
-    return a * b;
-  case BinaryKind::div:
-    return integers ? std::trunc(a / b) : a / b;
-  case BinaryKind::pow:
-    return std::pow(a, b);
-  case BinaryKind::maximum:
-    return std::isnan(a) || a > b ? a : b;
-  case BinaryKind::minimum:
-    return std::isnan(a) || a < b ? a : b;
-  case BinaryKind::rem:
-    return std::fmod(a, b);
   case BinaryKind::logical_and:
-    return static_cast<double>(int64_t(a) & int64_t(b));
   case BinaryKind::logical_or:
-    return static_cast<double>(int64_t(a) | int64_t(b));
   case BinaryKind::logical_xor:
-    return static_cast<double>(int64_t(a) ^ int64_t(b));
+    return evaluate(kind, bits(a), bits(b), /*isUnsigned=*/false)
+        ->signedRoundToDouble();
+  case BinaryKind::div:
+    return std::trunc(a / b);
+  default:
+    return evaluate(kind, a, b);
   }
-  llvm_unreachable("unknown kind");
-}
-
-static bool compare(CompareKind kind, double a, double b) {
-  switch (kind) {
-  case CompareKind::eq:
-    return a == b;
-  case CompareKind::ne:
-    return a != b;
-  case CompareKind::lt:
-    return a < b;
-  case CompareKind::le:
-    return a <= b;
-  case CompareKind::gt:
-    return a > b;
-  case CompareKind::ge:
-    return a >= b;
-  }
-  llvm_unreachable("unknown kind");
 }
 
 static void evalConstant(Evaluation &e) {
@@ -231,18 +143,20 @@ static void addElementwise(std::map<std::string, Handler> &table) {
   table["dpc.unary"] = [](Evaluation &e) {
     for (int64_t i = 0; i < e.results[0].size(); ++i)
       e.results[0][i] =
-          unary(cast<UnaryOp>(e.op).getKind(), (*e.operands[0])[i]);
+          evaluate(cast<UnaryOp>(e.op).getKind(), (*e.operands[0])[i]);
   };
   table["dpc.binary"] = [](Evaluation &e) {
     bool integers = isa<IntegerType>(getElementTypeOrSelf(e.op->getResult(0)));
-    for (int64_t i = 0; i < e.results[0].size(); ++i)
+    BinaryKind kind = cast<BinaryOp>(e.op).getKind();
+    for (int64_t i = 0; i < e.results[0].size(); ++i) {
+      double a = (*e.operands[0])[i], b = (*e.operands[1])[i];
       e.results[0][i] =
-          binary(cast<BinaryOp>(e.op).getKind(), (*e.operands[0])[i],
-                 (*e.operands[1])[i], integers);
+          integers ? integerBinary(kind, a, b) : evaluate(kind, a, b);
+    }
   };
   table["dpc.compare"] = [](Evaluation &e) {
     for (int64_t i = 0; i < e.results[0].size(); ++i)
-      e.results[0][i] = compare(cast<CompareOp>(e.op).getKind(),
+      e.results[0][i] = evaluate(cast<CompareOp>(e.op).getKind(),
                                 (*e.operands[0])[i], (*e.operands[1])[i]);
   };
   table["dpc.select"] = [](Evaluation &e) {
@@ -350,17 +264,7 @@ static void addMovement(std::map<std::string, Handler> &table) {
 //===----------------------------------------------------------------------===//
 
 double combine(ReduceKind kind, double a, double b) {
-  switch (kind) {
-  case ReduceKind::sum:
-    return a + b;
-  case ReduceKind::max:
-    return std::isnan(a) || a > b ? a : b;
-  case ReduceKind::min:
-    return std::isnan(a) || a < b ? a : b;
-  case ReduceKind::prod:
-    return a * b;
-  }
-  llvm_unreachable("unknown kind");
+  return evaluate(combinerOf(kind), a, b);
 }
 
 static void evalReduce(Evaluation &e) {

@@ -8,6 +8,7 @@
 
 #include "tools/dpc-opt/Options.h"
 #include "tools/driver/Compiler.h"
+#include "tools/driver/OpTable.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
@@ -85,6 +86,10 @@ int dpc::dpcOptMain(int argc, char **argv) try {
   std::set_new_handler(endWithoutMemory);
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { endWithoutMemory(); });
+  if (argc == 2 && std::string_view(argv[1]) == "--op-table") {
+    llvm::outs() << opTable();
+    return 0;
+  }
   if (isPassTool(argc, argv))
     return runPassTool(argc, argv);
   int exitCode = 0;

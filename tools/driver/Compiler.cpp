@@ -4,7 +4,7 @@
 
 #include "codegen/Codegen.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
-#include "ir/StepMarks.h"
+#include "ir/Attributes.h"
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
 #include "passes/shard/Passes.h"
@@ -167,7 +167,7 @@ bool Compiler::loadProgram() {
   std::string wrong = whyNoStep(options, *program);
   if (!wrong.empty())
     return fail(wrong);
-  bool isWhole = (*program)->hasAttr(kWholeStepAttr);
+  bool isWhole = (*program)->hasAttr(attr::kWholeStep);
   return !isWhole || runPasses("func.func(dpc-simplify)");
 }
 

@@ -3,7 +3,7 @@
 
 #include "cost-model/report/Report.h"
 #include "ir/Dialect.h"
-#include "ir/UserShardings.h"
+#include "ir/Attributes.h"
 #include "passes/price/DescribeStep.h"
 #include "passes/lower/Lower.h"
 #include "passes/shard/Passes.h"
@@ -146,7 +146,7 @@ static Expected<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
   Builder builder(func.getContext());
   for (BlockArgument argument : func.getArguments())
     if (isWeightOf(func, argument, row))
-      func.setArgAttr(argument.getArgNumber(), kUserSplitAttr,
+      func.setArgAttr(argument.getArgNumber(), attr::kUserSplit,
                       builder.getDenseI64ArrayAttr(dims));
   return simulate(*clone, plan.cluster, plan.degrees);
 }

@@ -75,8 +75,8 @@ static std::string lineOf(Operation *op) {
       text += (i == 0 ? " of " : " and ") + shardingText(operand);
   for (Value result : op->getResults())
     text += ", result " + liesAs(result) + movesOf(result);
-  if (auto stage = op->getAttrOfType<IntegerAttr>(attr::kStage))
-    text += "; stage " + std::to_string(stage.getInt());
+  if (std::optional<int64_t> stage = stageOf(op))
+    text += "; stage " + std::to_string(*stage);
   return text;
 }
 

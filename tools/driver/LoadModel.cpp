@@ -4,7 +4,7 @@
 #include "frontends/onnx/Import.h"
 #include "frontends/stablehlo/Import.h"
 #include "frontends/torch/Import.h"
-#include "ir/StepMarks.h"
+#include "ir/Attributes.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -59,7 +59,7 @@ OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
 }
 
 std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
-  if (!program->hasAttr(kWholeStepAttr))
+  if (!program->hasAttr(attr::kWholeStep))
     return "";
   std::string option = !options.train.empty()  ? "--train=" + options.train
                        : !options.loss.empty() ? "--loss=" + options.loss

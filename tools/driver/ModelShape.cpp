@@ -2,7 +2,7 @@
 #include "tools/driver/ModelShape.h"
 
 #include "ir/Dialect.h"
-#include "ir/StageMarks.h"
+#include "ir/Attributes.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"

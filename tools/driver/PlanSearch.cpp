@@ -3,7 +3,7 @@
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/report/Report.h"
-#include "ir/UserShardings.h"
+#include "ir/Attributes.h"
 #include "passes/price/HeterogeneousPipeline.h"
 #include "passes/shard/Passes.h"
 #include "tools/driver/BuildPlan.h"
@@ -42,7 +42,7 @@ static Status keepUserDegrees(ModuleOp program,
                                     const std::string &strategy,
                                     int64_t devices,
                                     cost::StrategyRequest &request) {
-  auto degrees = program->getAttrOfType<DictionaryAttr>(kUserDegreesAttr);
+  auto degrees = program->getAttrOfType<DictionaryAttr>(attr::kUserDegrees);
   if (!degrees)
     return Status();
   struct Asked {

@@ -43,7 +43,7 @@ Val withoutGradient(Emitter &emit, Val x) {
   if (!reachesParameter(x))
     return x;
   auto stop = ConvertOp::create(emit.builder, emit.loc, x.type(), x.value);
-  stop->setAttr(kStopGradientAttr, emit.builder.getUnitAttr());
+  stop->setAttr(attr::kStopGradient, emit.builder.getUnitAttr());
   return Val(stop.getResult());
 }
 

@@ -1,5 +1,6 @@
 //===- Contraction.cpp - Gradients of matmul and attention ----------------===//
-#include "ir/Fp8.h"
+#include "ir/Attributes.h"
+#include "ir/TensorUtils.h"
 #include "passes/graph/Fp8.h"
 #include "passes/graph/vjp/Vjp.h"
 
@@ -37,7 +38,7 @@ struct MatmulVjp : VjpOpInterface::ExternalModel<MatmulVjp, MatmulOp> {
     GraphBuilder g(builder, op->getLoc());
     Value a = matmul.getA(), b = matmul.getB();
     // The sums of a bf16 product may have been kept in f32.
-    Value dy = g.convert(resultGrads[0], tensorType(a).getElementType());
+    Value dy = g.convert(resultGrads[0], elementTypeOf(a));
     bool ta = matmul.getTa(), tb = matmul.getTb();
     operandGrads.assign(2, Value());
     // A gradient of a product in fp8 is one, too.
@@ -79,7 +80,7 @@ Value hideFuture(GraphBuilder g, Value p) {
                           dim, TypeAttr());
   };
   Value query = positions(2), key = positions(3);
-  auto type = cast<RankedTensorType>(query.getType());
+  auto type = tensorType(query);
   query = g.add(query, g.constant(type, double(shape[3] - shape[2])));
   return g.select(g.compare(CompareKind::le, key, query), p,
                   g.constantLike(p, 0.0));
@@ -120,7 +121,7 @@ Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
       repeated.push_back(dim);
   Value sums = repeated.empty() ? ds : g.reduce(ReduceKind::sum, ds, repeated);
   return g.convert(g.reshape(sums, shapeOf(op.getMask())),
-                   tensorType(op.getMask()).getElementType());
+                   elementTypeOf(op.getMask()));
 }
 
 struct AttentionVjp : VjpOpInterface::ExternalModel<AttentionVjp, AttentionOp> {

@@ -194,9 +194,8 @@ struct ConvertVjp : VjpOpInterface::ExternalModel<ConvertVjp, ConvertOp> {
     Value x = cast<ConvertOp>(op).getX();
     operandGrads.assign(1, Value());
     if (wanted[0] && isFloatTensor(op->getResult(0).getType()))
-      operandGrads[0] =
-          GraphBuilder(builder, op->getLoc())
-              .convert(resultGrads[0], tensorType(x).getElementType());
+      operandGrads[0] = GraphBuilder(builder, op->getLoc())
+                            .convert(resultGrads[0], elementTypeOf(x));
     return success();
   }
 };

@@ -56,7 +56,7 @@ struct ReduceVjp : VjpOpInterface::ExternalModel<ReduceVjp, ReduceOp> {
     Value x = reduce.getX();
     Value chosen = g.convert(
         g.compare(CompareKind::eq, x, unreduce(g, reduce, reduce.getResult())),
-        tensorType(x).getElementType());
+        elementTypeOf(x));
     Value count = g.reduce(ReduceKind::sum, chosen, reduce.getDims());
     Value share = g.div(resultGrads[0], count);
     operandGrads[0] = g.mul(chosen, unreduce(g, reduce, share));
@@ -128,7 +128,7 @@ struct NormVjp : VjpOpInterface::ExternalModel<NormVjp, NormOp> {
     if (resultGrads[1] || resultGrads[2])
       return op->emitError("the mean and rstd of a norm have no gradient");
     Value x = norm.getX(), dy = resultGrads[0];
-    Type element = tensorType(x).getElementType();
+    Type element = elementTypeOf(x);
     auto sums = RankedTensorType::get({shapeOf(x).back()}, sumType(element));
     auto grad = NormGradOp::create(builder, op->getLoc(), x.getType(), sums,
                                    sums, norm.getKind(), x, norm.getMean(),
@@ -137,12 +137,12 @@ struct NormVjp : VjpOpInterface::ExternalModel<NormVjp, NormOp> {
     operandGrads[0] = grad.getDx();
     unsigned next = 1;
     if (norm.getScale() && wanted[next])
-      operandGrads[next] = g.convert(
-          grad.getDscale(), tensorType(norm.getScale()).getElementType());
+      operandGrads[next] =
+          g.convert(grad.getDscale(), elementTypeOf(norm.getScale()));
     next += norm.getScale() ? 1 : 0;
     if (norm.getBias() && wanted[next])
-      operandGrads[next] = g.convert(
-          grad.getDbias(), tensorType(norm.getBias()).getElementType());
+      operandGrads[next] =
+          g.convert(grad.getDbias(), elementTypeOf(norm.getBias()));
     for (auto [i, isWanted] : llvm::enumerate(wanted))
       if (!isWanted)
         operandGrads[i] = Value();

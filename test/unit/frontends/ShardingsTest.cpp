@@ -1,7 +1,7 @@
 //===- ShardingsTest.cpp - Shardings in ONNX models -----------------------===//
 #include "test/unit/frontends/ModelBuilder.h"
 
-#include "ir/UserShardings.h"
+#include "ir/Attributes.h"
 
 using namespace dpc;
 using namespace dpc::test;
@@ -59,7 +59,7 @@ Imported read(const ModelBuilder &m) {
 
 int64_t degree(Imported &imported, StringRef name) {
   auto degrees =
-      (*imported.module)->getAttrOfType<DictionaryAttr>(kUserDegreesAttr);
+      (*imported.module)->getAttrOfType<DictionaryAttr>(attr::kUserDegrees);
   auto value = degrees ? degrees.getAs<IntegerAttr>(name) : IntegerAttr();
   return value ? value.getInt() : 0;
 }
@@ -75,7 +75,7 @@ TEST(OnnxShardings, SayDegreesAndDimensions) {
   EXPECT_EQ(degree(got, "tp"), 2);
   EXPECT_EQ(degree(got, "pp"), 0);
   auto dims = got.function().getArgAttrOfType<DenseI64ArrayAttr>(
-      0, kUserSplitAttr); // w
+      0, attr::kUserSplit); // w
   ASSERT_TRUE(dims);
   EXPECT_EQ(dims.asArrayRef(), ArrayRef<int64_t>({1}));
   ASSERT_EQ(got.remarks.size(), 1u);
@@ -91,7 +91,7 @@ TEST(OnnxShardings, OverTheBatchsDevicesAreLeftToTheSearch) {
   ASSERT_TRUE(got.module) << got.error;
   EXPECT_EQ(degree(got, "dp"), 2);
   EXPECT_EQ(degree(got, "tp"), 0);
-  EXPECT_FALSE(got.function().getArgAttr(0, kUserSplitAttr));
+  EXPECT_FALSE(got.function().getArgAttr(0, attr::kUserSplit));
   ASSERT_EQ(got.remarks.size(), 1u);
   EXPECT_NE(got.remarks[0].find("zero and ep"), std::string::npos);
 }

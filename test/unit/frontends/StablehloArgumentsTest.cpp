@@ -1,7 +1,7 @@
 //===- StablehloArgumentsTest.cpp - Roles and shardings of arguments ------===//
 #include "frontends/stablehlo/HloSharding.h"
 #include "frontends/stablehlo/Shardings.h"
-#include "ir/UserShardings.h"
+#include "ir/Attributes.h"
 #include "test/unit/frontends/StablehloText.h"
 
 using namespace dpc;
@@ -108,13 +108,13 @@ TEST(Shardings, OfHloAreConstraints) {
       options);
   ASSERT_EQ(outcome.error, "");
   auto degrees =
-      (*outcome.module)->getAttrOfType<DictionaryAttr>(kUserDegreesAttr);
+      (*outcome.module)->getAttrOfType<DictionaryAttr>(attr::kUserDegrees);
   ASSERT_TRUE(degrees);
   EXPECT_EQ(degrees.getAs<IntegerAttr>("dp").getInt(), 2);
   EXPECT_EQ(degrees.getAs<IntegerAttr>("tp").getInt(), 2);
   auto forward = outcome.module->lookupSymbol<func::FuncOp>("forward");
   auto split = [&](unsigned i) {
-    return forward.getArgAttrOfType<DenseI64ArrayAttr>(i, kUserSplitAttr);
+    return forward.getArgAttrOfType<DenseI64ArrayAttr>(i, attr::kUserSplit);
   };
   EXPECT_EQ(split(0).asArrayRef(), ArrayRef<int64_t>{1});
   EXPECT_TRUE(split(1).empty());

@@ -1,0 +1,40 @@
+//===- TensorUtils.h - Types, shapes and sizes of tensors -------*- C++ -*-===//
+#ifndef DPC_IR_TENSORUTILS_H
+#define DPC_IR_TENSORUTILS_H
+
+#include "ir/Dialect.h"
+
+namespace dpc {
+
+/// The type of `value`, a ranked tensor.
+inline mlir::RankedTensorType tensorType(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
+
+/// The shape of `value`, a ranked tensor.
+inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return tensorType(value).getShape();
+}
+
+/// The element type of `value`, a ranked tensor.
+inline mlir::Type elementTypeOf(mlir::Value value) {
+  return tensorType(value).getElementType();
+}
+
+/// Bytes of all `values`, which are ranked tensors.
+inline int64_t sizeInBytes(mlir::ValueRange values) {
+  int64_t bytes = 0;
+  for (mlir::Value value : values)
+    bytes += sizeInBytes(tensorType(value));
+  return bytes;
+}
+
+/// True for tensors of floating-point elements.
+inline bool isFloatTensor(mlir::Type type) {
+  auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
+  return tensor && mlir::isa<mlir::FloatType>(tensor.getElementType());
+}
+
+} // namespace dpc
+
+#endif // DPC_IR_TENSORUTILS_H
