@@ -20,7 +20,8 @@
 #define DPC_CODEGEN_PLAN_PLANBUILDER_H
 
 #include "codegen/Codegen.h"
-#include "codegen/kernel/KernelEmitter.h"
+#include "codegen/kernel/DTypes.h"
+#include "codegen/kernel/Kernel.h"
 #include "ir/Sharding.h"
 
 namespace dpc::rt {
@@ -248,9 +249,6 @@ private:
   std::vector<FramePlan> frames;
   std::vector<int> frameIds; ///< in the plan, of `frames`
 };
-
-/// Element type of buffers for `type`; nullopt when it cannot be executed.
-std::optional<rt::DType> dtypeOf(mlir::Type type);
 
 /// Operations of a product and of what it does besides.
 double productFlops(mlir::Operation *op);

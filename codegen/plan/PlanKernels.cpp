@@ -66,8 +66,8 @@ const EmittedKernel *PlanBuilder::kernelFor(const KernelSpec &spec) {
       c = '_';
   OpBuilder builder(step.getContext());
   builder.setInsertionPointToEnd(draft.kernels->getBody());
-  KernelEmitter emitter(builder, spec, symbol, shared.target);
-  FailureOr<EmittedKernel> kernel = emitter.emit();
+  FailureOr<EmittedKernel> kernel =
+      emitKernel(builder, spec, symbol, shared.target);
   if (failed(kernel))
     return nullptr;
   if (shared.target != KernelTarget::cpu)

@@ -1,5 +1,5 @@
 //===- DTypes.cpp - Element types of plans --------------------------------===//
-#include "codegen/plan/PlanBuilder.h"
+#include "codegen/kernel/DTypes.h"
 
 using namespace mlir;
 

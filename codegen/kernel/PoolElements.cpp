@@ -1,31 +1,30 @@
-//===- PoolKernels.cpp - Elements of pools and their gradients ------------===//
-#include "codegen/kernel/KernelEmitter.h"
+//===- PoolElements.cpp - Elements of pools and their gradients -----------===//
+#include "codegen/kernel/ElementEmitter.h"
 
 using namespace mlir;
 
 namespace dpc::codegen {
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
 static Type elementOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
 
+using TapBody =
+    llvm::function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)>;
+
 /// Carries values through all taps of a window, row-major.
-SmallVector<Value> KernelEmitter::foldTaps(ArrayRef<int64_t> kernel,
-                                           SmallVector<Value> &taps,
-                                           ValueRange init,
-                                           const TapBody &body) {
+static SmallVector<Value> foldTaps(ElementEmitter &b, ArrayRef<int64_t> kernel,
+                                   SmallVector<Value> &taps, ValueRange init,
+                                   TapBody body) {
   if (taps.size() == kernel.size())
     return body(taps, init);
-  return foldLoop(constantI64(b, kernel[taps.size()]), init,
-                  [&](Value tap, ValueRange carried) {
-                    taps.push_back(tap);
-                    auto next = foldTaps(kernel, taps, carried, body);
-                    taps.pop_back();
-                    return next;
-                  });
+  return b.foldLoop(constantI64(b, kernel[taps.size()]), init,
+                    [&](Value tap, ValueRange carried) {
+                      taps.push_back(tap);
+                      auto next = foldTaps(b, kernel, taps, carried, body);
+                      taps.pop_back();
+                      return next;
+                    });
 }
 
 namespace {
@@ -60,21 +59,21 @@ struct Positions {
 
 // y and the index of its element are found together; the other one is noted
 // for whoever asks for it at the same indices.
-Value KernelEmitter::maxPoolAt(MaxPoolOp op, unsigned result,
-                               ArrayRef<Index> indices) {
+Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
+                ArrayRef<Index> indices) {
   Positions p{b};
   ArrayRef<int64_t> image = shapeOf(op.getX()).drop_front(2);
   Type type = elementOf(op.getX());
   SmallVector<Value> windows, taps;
   for (auto [d, index] : llvm::enumerate(indices.drop_front(2)))
     windows.push_back(
-        p.sub(p.mul(space.materialize(b, index), op.getStrides()[d]),
+        p.sub(p.mul(b.space.materialize(b, index), op.getStrides()[d]),
               p.constant(op.getPads()[d])));
-  Value lowest = math.neutral(ReduceKind::max, type);
+  Value lowest = b.math.neutral(ReduceKind::max, type);
   auto found = foldTaps(
-      op.getKernel(), taps, ValueRange{lowest, p.constant(-1)},
+      b, op.getKernel(), taps, ValueRange{lowest, p.constant(-1)},
       [&](ArrayRef<Value> tap, ValueRange best) {
-        Indices at(indices.take_front(2));
+        Indices place(indices.take_front(2));
         Value inside, position = p.constant(0);
         for (size_t d = 0; d < image.size(); ++d) {
           Value i = p.add(windows[d], p.mul(tap[d], op.getDilations()[d]));
@@ -82,9 +81,9 @@ Value KernelEmitter::maxPoolAt(MaxPoolOp op, unsigned result,
           inside = p.both(inside, valid);
           i = p.orZero(valid, i);
           position = p.add(p.mul(position, image[d]), i);
-          at.push_back(LoopSpace::opaque(i));
+          place.push_back(LoopSpace::opaque(i));
         }
-        Value x = this->at(op.getX(), at);
+        Value x = b.at(op.getX(), place);
         // Larger, or NaN, or the first one there is.
         Value larger =
             arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, best[0]);
@@ -97,13 +96,14 @@ Value KernelEmitter::maxPoolAt(MaxPoolOp op, unsigned result,
             arith::SelectOp::create(b, wins, x, best[0]),
             arith::SelectOp::create(b, wins, position, best[1])};
       });
-  Value both[] = {found[0], math.convert(found[1], elementOf(op.getIndex()))};
+  Value both[] = {found[0], b.math.convert(found[1], elementOf(op.getIndex()))};
   unsigned other = 1 - result;
-  memos.back()[op->getResult(other)].push_back({Indices(indices), both[other]});
+  b.remember(op->getResult(other), indices, both[other]);
   return both[result];
 }
 
-Value KernelEmitter::maxPoolGradAt(MaxPoolGradOp op, ArrayRef<Index> indices) {
+Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
+                    ArrayRef<Index> indices) {
   Positions p{b};
   ArrayRef<int64_t> windows = shapeOf(op.getDy()).drop_front(2);
   ArrayRef<int64_t> image = shapeOf(op.getDx()).drop_front(2);
@@ -111,15 +111,15 @@ Value KernelEmitter::maxPoolGradAt(MaxPoolGradOp op, ArrayRef<Index> indices) {
   SmallVector<Value> places, taps;
   Value own = p.constant(0);
   for (auto [d, index] : llvm::enumerate(indices.drop_front(2))) {
-    Value i = space.materialize(b, index);
+    Value i = b.space.materialize(b, index);
     own = p.add(p.mul(own, image[d]), i);
     places.push_back(p.add(i, p.constant(op.getPads()[d])));
   }
-  Value none = math.constant(type, 0);
+  Value none = b.math.constant(type, 0);
   return foldTaps(
-      op.getKernel(), taps, ValueRange{none},
+      b, op.getKernel(), taps, ValueRange{none},
       [&](ArrayRef<Value> tap, ValueRange sum) {
-        Indices at(indices.take_front(2));
+        Indices place(indices.take_front(2));
         Value reads;
         for (size_t d = 0; d < windows.size(); ++d) {
           // The window whose tap this is: (place - tap * dilation) / stride.
@@ -135,14 +135,15 @@ Value KernelEmitter::maxPoolGradAt(MaxPoolGradOp op, ArrayRef<Index> indices) {
           // -1 / 2 is 0, but the rest is not.
           Value valid = p.inside(window, windows[d]);
           reads = p.both(reads, valid);
-          at.push_back(LoopSpace::opaque(p.orZero(valid, window)));
+          place.push_back(LoopSpace::opaque(p.orZero(valid, window)));
         }
-        Value index = math.convert(this->at(op.getIndex(), at), b.getI64Type());
+        Value index =
+            b.math.convert(b.at(op.getIndex(), place), b.getI64Type());
         Value chosen = arith::AndIOp::create(
             b, reads, p.is(arith::CmpIPredicate::eq, index, own));
         Value share =
-            arith::SelectOp::create(b, chosen, this->at(op.getDy(), at), none);
-        return SmallVector<Value>{math.add(sum[0], share)};
+            arith::SelectOp::create(b, chosen, b.at(op.getDy(), place), none);
+        return SmallVector<Value>{b.math.add(sum[0], share)};
       })[0];
 }
 
