@@ -1,5 +1,5 @@
-//===- PlanConv.cpp - Convolutions and their gradients --------------------===//
-#include "codegen/plan/PlanBuilder.h"
+//===- LowerConv.cpp - Convolutions and their gradients -------------------===//
+#include "codegen/plan/StageDraft.h"
 
 using namespace mlir;
 
@@ -14,7 +14,7 @@ struct Operands {
 };
 
 std::vector<int64_t> shapeOf(Value value) {
-  auto shape = cast<RankedTensorType>(value.getType()).getShape();
+  auto shape = typeOf(value).getShape();
   return {shape.begin(), shape.end()};
 }
 
@@ -30,14 +30,13 @@ static Operands operandsOf(Operation *op) {
   return {rt::ConvKind::Forward, first, second, result};
 }
 
-LogicalResult PlanBuilder::lowerConv(Operation *op) {
-  Type type =
-      cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+LogicalResult lowerConv(StageDraft &s, Operation *op) {
+  Type type = typeOf(op->getResult(0)).getElementType();
   if (!type.isF32() && !type.isF64() && !type.isBF16() && !type.isF16())
     return op->emitOpError() << "of " << type << " cannot be executed; f32, "
                              << "f64, bf16 and f16 can";
   Operands operands = operandsOf(op);
-  newSlot(op->getResult(0));
+  s.slots.make(op->getResult(0));
   rt::ConvOp call;
   call.kind = operands.kind;
   for (auto [value, id, shape] :
@@ -45,7 +44,7 @@ LogicalResult PlanBuilder::lowerConv(Operation *op) {
                                                          &call.xShape),
         {operands.w, &call.w, &call.wShape},
         {operands.y, &call.y, &call.yShape}}) {
-    std::optional<int> buffer = denseBuffer(slots[value], type);
+    std::optional<int> buffer = s.slots.denseBuffer(s.slots.at(value), type);
     if (!buffer)
       return op->emitOpError("has a strided operand; it must not be marked "
                              "dpc.view");
@@ -60,7 +59,7 @@ LogicalResult PlanBuilder::lowerConv(Operation *op) {
   call.dilations = list("dilations");
   call.pads = list("pads");
   call.compute = *dtypeOf(type);
-  emit(phaseOf(op), std::move(call), "conv").flops =
+  s.list.emit(s.schedule.phaseOf(op), std::move(call), "conv").flops =
       cast<CostOpInterface>(op).getFlops();
   return success();
 }

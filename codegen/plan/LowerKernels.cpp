@@ -1,18 +1,13 @@
-//===- PlanKernels.cpp - Kernels and the instructions that call them ------===//
+//===- LowerKernels.cpp - Kernels and the instructions that call them -----===//
 #include "codegen/kernel/BodyText.h"
 #include "codegen/kernel/KernelScalars.h"
-#include "codegen/plan/PlanBuilder.h"
+#include "codegen/plan/StageDraft.h"
 
 using namespace mlir;
 
 namespace dpc::codegen {
 
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-/// The operand whose memory result `result` takes over, or -1.
-int64_t PlanBuilder::tiedInput(KernelOp op, unsigned result) {
+int64_t tiedInput(const StageDraft &s, KernelOp op, unsigned result) {
   Operation *yield = op.getBody().front().getTerminator();
   Value value = yield->getOperand(result);
   Operation *inner = value.getDefiningOp();
@@ -24,7 +19,7 @@ int64_t PlanBuilder::tiedInput(KernelOp op, unsigned result) {
   if (!argument)
     return -1;
   Value operand = op.getInputs()[argument.getArgNumber()];
-  return slots[operand].view.isDense() && diesAt(operand, op)
+  return s.slots.at(operand).view.isDense() && s.order.diesAt(operand, op)
              ? argument.getArgNumber()
              : -1;
 }
@@ -53,8 +48,7 @@ static std::string textOf(const KernelSpec &spec) {
   return text;
 }
 
-/// The code for `spec`, or null after a diagnostic.
-const EmittedKernel *PlanBuilder::kernelFor(const KernelSpec &spec) {
+const EmittedKernel *kernelFor(SharedDraft &shared, const KernelSpec &spec) {
   auto [it, isNew] = shared.kernels.try_emplace(textOf(spec));
   if (!isNew)
     return &it->second;
@@ -64,32 +58,29 @@ const EmittedKernel *PlanBuilder::kernelFor(const KernelSpec &spec) {
   for (char &c : symbol)
     if (!llvm::isAlnum(c))
       c = '_';
-  OpBuilder builder(step.getContext());
-  builder.setInsertionPointToEnd(draft.kernels->getBody());
+  OpBuilder builder(op.getContext());
+  builder.setInsertionPointToEnd(shared.draft.kernels->getBody());
   FailureOr<EmittedKernel> kernel =
       emitKernel(builder, spec, symbol, shared.target);
   if (failed(kernel))
     return nullptr;
   if (shared.target != KernelTarget::cpu)
     for (const KernelStage &stage : kernel->stages)
-      draft.plan.kernelLaunches[stage.symbol] = stage.launch;
+      shared.draft.plan.kernelLaunches[stage.symbol] = stage.launch;
   it->second = std::move(*kernel);
   return &it->second;
 }
 
-/// An instruction for each stage of a kernel. What stages pass on lies in a
-/// buffer of its own.
-LogicalResult PlanBuilder::emitCalls(const KernelSpec &spec, rt::KernelOp call,
-                                     KernelCall how) {
-  const EmittedKernel *kernel = kernelFor(spec);
+// What stages pass on lies in a buffer of its own.
+LogicalResult emitCalls(StageDraft &s, const KernelSpec &spec,
+                        rt::KernelOp call, KernelCall how) {
+  const EmittedKernel *kernel = kernelFor(s.shared, spec);
   if (!kernel)
     return failure();
   if (kernel->scratchBytes > 0) {
-    auto type = RankedTensorType::get(kernel->scratchBytes,
-                                      IntegerType::get(step.getContext(), 8));
     call.writes.push_back(call.buffers.size());
-    call.buffers.push_back(
-        addBuffer(type, rt::BufferKind::Workspace, how.name + " (scratch)"));
+    call.buffers.push_back(s.slots.addWorkspace(
+        s.step.getContext(), kernel->scratchBytes, how.name + " (scratch)"));
   }
   for (const KernelStage &stage : kernel->stages) {
     rt::KernelOp launch = call;
@@ -100,26 +91,27 @@ LogicalResult PlanBuilder::emitCalls(const KernelSpec &spec, rt::KernelOp call,
       for (int position : stage.buffers)
         launch.buffers.push_back(call.buffers[position]);
     }
-    emit(how.phase, std::move(launch), how.name).flops =
+    s.list.emit(how.phase, std::move(launch), how.name).flops =
         std::exchange(how.flops, 0);
   }
   return success();
 }
 
-LogicalResult PlanBuilder::lowerKernel(KernelOp op) {
+LogicalResult lowerKernel(StageDraft &s, KernelOp op) {
   KernelSpec spec;
   spec.op = op;
   rt::KernelOp call;
   for (Value input : op.getInputs()) {
-    spec.inputs.push_back(slots[input].view);
-    call.buffers.push_back(slots[input].buffer);
+    spec.inputs.push_back(s.slots.at(input).view);
+    call.buffers.push_back(s.slots.at(input).buffer);
   }
   for (auto [i, result] : llvm::enumerate(op.getOutputs())) {
-    int64_t tied = tiedInput(op, i);
+    int64_t tied = tiedInput(s, op, i);
     spec.aliases.push_back(tied);
-    Slot slot = tied >= 0 ? slots.at(op.getInputs()[tied]) : newSlot(result);
+    Slot slot =
+        tied >= 0 ? s.slots.at(op.getInputs()[tied]) : s.slots.make(result);
     slot.view = StridedView::dense(typeOf(result).getShape());
-    slots[result] = slot;
+    s.slots.set(result, slot);
     spec.outputs.push_back(slot.view);
     call.writes.push_back(call.buffers.size());
     call.buffers.push_back(slot.buffer);
@@ -133,25 +125,25 @@ LogicalResult PlanBuilder::lowerKernel(KernelOp op) {
     for (const rt::ScalarExpr &scalar : scalarsOf(&inner))
       call.scalars.push_back(scalar);
   double flops = cast<CostOpInterface>(op.getOperation()).getFlops();
-  return emitCalls(spec, std::move(call), {phaseOf(op), nameOfOp(op), flops});
+  return emitCalls(s, spec, std::move(call),
+                   {s.schedule.phaseOf(op), nameOfOp(op), flops});
 }
 
-/// A buffer for a sum, which the setup phase clears.
-Slot PlanBuilder::clearedSlot(Value value) {
-  Slot sum = newSlot(value);
+Slot clearedSlot(StageDraft &s, Value value) {
+  Slot sum = s.slots.make(value);
   Item clear;
-  clear.phase = setupPhase();
+  clear.phase = s.schedule.setup();
   clear.instruction.op = rt::FillOp{sum.buffer, 0};
   clear.instruction.name = "zero";
-  items.insert(items.begin(), std::move(clear));
+  s.list.items.insert(s.list.items.begin(), std::move(clear));
   return sum;
 }
 
 // sum += x.
-LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
+LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op) {
   if (op.getKind() != ReduceKind::sum)
     return op.emitOpError("accumulates other than sums cannot be executed");
-  Slot sum = clearedSlot(op.getResult()), x = slots[op.getX()];
+  Slot sum = clearedSlot(s, op.getResult()), x = s.slots.at(op.getX());
   // The body of an addition, not part of the function.
   OpBuilder builder(op);
   OperationState state(op.getLoc(), KernelOp::getOperationName());
@@ -171,8 +163,8 @@ LogicalResult PlanBuilder::lowerAccumulate(AccumulateOp op) {
   rt::KernelOp call;
   call.buffers = {sum.buffer, x.buffer, sum.buffer};
   call.writes = {2};
-  LogicalResult emitted =
-      emitCalls(spec, std::move(call), {phaseOf(op), "accumulate"});
+  LogicalResult emitted = emitCalls(s, spec, std::move(call),
+                                    {s.schedule.phaseOf(op), "accumulate"});
   kernel.erase();
   return emitted;
 }

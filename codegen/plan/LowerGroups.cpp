@@ -1,4 +1,4 @@
-//===- PlanGroups.cpp - One launch for kernels of one body ----------------===//
+//===- LowerGroups.cpp - One launch for kernels of one body ---------------===//
 //
 // Between the micro-batches' work, an optimizer updates hundreds of tensors,
 // most of them small: a launch for each takes longer than its work. On a GPU,
@@ -8,15 +8,11 @@
 //===----------------------------------------------------------------------===//
 #include "codegen/kernel/BodyText.h"
 #include "codegen/kernel/KernelScalars.h"
-#include "codegen/plan/PlanBuilder.h"
+#include "codegen/plan/StageDraft.h"
 
 using namespace mlir;
 
 namespace dpc::codegen {
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 /// Whether the body computes one element at a time of tensors of one shape, and
 /// scalars. `shape` becomes it.
@@ -49,27 +45,27 @@ static std::string flatText(KernelOp op) {
 }
 
 /// What may share a launch with `op`, or nothing.
-std::optional<FlatKernel> PlanBuilder::flatKernel(KernelOp op) {
+static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
   FlatKernel flat;
   ArrayRef<int64_t> shape;
-  if (!op || shared.target == KernelTarget::cpu || inLoop(phaseOf(op)) ||
-      !isFlat(op, shape))
+  if (!op || s.shared.target == KernelTarget::cpu ||
+      s.schedule.inLoop(s.schedule.phaseOf(op)) || !isFlat(op, shape))
     return {};
   flat.op = op;
-  flat.phase = phaseOf(op);
+  flat.phase = s.schedule.phaseOf(op);
   flat.elements = typeOf(op.getOutputs().front()).getNumElements();
   for (Value input : op.getInputs()) {
-    auto it = slots.find(input);
-    if (it == slots.end() || !it->second.view.isDense())
+    const Slot *slot = s.slots.find(input);
+    if (!slot || !slot->view.isDense())
       return {};
     bool isScalar = typeOf(input).getRank() == 0;
-    (isScalar ? flat.scalars : flat.buffers).push_back(it->second.buffer);
+    (isScalar ? flat.scalars : flat.buffers).push_back(slot->buffer);
   }
   for (unsigned i = 0; i < op.getNumResults(); ++i) {
-    flat.aliases.push_back(tiedInput(op, i));
+    flat.aliases.push_back(tiedInput(s, op, i));
     if (flat.aliases.back() >= 0)
       flat.written.push_back(
-          slots.at(op.getInputs()[flat.aliases.back()]).buffer);
+          s.slots.at(op.getInputs()[flat.aliases.back()]).buffer);
   }
   // Memory that is written and passed once more would have to be read first.
   for (int buffer : flat.written)
@@ -79,17 +75,16 @@ std::optional<FlatKernel> PlanBuilder::flatKernel(KernelOp op) {
   return flat;
 }
 
-/// The longest run of kernels from the `first` op on that one launch can do.
-std::vector<FlatKernel> PlanBuilder::groupAt(size_t first) {
-  constexpr size_t kMaxParameters = 500; // of 512; see emitImpl()
+std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first) {
+  constexpr size_t kMaxParameters = 500; // of 512; see createFunction()
   std::vector<FlatKernel> group;
   DenseSet<int> touched, written;
   auto meets = [](ArrayRef<int> buffers, const DenseSet<int> &others) {
     return llvm::any_of(buffers, [&](int id) { return others.contains(id); });
   };
   size_t parameters = 0;
-  for (size_t i = first; i < ops.size(); ++i) {
-    auto next = flatKernel(dyn_cast<KernelOp>(ops[i]));
+  for (size_t i = first; i < s.order.ops.size(); ++i) {
+    auto next = flatKernel(s, dyn_cast<KernelOp>(s.order.ops[i]));
     if (!next)
       break;
     size_t own = next->buffers.size() + next->aliases.size();
@@ -113,7 +108,7 @@ std::vector<FlatKernel> PlanBuilder::groupAt(size_t first) {
 }
 
 /// Buffers: the scalars of all, then, of each, operands and results.
-LogicalResult PlanBuilder::lowerGroup(ArrayRef<FlatKernel> group) {
+LogicalResult lowerGroup(StageDraft &s, ArrayRef<FlatKernel> group) {
   const FlatKernel &first = group.front();
   KernelSpec spec;
   spec.op = first.op;
@@ -127,15 +122,16 @@ LogicalResult PlanBuilder::lowerGroup(ArrayRef<FlatKernel> group) {
                         flat.buffers.end());
     KernelOp op = flat.op;
     for (auto [result, tied] : llvm::zip_equal(op.getOutputs(), flat.aliases)) {
-      Slot slot = tied >= 0 ? slots.at(op.getInputs()[tied]) : newSlot(result);
+      Slot slot =
+          tied >= 0 ? s.slots.at(op.getInputs()[tied]) : s.slots.make(result);
       slot.view = StridedView::dense(typeOf(result).getShape());
-      slots[result] = slot;
+      s.slots.set(result, slot);
       call.writes.push_back(call.buffers.size());
       call.buffers.push_back(slot.buffer);
     }
     flops += cast<CostOpInterface>(op.getOperation()).getFlops();
   }
-  return emitCalls(spec, std::move(call),
+  return emitCalls(s, spec, std::move(call),
                    {first.phase, nameOfOp(first.op), flops});
 }
 

@@ -1,4 +1,4 @@
-//===- PlanFrames.cpp - Lifetimes and offsets of buffers ------------------===//
+//===- Placement.cpp - Lifetimes, frames and offsets of buffers -----------===//
 //
 // Time is the position in the list of items: setup, the phases of the loop in
 // the order in which a micro-batch runs them, update.
@@ -17,12 +17,94 @@
 // schedule waits for it (completeEvents).
 //
 //===----------------------------------------------------------------------===//
+#include "codegen/plan/Placement.h"
 #include "codegen/plan/ArenaPacking.h"
-#include "codegen/plan/PlanBuilder.h"
 
 using namespace mlir;
 
 namespace dpc::codegen {
+
+//===----------------------------------------------------------------------===//
+// Frames
+//===----------------------------------------------------------------------===//
+
+/// Gives each micro-batch the first slot that is free from its first phase
+/// that uses the frame on; it is free again after the last.
+static void assignSlots(FramePlan &frame, const StepSchedule &schedule,
+                        int64_t microBatches) {
+  std::vector<int64_t> left(microBatches, 0); // entries to come
+  std::vector<int> reached(microBatches, 0);  // phases
+  for (const LoopEntry &entry : schedule.loop)
+    left[entry.microBatch] += frame.uses[entry.phase];
+  frame.slots.assign(microBatches, -1);
+  std::vector<bool> taken;
+  for (const LoopEntry &entry : schedule.loop) {
+    if (!frame.uses[entry.phase])
+      continue;
+    int64_t &slot = frame.slots[entry.microBatch];
+    if (slot < 0) {
+      slot = llvm::find(taken, false) - taken.begin();
+      if (slot == static_cast<int64_t>(taken.size()))
+        taken.push_back(false);
+      taken[slot] = true;
+    }
+    frame.isOrdered &= entry.phase > reached[entry.microBatch];
+    reached[entry.microBatch] = entry.phase;
+    if (--left[entry.microBatch] == 0)
+      taken[slot] = false;
+  }
+  frame.count = std::max<int64_t>(1, taken.size());
+}
+
+/// A buffer goes into the frame of the chunk that touches it first when phases
+/// of the loop, and only those, touch it and there are several.
+std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
+                                  const StepSchedule &schedule,
+                                  const InstructionList &list) {
+  size_t phases = schedule.phases.size();
+  std::vector<FramePlan> frames;
+  std::vector<SmallVector<bool>> touchedIn(plan.buffers.size(),
+                                           SmallVector<bool>(phases, false));
+  for (const Item &item : list.items) {
+    Touched accesses = touchedBy(item.instruction, plan);
+    for (const auto *ids : {&accesses.reads, &accesses.writes})
+      for (int id : *ids)
+        touchedIn[id][item.phase] = true;
+  }
+  for (const rt::Buffer &buffer : plan.buffers) {
+    const SmallVector<bool> &touched = touchedIn[buffer.id];
+    if (buffer.stage != stage || buffer.viewOf >= 0 ||
+        rt::isPersistent(buffer.kind) || touched.front() || touched.back() ||
+        llvm::count(touched, true) < 2 ||
+        llvm::is_contained(list.outputsAtEnd, buffer.id))
+      continue;
+    int64_t chunk =
+        schedule.phases[llvm::find(touched, true) - touched.begin()].chunk;
+    auto frame = llvm::find_if(
+        frames, [&](const FramePlan &f) { return f.chunk == chunk; });
+    if (frame == frames.end()) {
+      frames.emplace_back();
+      frame = frames.end() - 1;
+      frame->chunk = chunk;
+      frame->uses.assign(phases, false);
+    }
+    frame->buffers.push_back(buffer.id);
+    for (size_t phase = 0; phase < phases; ++phase)
+      frame->uses[phase] = frame->uses[phase] || touched[phase];
+  }
+  for (FramePlan &frame : frames)
+    assignSlots(frame, schedule, plan.mesh.mostMicroBatches());
+  bool isOneLine = plan.mesh.microBatches == 1 || frames.empty() ||
+                   (frames.size() == 1 && frames.front().count == 1 &&
+                    frames.front().isOrdered);
+  if (isOneLine)
+    frames.clear();
+  return frames;
+}
+
+//===----------------------------------------------------------------------===//
+// Lifetimes
+//===----------------------------------------------------------------------===//
 
 namespace {
 
@@ -30,11 +112,6 @@ constexpr int64_t kAlignment = 64;
 
 int64_t aligned(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-int rootOfBuffer(const rt::Plan &plan, int id) {
-  int parent = plan.buffers[id].viewOf;
-  return parent >= 0 ? parent : id;
 }
 
 /// For every communication, the first computation or transfer after it that
@@ -148,10 +225,10 @@ void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
       lives[buffer.id] = {lives[buffer.id].bytes, 0, count};
   }
   for (int64_t i = 0; i < count; ++i) {
-    rt::Accesses accesses = rt::accessesOf(items[i].instruction, plan);
+    Touched accesses = touchedBy(items[i].instruction, plan);
     for (const auto *ids : {&accesses.reads, &accesses.writes})
       for (int id : *ids) {
-        Lifetime &life = lives[rootOfBuffer(plan, id)];
+        Lifetime &life = lives[id];
         life.first = std::min(life.first, i);
         life.last = std::max(life.last, endOf(i, waiters));
       }
@@ -281,13 +358,27 @@ void FramePacker::fill(const FramePlan &frame, FrameFiller &filler, int id) {
   }
 }
 
-void PlanBuilder::placeBuffers() {
-  rt::Plan &plan = draft.plan;
-  Lifetimes lifetimes(items, plan, updatePhase(), !frames.empty());
-  lifetimes.compute(outputsAtEnd);
+/// All of it persists, so nothing shares bytes.
+static void placeInSpaces(rt::Plan &plan, int64_t stage) {
+  for (auto [space, sizes] : {std::pair(rt::Space::Host, &plan.hostBytes),
+                              std::pair(rt::Space::Disk, &plan.diskBytes)}) {
+    sizes->resize(plan.mesh.stages());
+    int64_t &end = (*sizes)[stage];
+    for (rt::Buffer &buffer : plan.buffers)
+      if (buffer.stage == stage && buffer.space == space) {
+        buffer.offset = end;
+        end += aligned(buffer.bytes);
+      }
+  }
+}
+
+void placeBuffers(rt::Plan &plan, int64_t stage, const StepSchedule &schedule,
+                  const InstructionList &list, std::vector<FramePlan> &frames) {
+  Lifetimes lifetimes(list.items, plan, schedule.update(), !frames.empty());
+  lifetimes.compute(list.outputsAtEnd);
   FramePacker packer(plan, stage, lifetimes);
-  for (const FramePlan &frame : frames)
-    frameIds.push_back(packer.pack(frame));
+  for (FramePlan &frame : frames)
+    frame.id = packer.pack(frame);
   // The arena: what is in no frame, and the frames.
   std::vector<Lifetime> lives;
   SmallVector<int64_t *> offsets;
@@ -297,8 +388,8 @@ void PlanBuilder::placeBuffers() {
       lives.push_back(lifetimes.of(buffer.id));
       offsets.push_back(&buffer.offset);
     }
-  for (int id : frameIds) {
-    rt::Frame &frame = plan.frames[id];
+  for (const FramePlan &planned : frames) {
+    rt::Frame &frame = plan.frames[planned.id];
     Lifetime life = lifetimes.ofLoop();
     life.bytes = frame.bytes * frame.count;
     lives.push_back(life);
@@ -314,7 +405,7 @@ void PlanBuilder::placeBuffers() {
     }
   plan.arenaBytes.resize(plan.mesh.stages());
   plan.arenaBytes[stage] = layout.bytes;
-  placeInSpaces();
+  placeInSpaces(plan, stage);
 }
 
 } // namespace dpc::codegen

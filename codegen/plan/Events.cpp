@@ -1,4 +1,4 @@
-//===- PlanQueues.cpp - Events between the two queues ---------------------===//
+//===- Events.cpp - Waits and signals between queues ----------------------===//
 //
 // All items are in one list (by phase, then by op). Three queues run it:
 //   * a communication waits for the latest computation that touches what it
@@ -9,11 +9,11 @@
 //     ones;
 //   * a transfer between memory spaces starts when its bytes are free or made,
 //     and is waited for where they are touched: that follows from places.
-// From these events follow lifetimes and places (PlanFrames.cpp). Then the
+// From these events follow lifetimes and places (Placement.cpp). Then the
 // schedule is walked over the places, for what one entry leaves to others.
 //
 //===----------------------------------------------------------------------===//
-#include "codegen/plan/PlanBuilder.h"
+#include "codegen/plan/Instructions.h"
 #include "runtime/plan/QueueOrder.h"
 
 #include <set>
@@ -22,38 +22,7 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-void PlanBuilder::orderItems() {
-  // `tails` follow the producers of what they store.
-  for (Item &item : tails)
-    items.push_back(std::move(item));
-  tails.clear();
-  std::vector<Item> ordered;
-  for (int phase = 0; phase <= updatePhase(); ++phase)
-    for (Item &item : items)
-      if (item.phase == phase)
-        ordered.push_back(std::move(item));
-  items = std::move(ordered);
-}
-
 namespace {
-
-/// Ids of the buffers (never views) that an instruction touches.
-struct Touched {
-  SmallVector<int> reads, writes;
-};
-
-Touched touchedBy(const rt::Instruction &instruction, const rt::Plan &plan) {
-  rt::Accesses accesses = rt::accessesOf(instruction, plan);
-  auto roots = [&](const std::vector<int> &ids) {
-    SmallVector<int> result;
-    for (int id : ids) {
-      int parent = plan.buffers[id].viewOf;
-      result.push_back(parent >= 0 ? parent : id);
-    }
-    return result;
-  };
-  return {roots(accesses.reads), roots(accesses.writes)};
-}
 
 /// The latest accesses of a queue to each buffer (indices of items).
 struct LastAccesses {
@@ -126,30 +95,17 @@ void EventPlanner::run() {
   }
 }
 
-void PlanBuilder::addEvents() {
-  EventPlanner(items, draft.plan, shared.numEvents).run();
+void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents) {
+  EventPlanner(items, plan, numEvents).run();
 }
 
 //===----------------------------------------------------------------------===//
 // Across the entries of the schedule
 //===----------------------------------------------------------------------===//
 
-/// Walks the whole schedule over the buffers' bytes and adds the events that
-/// are missing: an entry finds what another one left unfinished. (An event that
-/// was not signalled yet holds nothing up.) Ranks with unlike shares of the
-/// batch have unlike schedules; an event more keeps what is in order in order.
-void PlanBuilder::completeEvents() {
-  rt::PlacedBuffers placed(draft.plan, stage);
-  std::set<int64_t> shares;
-  for (int64_t rank = 0; rank < draft.plan.ranks(); ++rank)
-    if (draft.plan.mesh.stageOf(rank) == stage &&
-        shares.insert(draft.plan.mesh.microBatchesOf(rank)).second)
-      completeEvents(draft.plan.schedule[rank], placed);
-}
-
-void PlanBuilder::completeEvents(const std::vector<rt::ScheduleEntry> &schedule,
-                                 const rt::PlacedBuffers &placed) {
-  rt::Plan &plan = draft.plan;
+static void completeEvents(rt::Plan &plan,
+                           const std::vector<rt::ScheduleEntry> &schedule,
+                           const rt::PlacedBuffers &placed, int &numEvents) {
   rt::QueueOrder order(placed);
   for (const rt::ScheduleEntry &entry : schedule)
     for (rt::Instruction &instruction : plan.phases.at(entry.phase))
@@ -158,10 +114,24 @@ void PlanBuilder::completeEvents(const std::vector<rt::ScheduleEntry> &schedule,
                    auto *earlier =
                        const_cast<rt::Instruction *>(conflict.earlier);
                    if (earlier->signals < 0)
-                     earlier->signals = shared.numEvents++;
+                     earlier->signals = numEvents++;
                    instruction.waits.push_back(earlier->signals);
                    return true;
                  });
+}
+
+/// Walks the whole schedule over the buffers' bytes and adds the events that
+/// are missing: an entry finds what another one left unfinished. (An event that
+/// was not signalled yet holds nothing up.) Ranks with different shares of
+/// the batch have different schedules; an event more keeps what is in order in
+/// order.
+void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents) {
+  rt::PlacedBuffers placed(plan, stage);
+  std::set<int64_t> shares;
+  for (int64_t rank = 0; rank < plan.ranks(); ++rank)
+    if (plan.mesh.stageOf(rank) == stage &&
+        shares.insert(plan.mesh.microBatchesOf(rank)).second)
+      completeEvents(plan, plan.schedule[rank], placed, numEvents);
 }
 
 } // namespace dpc::codegen

@@ -1,20 +1,16 @@
-//===- PlanAttention.cpp - Attention as one instruction -------------------===//
+//===- LowerAttention.cpp - Attention as one instruction ------------------===//
 //
 // What dpc-expand-attention has left whole. Operands are strided views, so that
 // the transposes between [B, T, H, D] and [B, H, T, D] cost nothing; results
 // lie in the order that their readers want (dpc.out_perms).
 //
 //===----------------------------------------------------------------------===//
-#include "codegen/plan/PlanBuilder.h"
+#include "codegen/plan/StageDraft.h"
 #include "ir/FusedAttributes.h"
 
 using namespace mlir;
 
 namespace dpc::codegen {
-
-static RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
 
 static rt::AttentionTensor tensorOf(const Slot &slot) {
   rt::AttentionTensor tensor;
@@ -44,17 +40,19 @@ static rt::AttentionShape shapeOf(Operation *op) {
   return shape;
 }
 
-LogicalResult PlanBuilder::lowerAttention(Operation *op) {
+LogicalResult lowerAttention(StageDraft &s, Operation *op) {
   bool hasMask = op->getNumOperands() != (isa<AttentionOp>(op) ? 3U : 6U);
   Type type = typeOf(op->getOperand(0)).getElementType();
   if (hasMask || (!type.isF32() && !type.isBF16() && !type.isF16()))
     return op->emitOpError("with a mask, or of other types than f32, bf16 and "
                            "f16, cannot be executed; dpc-expand-attention "
                            "makes products and kernels of it");
-  auto operand = [&](unsigned i) { return tensorOf(slots[op->getOperand(i)]); };
+  auto operand = [&](unsigned i) {
+    return tensorOf(s.slots.at(op->getOperand(i)));
+  };
   for (Value value : op->getOperands())
     if (typeOf(value).getRank() == 4 && typeOf(value).getDimSize(3) > 1 &&
-        slots[value].view.strides.back() != 1)
+        s.slots.at(value).view.strides.back() != 1)
       return op->emitOpError("has an operand whose last dimension is strided; "
                              "it must not be marked dpc.view");
   auto perms = op->getAttrOfType<ArrayAttr>(attr::kOutPerms);
@@ -64,18 +62,19 @@ LogicalResult PlanBuilder::lowerAttention(Operation *op) {
     if (perms)
       perm =
           cast<DenseI64ArrayAttr>(perms[result.getResultNumber()]).asArrayRef();
-    results.push_back(perm.empty() ? newSlot(result)
-                                   : permutedSlot(result, perm));
+    results.push_back(perm.empty() ? s.slots.make(result)
+                                   : s.slots.makePermuted(result, perm));
   }
   double flops = cast<CostOpInterface>(op).getFlops();
   if (isa<AttentionOp>(op)) {
     rt::AttentionOp call{shapeOf(op), operand(0),           operand(1),
                          operand(2),  tensorOf(results[0]), results[1].buffer};
-    emit(phaseOf(op), std::move(call), "attention").flops = flops;
+    s.list.emit(s.schedule.phaseOf(op), std::move(call), "attention").flops =
+        flops;
     return success();
   }
-  std::optional<int> lse =
-      denseBuffer(slots[op->getOperand(4)], Float32Type::get(op->getContext()));
+  std::optional<int> lse = s.slots.denseBuffer(
+      s.slots.at(op->getOperand(4)), Float32Type::get(op->getContext()));
   if (!lse)
     return op->emitOpError("has a strided lse; it must not be marked dpc.view");
   rt::AttentionGradOp call{shapeOf(op),
@@ -89,11 +88,10 @@ LogicalResult PlanBuilder::lowerAttention(Operation *op) {
                            tensorOf(results[1]),
                            tensorOf(results[2])};
   if (auto bytes = op->getAttrOfType<IntegerAttr>(attr::kWorkspace))
-    call.workspace =
-        addBuffer(RankedTensorType::get(bytes.getInt(),
-                                        IntegerType::get(op->getContext(), 8)),
-                  rt::BufferKind::Workspace, "workspace of attention");
-  emit(phaseOf(op), std::move(call), "attention gradient").flops = flops;
+    call.workspace = s.slots.addWorkspace(op->getContext(), bytes.getInt(),
+                                          "workspace of attention");
+  s.list.emit(s.schedule.phaseOf(op), std::move(call), "attention gradient")
+      .flops = flops;
   return success();
 }
 
