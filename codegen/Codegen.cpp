@@ -27,7 +27,7 @@ LogicalResult writeKernels(PlanDraft &draft, const std::string &dir) {
     out.write(draft.constants.data(), draft.constants.size());
     out.flush();
     if (out.has_error())
-      return fail(path, out.message());
+      return fail(path, out.error());
   }
   if (module.getBody()->empty())
     return success();

@@ -71,9 +71,11 @@ struct ShardingAliases : public OpAsmDialectInterface {
 void DpcDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
+#include "ir/DpcOps.cpp.inc"
       >();
   addAttributes<
 #define GET_ATTRDEF_LIST
+#include "ir/DpcAttrs.cpp.inc"
       >();
   addInterfaces<ShardingAliases>();
 }

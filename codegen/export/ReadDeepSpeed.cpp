@@ -7,9 +7,6 @@
 
 namespace dpc::exports {
 
-using Error;
-using cost::Result;
-using Status;
 using nlohmann::json;
 
 namespace {

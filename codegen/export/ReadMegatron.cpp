@@ -13,9 +13,6 @@
 
 namespace dpc::exports {
 
-using Error;
-using cost::Result;
-using Status;
 
 namespace {
 

@@ -34,6 +34,7 @@ bool hasBatchNorms(mlir::func::FuncOp func);
 #include "passes/graph/Passes.h.inc"
 
 #define GEN_PASS_REGISTRATION
+#include "passes/graph/Passes.h.inc"
 
 /// Makes the passes known to pass pipelines and command lines.
 inline void registerGraphPasses() { registerDpcGraphPasses(); }

@@ -16,6 +16,7 @@ namespace dpc {
 #include "passes/local/Passes.h.inc"
 
 #define GEN_PASS_REGISTRATION
+#include "passes/local/Passes.h.inc"
 
 /// On the function (a string: what to recompute, see dpc-recompute) and on the
 /// ops that were cloned for it (unit).

@@ -7,7 +7,6 @@
 
 namespace dpc {
 
-using namespace rt;
 
 Status checkWritable(const char *option, const std::string &path) {
   if (path.empty())

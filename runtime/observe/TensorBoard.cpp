@@ -19,7 +19,6 @@
 
 namespace dpc {
 
-using namespace rt;
 
 static double wallSeconds() {
   auto now = std::chrono::system_clock::now().time_since_epoch();

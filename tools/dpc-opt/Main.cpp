@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/Main.h"
 
+#include "tools/dpc-opt/Options.h"
 #include "tools/driver/Compiler.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"

@@ -19,7 +19,7 @@ static std::string writeMlir(ModuleOp module, const std::string &path) {
   module.print(file);
   file.flush();
   if (!code)
-    code = file.message();
+    code = file.error();
   file.clear_error();
   return code ? "'" + path + "' cannot be written: " + code.message() : "";
 }
