@@ -146,19 +146,14 @@ LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op) {
   Slot sum = clearedSlot(s, op.getResult()), x = s.slots.at(op.getX());
   // The body of an addition, not part of the function.
   OpBuilder builder(op);
-  OperationState state(op.getLoc(), KernelOp::getOperationName());
-  state.addOperands({op.getX(), op.getX()});
-  state.addTypes(op.getResult().getType());
-  Block *body = new Block;
-  state.addRegion()->push_back(body);
-  auto kernel = cast<KernelOp>(builder.create(state));
-  for (int i = 0; i < 2; ++i)
-    body->addArgument(op.getX().getType(), op.getLoc());
-  builder.setInsertionPointToEnd(body);
-  Value added = BinaryOp::create(builder, op.getLoc(), op.getResult().getType(),
-                                 BinaryKind::add, body->getArgument(0),
-                                 body->getArgument(1));
-  YieldOp::create(builder, op.getLoc(), added);
+  Type type = op.getResult().getType();
+  KernelOp kernel = createKernel(builder, op.getLoc(), {op.getX(), op.getX()},
+                                 type, [&](ValueRange terms) {
+                                   Value added = BinaryOp::create(
+                                       builder, op.getLoc(), type,
+                                       BinaryKind::add, terms[0], terms[1]);
+                                   return SmallVector<Value>{added};
+                                 });
   KernelSpec spec{kernel, {sum.view, x.view}, {sum.view}, {0}};
   rt::KernelOp call;
   call.buffers = {sum.buffer, x.buffer, sum.buffer};

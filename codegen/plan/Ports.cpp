@@ -296,15 +296,9 @@ static void emitOutputCopy(StageDraft &s, Value value, const rt::Port &port,
   auto type = typeOf(value);
   Slot slot = s.slots.at(value);
   OpBuilder builder(s.step.getBody().front().getTerminator());
-  OperationState state(s.step.getLoc(), KernelOp::getOperationName());
-  state.addOperands(value);
-  state.addTypes(type);
-  Block *body = new Block;
-  state.addRegion()->push_back(body);
-  auto kernel = cast<KernelOp>(builder.create(state));
-  Value argument = body->addArgument(type, s.step.getLoc());
-  builder.setInsertionPointToEnd(body);
-  YieldOp::create(builder, s.step.getLoc(), argument);
+  KernelOp kernel = createKernel(
+      builder, s.step.getLoc(), value, type,
+      [](ValueRange arguments) { return llvm::to_vector(arguments); });
   KernelSpec spec{
       kernel, {slot.view}, {StridedView::dense(type.getShape())}, {-1}};
   rt::KernelOp call;

@@ -32,26 +32,39 @@ static bool isStoredConstant(Operation *op) {
   return constant && !constant.getValue().isSplat();
 }
 
-KernelOp wrap(Operation *op) {
-  OpBuilder builder(op);
-  OperationState state(op->getLoc(), KernelOp::getOperationName());
-  state.addOperands(op->getOperands());
-  state.addTypes(op->getResultTypes());
-  for (StringRef name : {attr::kPhase, attr::kChunk})
-    if (Attribute value = op->getAttr(name))
-      state.addAttribute(name, value);
+KernelOp createKernel(OpBuilder &builder, Location loc, ValueRange operands,
+                      TypeRange types,
+                      llvm::function_ref<SmallVector<Value>(ValueRange)> emit) {
+  OperationState state(loc, KernelOp::getOperationName());
+  state.addOperands(operands);
+  state.addTypes(types);
   Block *body = new Block;
   state.addRegion()->push_back(body);
   auto kernel = cast<KernelOp>(builder.create(state));
-  IRMapping map;
-  for (Value operand : op->getOperands()) {
-    Value argument = body->addArgument(operand.getType(), op->getLoc());
-    map.map(operand, argument);
-  }
+  for (Value operand : operands)
+    body->addArgument(operand.getType(), loc);
+  OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(body);
-  // An operand that appears twice has two arguments; either will do.
-  Operation *inner = builder.clone(*op, map);
-  YieldOp::create(builder, op->getLoc(), inner->getResults());
+  SmallVector<Value> results = emit(body->getArguments());
+  YieldOp::create(builder, loc, results);
+  return kernel;
+}
+
+KernelOp wrap(Operation *op) {
+  OpBuilder builder(op);
+  KernelOp kernel =
+      createKernel(builder, op->getLoc(), op->getOperands(),
+                   op->getResultTypes(), [&](ValueRange arguments) {
+                     // An operand that appears twice has two arguments; either
+                     // will do.
+                     IRMapping map;
+                     map.map(op->getOperands(), arguments);
+                     Operation *inner = builder.clone(*op, map);
+                     return llvm::to_vector_of<Value>(inner->getResults());
+                   });
+  for (StringRef name : {attr::kPhase, attr::kChunk})
+    if (Attribute value = op->getAttr(name))
+      kernel->setAttr(name, value);
   op->replaceAllUsesWith(kernel->getResults());
   op->erase();
   return kernel;

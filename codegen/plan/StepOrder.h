@@ -24,6 +24,11 @@ mlir::LogicalResult checkStep(mlir::func::FuncOp step);
 
 /// Makes a kernel of each op that becomes an instruction only inside of one.
 void wrapLooseOps(mlir::func::FuncOp step);
+/// A kernel that yields what `emit` makes of the body's arguments.
+KernelOp createKernel(
+    mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueRange operands,
+    mlir::TypeRange types,
+    llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> emit);
 /// Replaces `op` by a kernel of it alone.
 KernelOp wrap(mlir::Operation *op);
 
