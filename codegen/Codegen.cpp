@@ -1,7 +1,6 @@
 //===- Codegen.cpp - Files of a plan, and the Lowering interface ----------===//
 #include "codegen/Codegen.h"
 #include "codegen/gpu/CompilePtx.h"
-#include "codegen/kernel/KernelEmitter.h"
 #include "ir/Dialect.h"
 #include "runtime/plan/PlanJson.h"
 

@@ -8,9 +8,8 @@
 // parameters, and where its chunk begins and ends.
 //
 //===----------------------------------------------------------------------===//
-#include "codegen/kernel/KernelEmitter.h"
+#include "codegen/gpu/GpuKernel.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -34,12 +33,12 @@ static int64_t chunkOf(ArrayRef<int64_t> sizes) {
 }
 
 /// Scalars of all, then operands and results of each; see lowerGroup().
-func::FuncOp KernelEmitter::emitGroupImpl(const std::string &name) {
+func::FuncOp createGroupFunction(ElementEmitter &b, const std::string &name) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  size_t numScalars = llvm::count_if(spec.op.getInputs(), isScalar);
+  size_t numScalars = llvm::count_if(b.spec.op.getInputs(), isScalar);
   size_t own =
-      spec.op.getInputs().size() - numScalars + spec.op.getOutputs().size();
-  SmallVector<Type> types(numScalars + own * spec.groupSizes.size(), pointer);
+      b.spec.op.getInputs().size() - numScalars + b.spec.op.getOutputs().size();
+  SmallVector<Type> types(numScalars + own * b.spec.groupSizes.size(), pointer);
   auto impl = func::FuncOp::create(b, name, b.getFunctionType(types, {}));
   for (size_t i = 0; i < numScalars; ++i)
     impl.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
@@ -47,12 +46,13 @@ func::FuncOp KernelEmitter::emitGroupImpl(const std::string &name) {
   return impl;
 }
 
+using MemberValues = llvm::function_ref<SmallVector<Value>(size_t)>;
+
 /// What tensor `member` of those from `low` to `high` gives: `number`, of a
 /// block, says which.
-SmallVector<Value> KernelEmitter::ofMember(Value number,
-                                           ArrayRef<int64_t> firsts, size_t low,
-                                           size_t high,
-                                           const MemberValues &values) {
+static SmallVector<Value> ofMember(KernelBuilder &b, Value number,
+                                   ArrayRef<int64_t> firsts, size_t low,
+                                   size_t high, MemberValues values) {
   if (high - low == 1)
     return values(low);
   size_t middle = (low + high) / 2;
@@ -64,7 +64,7 @@ SmallVector<Value> KernelEmitter::ofMember(Value number,
   auto fill = [&](Region &region, size_t from, size_t to) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&region.front());
-    scf::YieldOp::create(b, ofMember(number, firsts, from, to, values));
+    scf::YieldOp::create(b, ofMember(b, number, firsts, from, to, values));
   };
   fill(branch.getThenRegion(), low, middle);
   fill(branch.getElseRegion(), middle, high);
@@ -73,21 +73,23 @@ SmallVector<Value> KernelEmitter::ofMember(Value number,
 
 /// Binds operands and results to the chunk of a block; returns how many
 /// elements it has, or more.
-Value KernelEmitter::bindChunk(Value number, ArrayRef<int64_t> firsts,
-                               int64_t chunk) {
+static Value bindChunk(GpuKernel &k, Value number, ArrayRef<int64_t> firsts,
+                       int64_t chunk) {
+  ElementEmitter &b = k.b;
+  func::FuncOp function = k.functions.back();
   auto elementOf = [](Value value) {
     return cast<RankedTensorType>(value.getType()).getElementType();
   };
-  size_t numScalars = llvm::count_if(spec.op.getInputs(), isScalar);
-  size_t tensors = spec.op.getInputs().size() - numScalars;
-  size_t own = tensors + spec.op.getOutputs().size();
+  size_t numScalars = llvm::count_if(b.spec.op.getInputs(), isScalar);
+  size_t tensors = b.spec.op.getInputs().size() - numScalars;
+  size_t own = tensors + b.spec.op.getOutputs().size();
   SmallVector<Value> found =
-      ofMember(number, firsts, 0, firsts.size(), [&](size_t member) {
+      ofMember(b, number, firsts, 0, firsts.size(), [&](size_t member) {
         SmallVector<Value> values;
         for (size_t i = 0; i < own; ++i)
           values.push_back(function.getArgument(numScalars + member * own + i));
         values.push_back(constantI64(b, firsts[member]));
-        values.push_back(constantI64(b, spec.groupSizes[member]));
+        values.push_back(constantI64(b, b.spec.groupSizes[member]));
         return values;
       });
   Value begin = arith::MulIOp::create(
@@ -96,46 +98,48 @@ Value KernelEmitter::bindChunk(Value number, ArrayRef<int64_t> firsts,
     return LLVM::GEPOp::create(b, pointer.getType(), storageTypeOf(element),
                                pointer, ValueRange{begin});
   };
-  inputs.clear();
-  outputs.clear();
+  b.arguments.inputs.clear();
+  b.arguments.outputs.clear();
   size_t nextScalar = 0, next = 0;
-  for (Value input : spec.op.getInputs()) {
+  for (Value input : b.spec.op.getInputs()) {
     Type element = elementOf(input);
     if (isScalar(input))
-      inputs.push_back({function.getArgument(nextScalar++),
-                        StridedView::dense({}), element});
+      b.arguments.inputs.push_back({function.getArgument(nextScalar++),
+                                    StridedView::dense({}), element});
     else
-      inputs.push_back({chunkAt(found[next++], element),
-                        StridedView::dense({chunk}), element});
+      b.arguments.inputs.push_back({chunkAt(found[next++], element),
+                                    StridedView::dense({chunk}), element});
   }
-  for (auto [i, output] : llvm::enumerate(spec.op.getOutputs())) {
-    int64_t alias = spec.aliases[i];
+  for (auto [i, output] : llvm::enumerate(b.spec.op.getOutputs())) {
+    int64_t alias = b.spec.aliases[i];
     Value pointer = alias >= 0
-                        ? inputs[alias].pointer
+                        ? b.arguments.inputs[alias].pointer
                         : Value(chunkAt(found[tensors + i], elementOf(output)));
-    outputs.push_back(
+    b.arguments.outputs.push_back(
         {pointer, StridedView::dense({chunk}), elementOf(output)});
   }
   return arith::SubIOp::create(b, found[own + 1], begin);
 }
 
-void KernelEmitter::emitGroupStage() {
-  int64_t chunk = chunkOf(spec.groupSizes), blocks = 0;
+void emitGroupStage(GpuKernel &k) {
+  ElementEmitter &b = k.b;
+  int64_t chunk = chunkOf(b.spec.groupSizes), blocks = 0;
   SmallVector<int64_t> firsts;
-  for (int64_t size : spec.groupSizes) {
+  for (int64_t size : b.spec.groupSizes) {
     firsts.push_back(blocks);
     blocks += (size + chunk - 1) / chunk;
   }
-  emitStage(blocks, {kBlock, 1}, [&](Value number) {
-    keepValues();
-    Value limit = arith::MinSIOp::create(b, bindChunk(number, firsts, chunk),
+  emitStage(k, blocks, {kBlock, 1}, [&](Value number) {
+    keepValues(k);
+    Value limit = arith::MinSIOp::create(b, bindChunk(k, number, firsts, chunk),
                                          constantI64(b, chunk));
-    rowLoop(chunk, limit, [&](Index i) {
+    k.threads.rowLoop(chunk, limit, [&](Index i) {
       SmallVector<Value> elements;
-      for (Value value : yields)
-        elements.push_back(at(value, i));
-      for (auto [element, target] : llvm::zip_equal(elements, outputs))
-        store(element, target, i);
+      for (Value value : b.yields)
+        elements.push_back(b.at(value, i));
+      for (auto [element, target] :
+           llvm::zip_equal(elements, b.arguments.outputs))
+        b.store(element, target, i);
     });
   });
 }

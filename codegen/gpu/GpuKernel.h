@@ -22,10 +22,9 @@
 //              own thread, with a barrier behind it; a fold ends with shuffles
 //              within the warps and, through shared memory, between them;
 //   emulation  a function for the CPU, with the ABI of kernels for the CPU,
-//   that
-//              loops over blocks and teams; a phase is a loop over the threads;
-//              a fold leaves what each thread has in an array, which is
-//              combined in the same order. For tests where no GPU is.
+//              that loops over blocks and teams; a phase is a loop over the
+//              threads; a fold leaves what each thread has in an array, which
+//              is combined in the same order. For tests where no GPU is.
 //
 // Elements are given to threads in vectors: a thread computes `width`
 // neighbours and loads and stores them by accesses that LLVM merges into one of
@@ -44,50 +43,51 @@
 #ifndef DPC_CODEGEN_GPU_GPUKERNEL_H
 #define DPC_CODEGEN_GPU_GPUKERNEL_H
 
-#include "runtime/plan/Plan.h"
-
-#include "mlir/IR/Value.h"
-
-#include <string>
-#include <vector>
+#include "codegen/gpu/GpuThreads.h"
 
 namespace dpc::codegen {
 
-/// What kernels are emitted for; see the file comment.
-enum class KernelTarget { cpu, ptx, emulation };
-
-/// One launch of a kernel.
-struct KernelStage {
-  std::string symbol;
-  rt::KernelLaunch launch; ///< nothing on a CPU
-  /// Of one stage of several: the kernel's buffers that are its parameters, and
-  /// which of these it stores to. It has all operands, and of results and
-  /// scratch memory what it touches.
-  std::vector<int> buffers = {}, writes = {};
+/// A kernel whose stages are being emitted, in the order of their launches.
+struct GpuKernel {
+  ElementEmitter &b;
+  GpuThreads &threads;
+  EmittedKernel result;
+  std::vector<mlir::func::FuncOp> functions; ///< of `result.stages`
+  /// Results that earlier stages stored; later ones read them.
+  llvm::SmallVector<unsigned> storedResults;
 };
 
-/// The code of a kernel: a single stage on a CPU.
-struct EmittedKernel {
-  std::vector<KernelStage> stages;
-  /// Of a buffer that stages pass values in, behind the results; 0: none.
-  int64_t scratchBytes = 0;
+/// A piece of scratch memory: elements of `type` from `offset` bytes on.
+struct Scratch {
+  int64_t offset = 0;
+  mlir::Type type;
 };
+mlir::Value loadScratch(ElementEmitter &b, const Scratch &part,
+                        mlir::Value position);
+void storeScratch(ElementEmitter &b, mlir::Value value, const Scratch &part,
+                  mlir::Value position);
 
-/// Threads of a warp, which exchange values without memory.
-inline constexpr int64_t kWarp = 32;
-/// Threads of a block of an elementwise stage, or of several small teams.
-inline constexpr int64_t kBlock = 256;
-/// More blocks than any device runs at once; elementwise stages loop beyond.
-inline constexpr int64_t kMaxBlocks = 2048;
+/// Emits all stages of a kernel.
+EmittedKernel emitForGpu(ElementEmitter &b);
 
-/// The threads that work on a row, or the like, of `size` elements.
-struct TeamShape {
-  int64_t threads = kBlock; ///< of a team: 1, kWarp, or a multiple of it
-  int64_t perBlock = 1;     ///< teams; 1 if a team has several warps
-};
+/// Emits a stage of `teams` teams; `body` gets the number of a team.
+void emitStage(GpuKernel &k, int64_t teams, TeamShape shape,
+               const LoopBody &body);
+/// Tells the assembler to leave the stage's threads more registers.
+void keepValues(GpuKernel &k);
 
-/// A team that has something to do for each of its threads.
-TeamShape teamFor(int64_t size, int64_t width);
+/// Stages in which each thread of a grid has elements of a nest (GpuNests.cpp).
+void emitElementwiseStage(GpuKernel &k, llvm::ArrayRef<unsigned> results);
+void emitFillStage(GpuKernel &k, unsigned result, double value);
+
+/// The stage of a group of tensors (GpuGroups.cpp).
+mlir::func::FuncOp createGroupFunction(ElementEmitter &b,
+                                       const std::string &name);
+void emitGroupStage(GpuKernel &k);
+
+/// Stages of row ops and of sums (GpuReductions.cpp).
+void emitRowStages(GpuKernel &k, mlir::Operation *rowOp);
+void emitReductionStages(GpuKernel &k);
 
 } // namespace dpc::codegen
 

@@ -25,15 +25,16 @@ static TeamShape columnTeam(int64_t count) {
   return {std::min(kBlock, ceilDiv(count, kWarp) * kWarp), 1};
 }
 
-void KernelEmitter::planSums(Sums &sums) {
+void planSums(GpuKernel &k, GpuSums &sums) {
   for (auto [d, size] : llvm::enumerate(sums.shape)) {
     bool isReduced = llvm::is_contained(sums.dims, static_cast<int64_t>(d));
     (isReduced ? sums.reducedSizes : sums.keptSizes).push_back(size);
     (isReduced ? sums.reduced : sums.kept) *= size;
   }
   bool isEmpty = sums.kept == 0 || sums.reduced == 0;
-  sums.width =
-      sums.shape.empty() || isEmpty ? 1 : vectorWidth(sums.shape.back());
+  sums.width = sums.shape.empty() || isEmpty
+                   ? 1
+                   : vectorWidth(k.b.spec, sums.shape.back());
   if (sums.dims.empty())
     sums.width = 1;
   // Every column of a thread is a register, and more where several rows are on
@@ -56,25 +57,16 @@ void KernelEmitter::planSums(Sums &sums) {
   sums.parts = std::max<int64_t>(1, ceilDiv(sums.reduced, sums.length));
   if (sums.parts == 1)
     return;
-  for (Sums::Term &term : sums.terms) {
-    term.scratch = {result.scratchBytes, term.type};
+  for (GpuSums::Term &term : sums.terms) {
+    term.scratch = {k.result.scratchBytes, term.type};
     int64_t bytes = sums.kept * sums.parts *
                     std::max(1u, term.type.getIntOrFloatBitWidth() / 8);
-    result.scratchBytes += ceilDiv(bytes, 64) * 64;
+    k.result.scratchBytes += ceilDiv(bytes, 64) * 64;
   }
 }
 
-void KernelEmitter::emitSums(const Sums &sums) {
-  if (sums.alongRows())
-    emitPartialRows(sums);
-  else
-    emitPartialColumns(sums);
-  if (sums.parts > 1)
-    finishSums(sums);
-}
-
-Indices KernelEmitter::indicesOf(const Sums &sums, ArrayRef<Index> kept,
-                                 ArrayRef<Index> reduced) {
+static Indices indicesOf(const GpuSums &sums, ArrayRef<Index> kept,
+                         ArrayRef<Index> reduced) {
   Indices indices;
   for (int64_t d = 0, e = sums.shape.size(); d < e; ++d) {
     ArrayRef<Index> &from = llvm::is_contained(sums.dims, d) ? reduced : kept;
@@ -85,51 +77,52 @@ Indices KernelEmitter::indicesOf(const Sums &sums, ArrayRef<Index> kept,
 }
 
 /// Stores one value for each term: the sums at `kept`, or their parts.
-void KernelEmitter::storeSums(const Sums &sums, ValueRange values,
-                              ArrayRef<Index> kept, Value number, Value part) {
+static void storeSums(ElementEmitter &b, const GpuSums &sums, ValueRange values,
+                      ArrayRef<Index> kept, Value number, Value part) {
   for (auto [term, value] : llvm::zip_equal(sums.terms, values)) {
     if (sums.parts == 1) {
-      store(value, outputs[term.result], kept);
+      b.store(value, b.arguments.outputs[term.result], kept);
       continue;
     }
     Value position = arith::AddIOp::create(
         b, arith::MulIOp::create(b, number, constantI64(b, sums.parts)), part);
-    storeScratch(value, term.scratch, position);
+    storeScratch(b, value, term.scratch, position);
   }
 }
 
-SmallVector<Value> KernelEmitter::neutralTerms(const Sums &sums) {
+static SmallVector<Value> neutralTerms(KernelBuilder &b, const GpuSums &sums) {
   SmallVector<Value> values;
-  for (const Sums::Term &term : sums.terms)
-    values.push_back(math.neutral(term.kind, term.type, term.isUnsigned));
+  for (const GpuSums::Term &term : sums.terms)
+    values.push_back(b.math.neutral(term.kind, term.type, term.isUnsigned));
   return values;
 }
 
-SmallVector<Value> KernelEmitter::addTerms(const Sums &sums, ValueRange x,
-                                           ValueRange y) {
+static SmallVector<Value> addTerms(KernelBuilder &b, const GpuSums &sums,
+                                   ValueRange x, ValueRange y) {
   SmallVector<Value> values;
   for (auto [term, a, c] : llvm::zip_equal(sums.terms, x, y))
-    values.push_back(math.accumulate(term.kind, a, c, term.isUnsigned));
+    values.push_back(b.math.accumulate(term.kind, a, c, term.isUnsigned));
   return values;
 }
 
-SmallVector<Value> KernelEmitter::termsAt(const Sums &sums,
-                                          ArrayRef<Index> indices) {
+static SmallVector<Value> termsAt(const GpuSums &sums,
+                                  ArrayRef<Index> indices) {
   SmallVector<Value> values;
-  for (const Sums::Term &term : sums.terms)
+  for (const GpuSums::Term &term : sums.terms)
     values.push_back(term.element(indices));
   return values;
 }
 
-SmallVector<Type> KernelEmitter::typesOf(const Sums &sums) {
+static SmallVector<Type> typesOf(const GpuSums &sums) {
   SmallVector<Type> types;
-  for (const Sums::Term &term : sums.terms)
+  for (const GpuSums::Term &term : sums.terms)
     types.push_back(term.type);
   return types;
 }
 
 /// Where part `part` begins and ends.
-std::pair<Value, Value> KernelEmitter::boundsOf(const Sums &sums, Value part) {
+static std::pair<Value, Value> boundsOf(KernelBuilder &b, const GpuSums &sums,
+                                        Value part) {
   Value length = constantI64(b, sums.length);
   Value begin = arith::MulIOp::create(b, part, length);
   Value end = arith::AddIOp::create(b, begin, length);
@@ -139,130 +132,148 @@ std::pair<Value, Value> KernelEmitter::boundsOf(const Sums &sums, Value part) {
 }
 
 // A team to each part of each sum.
-void KernelEmitter::emitPartialRows(const Sums &sums) {
+static void emitPartialRows(GpuKernel &k, const GpuSums &sums) {
+  ElementEmitter &b = k.b;
+  GpuThreads &threads = k.threads;
   Combine combine = [&](ValueRange x, ValueRange y) {
-    return addTerms(sums, x, y);
+    return addTerms(b, sums, x, y);
   };
   TeamShape shape = teamFor(sums.length, sums.width);
   int64_t step = shape.threads * sums.width;
-  emitStage(sums.kept * sums.parts, shape, [&](Value number) {
+  emitStage(k, sums.kept * sums.parts, shape, [&](Value number) {
     Value parts = constantI64(b, sums.parts);
     Value part = arith::RemUIOp::create(b, number, parts);
     Value sum = arith::DivUIOp::create(b, number, parts);
-    auto [begin, end] = boundsOf(sums, part);
+    auto [begin, end] = boundsOf(b, sums, part);
     Indices kept;
-    pushDims(sum, sums.keptSizes, kept);
-    SmallVector<Value> values = fold(typesOf(sums), combine, [&](Value thread) {
-      Value first = arith::AddIOp::create(
-          b, begin,
-          arith::MulIOp::create(b, thread, constantI64(b, sums.width)));
-      return stepLoop(
-          first, end, step, neutralTerms(sums),
-          [&](Value position, ValueRange carried) {
-            Indices reduced;
-            pushDims(position, sums.reducedSizes, reduced, sums.width);
-            Indices indices = indicesOf(sums, kept, reduced);
-            SmallVector<Value> next(carried);
-            for (int64_t i = 0; i < sums.width; ++i) {
-              Indices own(indices);
-              if (sums.width > 1)
-                own.back() =
-                    LoopSpace::add(&b, own.back(), LoopSpace::constant(i));
-              next = combine(next, termsAt(sums, own));
-            }
-            popDims(reduced.size());
-            return next;
-          });
-    });
-    once([&] { storeSums(sums, values, kept, sum, part); });
-    popDims(kept.size());
+    b.pushDims(sum, sums.keptSizes, kept);
+    SmallVector<Value> values =
+        threads.fold(typesOf(sums), combine, [&](Value thread) {
+          Value first = arith::AddIOp::create(
+              b, begin,
+              arith::MulIOp::create(b, thread, constantI64(b, sums.width)));
+          return b.stepLoop(
+              first, end, step, neutralTerms(b, sums),
+              [&](Value position, ValueRange carried) {
+                Indices reduced;
+                b.pushDims(position, sums.reducedSizes, reduced, sums.width);
+                Indices indices = indicesOf(sums, kept, reduced);
+                SmallVector<Value> next(carried);
+                for (int64_t i = 0; i < sums.width; ++i) {
+                  Indices own(indices);
+                  if (sums.width > 1)
+                    own.back() =
+                        LoopSpace::add(&b, own.back(), LoopSpace::constant(i));
+                  next = combine(next, termsAt(sums, own));
+                }
+                b.popDims(reduced.size());
+                return next;
+              });
+        });
+    b.loops->once([&] { storeSums(b, sums, values, kept, sum, part); });
+    b.popDims(kept.size());
   });
 }
 
 // A thread to each part of the sums of a vector of columns.
-void KernelEmitter::emitPartialColumns(const Sums &sums) {
+static void emitPartialColumns(GpuKernel &k, const GpuSums &sums) {
+  ElementEmitter &b = k.b;
+  GpuThreads &threads = k.threads;
   int64_t vectors = sums.kept / sums.width;
   TeamShape shape = columnTeam(vectors);
   int64_t teams = std::max<int64_t>(1, ceilDiv(vectors, shape.threads));
   size_t terms = sums.terms.size();
   auto addRow = [&](ArrayRef<Index> kept, Value row, ValueRange carried) {
     Indices reduced;
-    pushDims(row, sums.reducedSizes, reduced);
+    b.pushDims(row, sums.reducedSizes, reduced);
     SmallVector<Value> next;
     for (int64_t i = 0; i < sums.width; ++i) {
       Indices own(kept);
       if (sums.width > 1)
         own.back() = LoopSpace::add(&b, own.back(), LoopSpace::constant(i));
       llvm::append_range(
-          next, addTerms(sums, carried.slice(i * terms, terms),
+          next, addTerms(b, sums, carried.slice(i * terms, terms),
                          termsAt(sums, indicesOf(sums, own, reduced))));
     }
-    popDims(reduced.size());
+    b.popDims(reduced.size());
     return next;
   };
   auto columns = [&](Value vector, Value part) {
     // Left alone, the assembler spills a register of some for more threads.
-    function->setAttr(kKeepsManyValues, b.getUnitAttr());
-    auto [begin, end] = boundsOf(sums, part);
+    k.functions.back()->setAttr(kKeepsManyValues, b.getUnitAttr());
+    auto [begin, end] = boundsOf(b, sums, part);
     Value column = arith::MulIOp::create(b, vector, constantI64(b, sums.width));
     Indices kept;
-    pushDims(column, sums.keptSizes, kept, sums.width);
+    b.pushDims(column, sums.keptSizes, kept, sums.width);
     SmallVector<Value> init;
     for (int64_t i = 0; i < sums.width; ++i)
-      llvm::append_range(init, neutralTerms(sums));
+      llvm::append_range(init, neutralTerms(b, sums));
     SmallVector<Value> values =
-        stepLoop(begin, end, 1, init, [&](Value row, ValueRange carried) {
+        b.stepLoop(begin, end, 1, init, [&](Value row, ValueRange carried) {
           return addRow(kept, row, carried);
         });
-    storeTogether([&] {
+    threads.storeTogether([&] {
       for (int64_t i = 0; i < sums.width; ++i) {
         Indices own(kept);
         if (sums.width > 1)
           own.back() = LoopSpace::add(&b, own.back(), LoopSpace::constant(i));
-        storeSums(sums, ValueRange(values).slice(i * terms, terms), own,
+        storeSums(b, sums, ValueRange(values).slice(i * terms, terms), own,
                   arith::AddIOp::create(b, column, constantI64(b, i)), part);
       }
     });
-    popDims(kept.size());
+    b.popDims(kept.size());
   };
-  emitStage(teams * sums.parts, shape, [&](Value number) {
+  emitStage(k, teams * sums.parts, shape, [&](Value number) {
     Value count = constantI64(b, teams);
     Value part = arith::DivUIOp::create(b, number, count);
     Value tile = arith::RemUIOp::create(b, number, count);
-    phase([&](Value thread) {
+    threads.phase([&](Value thread) {
       Value vector = arith::AddIOp::create(
           b, arith::MulIOp::create(b, tile, constantI64(b, shape.threads)),
           thread);
-      whenBelow(vector, vectors, [&] { columns(vector, part); });
+      b.whenBelow(vector, vectors, [&] { columns(vector, part); });
     });
   });
 }
 
-void KernelEmitter::finishSums(const Sums &sums) {
+static void finishSums(GpuKernel &k, const GpuSums &sums) {
+  ElementEmitter &b = k.b;
+  GpuThreads &threads = k.threads;
   Combine combine = [&](ValueRange x, ValueRange y) {
-    return addTerms(sums, x, y);
+    return addTerms(b, sums, x, y);
   };
   TeamShape shape = teamFor(sums.parts, 1);
-  emitStage(sums.kept, shape, [&](Value number) {
+  emitStage(k, sums.kept, shape, [&](Value number) {
     Indices kept;
-    pushDims(number, sums.keptSizes, kept);
+    b.pushDims(number, sums.keptSizes, kept);
     Value first = arith::MulIOp::create(b, number, constantI64(b, sums.parts));
-    SmallVector<Value> values = fold(typesOf(sums), combine, [&](Value thread) {
-      return stepLoop(thread, constantI64(b, sums.parts), shape.threads,
-                      neutralTerms(sums), [&](Value part, ValueRange carried) {
-                        Value position = arith::AddIOp::create(b, first, part);
-                        SmallVector<Value> others;
-                        for (const Sums::Term &term : sums.terms)
-                          others.push_back(loadScratch(term.scratch, position));
-                        return combine(carried, others);
-                      });
-    });
-    once([&] {
+    SmallVector<Value> values =
+        threads.fold(typesOf(sums), combine, [&](Value thread) {
+          return b.stepLoop(
+              thread, constantI64(b, sums.parts), shape.threads,
+              neutralTerms(b, sums), [&](Value part, ValueRange carried) {
+                Value position = arith::AddIOp::create(b, first, part);
+                SmallVector<Value> others;
+                for (const GpuSums::Term &term : sums.terms)
+                  others.push_back(loadScratch(b, term.scratch, position));
+                return combine(carried, others);
+              });
+        });
+    b.loops->once([&] {
       for (auto [term, value] : llvm::zip_equal(sums.terms, values))
-        store(value, outputs[term.result], kept);
+        b.store(value, b.arguments.outputs[term.result], kept);
     });
-    popDims(kept.size());
+    b.popDims(kept.size());
   });
+}
+
+void emitSums(GpuKernel &k, const GpuSums &sums) {
+  if (sums.alongRows())
+    emitPartialRows(k, sums);
+  else
+    emitPartialColumns(k, sums);
+  if (sums.parts > 1)
+    finishSums(k, sums);
 }
 
 } // namespace dpc::codegen

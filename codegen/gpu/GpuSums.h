@@ -2,7 +2,7 @@
 #ifndef DPC_CODEGEN_GPU_GPUSUMS_H
 #define DPC_CODEGEN_GPU_GPUSUMS_H
 
-#include "codegen/kernel/KernelEmitter.h"
+#include "codegen/gpu/GpuKernel.h"
 
 namespace dpc::codegen {
 
@@ -10,7 +10,7 @@ namespace dpc::codegen {
 /// dimension is reduced, a team makes each part of a sum; else each thread
 /// makes parts of the sums of some columns. With several parts they lie in
 /// scratch memory, those of a sum together, and another stage adds them up.
-struct KernelEmitter::Sums {
+struct GpuSums {
   struct Term {
     ReduceKind kind = ReduceKind::sum;
     mlir::Type type;
@@ -34,6 +34,11 @@ struct KernelEmitter::Sums {
            dims.back() == static_cast<int64_t>(shape.size()) - 1;
   }
 };
+
+/// Cuts the sums into parts and takes scratch memory for them.
+void planSums(GpuKernel &k, GpuSums &sums);
+/// Emits the stages of planned sums.
+void emitSums(GpuKernel &k, const GpuSums &sums);
 
 } // namespace dpc::codegen
 

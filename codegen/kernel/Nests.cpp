@@ -1,16 +1,11 @@
 //===- Nests.cpp - Elementwise loop nests ---------------------------------===//
-#include "codegen/kernel/KernelEmitter.h"
+#include "codegen/kernel/Nests.h"
 
 #include <set>
 
 using namespace mlir;
 
 namespace dpc::codegen {
-
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-static Type elementOf(Value value) { return computeTypeOf(value); }
 
 //===----------------------------------------------------------------------===//
 // Which neighbouring loops may become one
@@ -114,128 +109,38 @@ Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
   return result;
 }
 
-SmallVector<bool> KernelEmitter::mergeable(ArrayRef<Value> values,
-                                           ArrayRef<StridedView> targets,
-                                           ArrayRef<int64_t> begin,
-                                           ArrayRef<int64_t> sizes,
-                                           int64_t &crossed) {
-  FlattenAnalysis analysis(sizes);
+NestLoops analyzeNest(const Nest &nest, ArrayRef<StridedView> inputs) {
+  FlattenAnalysis analysis(nest.sizes);
   Indices indices;
-  for (int64_t d = 0, e = sizes.size(); d < e; ++d)
+  for (int64_t d = 0, e = nest.sizes.size(); d < e; ++d)
     indices.push_back(analysis.space.loop(d));
-  indices = shifted(nullptr, indices, begin);
-  for (auto [value, target] : llvm::zip_equal(values, targets)) {
-    analysis.visit(value, indices, spec.inputs);
-    analysis.access(target, indices);
+  indices = shifted(nullptr, indices, nest.begin);
+  for (auto [value, target] : llvm::zip(nest.values, nest.targets)) {
+    analysis.visit(value, indices, inputs);
+    analysis.access(target.view, indices);
   }
-  crossed = analysis.crossed;
-  return analysis.merges;
+  return {analysis.merges, analysis.crossed};
 }
 
 //===----------------------------------------------------------------------===//
 // Emission
 //===----------------------------------------------------------------------===//
 
-/// Both sides of a transpose stay in the nearest cache within a tile.
-static constexpr int64_t kTile = 32;
-
-/// Loops `crossed` and the last in tiles, inside all others.
-void KernelEmitter::emitTiled(ArrayRef<int64_t> sizes, int64_t crossed,
-                              Indices &loops,
-                              const std::function<void()> &body) {
-  int64_t last = sizes.size() - 1;
-  loops.resize(sizes.size());
-  auto tiles = [&](int64_t d) { return (sizes[d] + kTile - 1) / kTile; };
-  // Positions inside tile `tile` of dimension d; the last tile may be smaller.
-  auto within = [&](int64_t d, const Index &tile, auto next) {
-    Value upper = constantI64(b, kTile);
-    Index first = LoopSpace::scale(&b, tile, kTile);
-    if (sizes[d] % kTile != 0)
-      upper = arith::MinSIOp::create(
-          b, upper,
-          arith::SubIOp::create(b, constantI64(b, sizes[d]),
-                                space.materialize(b, first)));
-    foldLoop(upper, {}, [&](Value i, ValueRange) {
-      int64_t loop = space.push(kTile, i);
-      loops[d] = LoopSpace::add(&b, first, space.loop(loop));
-      next();
-      space.pop();
-      return SmallVector<Value>();
-    });
-  };
-  std::function<void(int64_t)> open = [&](int64_t d) {
-    if (d == crossed)
-      return open(d + 1);
-    if (d < last)
-      return spaceLoop(sizes[d], [&](Index i) {
-        loops[d] = i;
-        open(d + 1);
-      });
-    spaceLoop(tiles(crossed), [&](Index row) {
-      spaceLoop(tiles(last), [&](Index column) {
-        within(crossed, row, [&] { within(last, column, body); });
-      });
-    });
-  };
-  open(0);
-}
-
 /// One nest over a box of the results' shape.
-void KernelEmitter::emitNest(ArrayRef<unsigned> results,
-                             ArrayRef<int64_t> begin, ArrayRef<int64_t> sizes) {
+static void emitNest(ElementEmitter &b, ArrayRef<unsigned> results,
+                     ArrayRef<int64_t> begin, ArrayRef<int64_t> sizes) {
   SmallVector<Value> values;
-  SmallVector<StridedView> targets;
+  SmallVector<MemoryRef> targets;
   for (unsigned r : results) {
-    values.push_back(yields[r]);
-    targets.push_back(outputs[r].view);
+    values.push_back(b.yields[r]);
+    targets.push_back(b.arguments.outputs[r]);
   }
-  if (onGpu()) {
-    SmallVector<MemoryRef> memories;
-    for (unsigned r : results)
-      memories.push_back(outputs[r]);
-    return emitGpuNest(values, memories, begin, sizes,
-                       [&](ArrayRef<Index> indices) {
-                         SmallVector<Value> elements;
-                         for (Value value : values)
-                           elements.push_back(at(value, indices));
-                         return elements;
-                       });
-  }
-  int64_t crossed = -1;
-  SmallVector<bool> merges = mergeable(values, targets, begin, sizes, crossed);
-  Indices loops;
-  auto body = [&] {
-    Indices indices = shifted(&b, loops, begin);
-    // All are computed before any is stored: results may share the memory of
-    // operands.
+  b.loops->nest({values, targets, begin, sizes}, [&](ArrayRef<Index> indices) {
     SmallVector<Value> elements;
     for (Value value : values)
-      elements.push_back(at(value, indices));
-    for (auto [element, r] : llvm::zip_equal(elements, results))
-      store(element, outputs[r], indices);
-  };
-  if (crossed >= 0 && sizes[crossed] >= 2 * kTile && sizes.back() >= 2 * kTile)
-    return emitTiled(sizes, crossed, loops, body);
-  // `pending`: iterations of the outer loops that were merged into this one.
-  std::function<void(unsigned, int64_t)> open = [&](unsigned d,
-                                                    int64_t pending) {
-    if (d == sizes.size())
-      return body();
-    auto enter = [&](Value var, int64_t next) {
-      int64_t loop = space.push(sizes[d], var);
-      loops.push_back(space.loop(loop));
-      open(d + 1, next);
-      loops.pop_back();
-      space.pop();
-    };
-    if (d + 1 < sizes.size() && merges[d])
-      return enter({}, pending * sizes[d]);
-    foldLoop(constantI64(b, pending * sizes[d]), {}, [&](Value i, ValueRange) {
-      enter(i, 1);
-      return SmallVector<Value>();
-    });
-  };
-  open(0, 1);
+      elements.push_back(b.at(value, indices));
+    return elements;
+  });
 }
 
 /// Where along `dim` an op chooses between parts: inside a piece the choice is
@@ -264,13 +169,13 @@ static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
 static constexpr int64_t kMaxPieces = 12;
 
 /// Nests over the pieces between all cuts.
-void KernelEmitter::emitCut(ArrayRef<unsigned> results) {
-  ArrayRef<int64_t> shape = shapeOf(yields[results.front()]);
+void emitCut(ElementEmitter &b, ArrayRef<unsigned> results) {
+  ArrayRef<int64_t> shape = shapeOf(b.yields[results.front()]);
   SmallVector<SmallVector<int64_t>> bounds;
   int64_t pieces = 1;
   for (int64_t d = 0, e = shape.size(); d < e; ++d) {
     std::set<int64_t> cuts{0, shape[d]};
-    for (Operation &op : spec.op.getBody().front())
+    for (Operation &op : b.body())
       addCuts(op, d, shape, cuts);
     int64_t count = cuts.size() - 1;
     if (pieces * count > kMaxPieces || count < 1)
@@ -282,7 +187,7 @@ void KernelEmitter::emitCut(ArrayRef<unsigned> results) {
   SmallVector<int64_t> begin, sizes;
   std::function<void(unsigned)> visit = [&](unsigned d) {
     if (d == shape.size())
-      return emitNest(results, begin, sizes);
+      return emitNest(b, results, begin, sizes);
     for (size_t i = 0; i + 1 < bounds[d].size(); ++i) {
       begin.push_back(bounds[d][i]);
       sizes.push_back(bounds[d][i + 1] - bounds[d][i]);
@@ -294,45 +199,45 @@ void KernelEmitter::emitCut(ArrayRef<unsigned> results) {
   visit(0);
 }
 
-void KernelEmitter::fill(const MemoryRef &target, Type elementType,
-                         double value) {
+void fill(ElementEmitter &b, const MemoryRef &target, Type elementType,
+          double value) {
   Indices indices;
-  spaceLoops(target.view.shape, indices, [&] {
-    store(math.constant(elementType, value), target, indices);
+  b.spaceLoops(target.view.shape, indices, [&] {
+    b.store(b.math.constant(elementType, value), target, indices);
   });
 }
 
 // Joins and pads write box by box instead of choosing per element.
-void KernelEmitter::emitBox(Value value, const MemoryRef &target) {
+static void emitBox(ElementEmitter &b, Value value, const MemoryRef &target) {
   ArrayRef<int64_t> shape = shapeOf(value);
   SmallVector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
   Operation *op = value.getDefiningOp();
   if (auto concat = dyn_cast_or_null<ConcatOp>(op)) {
     SmallVector<int64_t> begin(zeros);
     for (Value part : concat.getParts()) {
-      emitBox(part,
+      emitBox(b, part,
               {target.pointer, target.view.slice(begin, ones, shapeOf(part)),
                target.element});
       begin[concat.getDim()] += shapeOf(part)[concat.getDim()];
     }
     return;
   }
-  if (auto pad = dyn_cast_or_null<PadOp>(op); pad && !onGpu()) {
-    fill(target, elementOf(value), 0);
+  if (auto pad = dyn_cast_or_null<PadOp>(op); pad && !b.isForGpu()) {
+    fill(b, target, computeTypeOf(value), 0);
     return emitBox(
-        pad.getX(),
+        b, pad.getX(),
         {target.pointer,
          target.view.slice(pad.getLow(), pad.getStrides(), shapeOf(pad.getX())),
          target.element});
   }
-  if (onGpu())
-    return emitGpuNest(value, target, zeros, shape,
-                       [&](ArrayRef<Index> indices) {
-                         return SmallVector<Value>{at(value, indices)};
-                       });
+  if (b.isForGpu())
+    return b.loops->nest({value, target, zeros, shape},
+                         [&](ArrayRef<Index> indices) {
+                           return SmallVector<Value>{b.at(value, indices)};
+                         });
   Indices indices;
-  spaceLoops(shape, indices,
-             [&] { store(at(value, indices), target, indices); });
+  b.spaceLoops(shape, indices,
+               [&] { b.store(b.at(value, indices), target, indices); });
 }
 
 /// Boxes of a GPU's stage are written at the same time: none twice.
@@ -342,16 +247,16 @@ static bool isWrittenByBoxes(Value value, bool onGpu) {
          (!onGpu && isa_and_nonnull<PadOp>(op));
 }
 
-void KernelEmitter::emitResults(ArrayRef<unsigned> results) {
+void emitResults(ElementEmitter &b, ArrayRef<unsigned> results) {
   SmallVector<SmallVector<unsigned>> groups;
   for (unsigned i : results) {
-    Value value = yields[i];
-    if (isWrittenByBoxes(value, onGpu())) {
-      emitBox(value, outputs[i]);
+    Value value = b.yields[i];
+    if (isWrittenByBoxes(value, b.isForGpu())) {
+      emitBox(b, value, b.arguments.outputs[i]);
       continue;
     }
     auto same = llvm::find_if(groups, [&](auto &group) {
-      return shapeOf(yields[group.front()]) == shapeOf(value);
+      return shapeOf(b.yields[group.front()]) == shapeOf(value);
     });
     if (same == groups.end())
       groups.push_back({i});
@@ -359,13 +264,7 @@ void KernelEmitter::emitResults(ArrayRef<unsigned> results) {
       same->push_back(i);
   }
   for (ArrayRef<unsigned> group : groups)
-    emitCut(group);
-}
-
-LogicalResult KernelEmitter::emitElementwise() {
-  auto all = llvm::to_vector(llvm::seq<unsigned>(0, yields.size()));
-  emitResults(all);
-  return success();
+    emitCut(b, group);
 }
 
 } // namespace dpc::codegen

@@ -85,10 +85,10 @@ Value ScalarMath::neutral(ReduceKind kind, Type type, bool isUnsigned) {
   llvm_unreachable("unknown reduction");
 }
 
-Value ScalarMath::polynomial(Value x, ArrayRef<double> highFirst) {
-  Value sum = constant(x.getType(), highFirst.front());
+static Value polynomial(ScalarMath &m, Value x, ArrayRef<double> highFirst) {
+  Value sum = m.constant(x.getType(), highFirst.front());
   for (double c : highFirst.drop_front())
-    sum = add(mul(sum, x), constant(x.getType(), c));
+    sum = m.add(m.mul(sum, x), m.constant(x.getType(), c));
   return sum;
 }
 
@@ -113,8 +113,9 @@ Value ScalarMath::exp(Value x) {
   Value n = arith::SubFOp::create(b, shifted, magic);
   Value r = add(x, mul(n, constant(type, -0.693359375)));
   r = add(r, mul(n, constant(type, 2.12194440e-4)));
-  Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3,
-                           4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  Value p = polynomial(*this, r,
+                       {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3,
+                        4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
   p = add(add(mul(mul(r, r), p), r), constant(type, 1.0));
   Type i32 = b.getI32Type();
   auto integer = [&](int64_t v) -> Value {
@@ -170,9 +171,10 @@ Value ScalarMath::log(Value x) {
       arith::AddIOp::create(b, e,
                             arith::SubIOp::create(b, integer(127), shift)));
   Value square = mul(r, r);
-  Value y = polynomial(r, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1,
-                           -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-                           2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+  Value y = polynomial(*this, r,
+                       {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1,
+                        -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+                        2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
   y = mul(mul(y, r), square);
   y = add(y, mul(exponent, constant(type, -2.12194440e-4)));
   y = sub(y, mul(square, constant(type, 0.5)));
@@ -215,7 +217,7 @@ Value ScalarMath::tanh(Value x) {
     return math::TanhOp::create(b, x);
   Value magnitude = math::AbsFOp::create(b, x);
   Value square = mul(x, x);
-  Value p = polynomial(square,
+  Value p = polynomial(*this, square,
                        {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2,
                         1.33314422036e-1, -3.33332819422e-1});
   Value nearZero = add(mul(mul(p, square), x), x);
@@ -229,20 +231,21 @@ Value ScalarMath::tanh(Value x) {
 }
 
 // Minimax polynomials by N. Juffa, each within 1 ulp.
-Value ScalarMath::erfNear(Value x, Value square) {
-  Value p = polynomial(square, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2,
-                                1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
-  return add(mul(p, x), x);
+static Value erfNear(ScalarMath &m, Value x, Value square) {
+  Value p = polynomial(m, square,
+                       {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2,
+                        1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
+  return m.add(m.mul(p, x), x);
 }
-Value ScalarMath::erfFar(Value x, Value magnitude, Value square) {
-  Value high = polynomial(magnitude, {-1.72853470e-5, 3.83197126e-4});
-  Value low = polynomial(magnitude, {-3.88396438e-3, 2.42546219e-2});
-  Value p = add(mul(high, square), low);
+static Value erfFar(ScalarMath &m, Value x, Value magnitude, Value square) {
+  Value high = polynomial(m, magnitude, {-1.72853470e-5, 3.83197126e-4});
+  Value low = polynomial(m, magnitude, {-3.88396438e-3, 2.42546219e-2});
+  Value p = m.add(m.mul(high, square), low);
   for (double c : {-1.06777877e-1, -6.34846687e-1, -1.28717512e-1})
-    p = add(mul(p, magnitude), constant(x.getType(), c));
-  p = sub(mul(p, magnitude), magnitude);
-  Value result = sub(constant(x.getType(), 1.0), exp(p));
-  return math::CopySignOp::create(b, result, x);
+    p = m.add(m.mul(p, magnitude), m.constant(x.getType(), c));
+  p = m.sub(m.mul(p, magnitude), magnitude);
+  Value result = m.sub(m.constant(x.getType(), 1.0), m.exp(p));
+  return math::CopySignOp::create(m.b, result, x);
 }
 
 Value ScalarMath::erf(Value x) {
@@ -258,8 +261,8 @@ Value ScalarMath::erf(Value x) {
   Value square = mul(clamped, clamped);
   Value isNear = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, magnitude,
                                        constant(type, 0.927734375));
-  return arith::SelectOp::create(b, isNear, erfNear(x, square),
-                                 erfFar(x, clamped, square));
+  return arith::SelectOp::create(b, isNear, erfNear(*this, x, square),
+                                 erfFar(*this, x, clamped, square));
 }
 
 Value ScalarMath::sigmoid(Value x) {
@@ -267,70 +270,74 @@ Value ScalarMath::sigmoid(Value x) {
   return div(one, add(one, exp(arith::NegFOp::create(b, x))));
 }
 
-Value ScalarMath::gelu(Value x) {
+static Value gelu(ScalarMath &m, Value x) {
   Type type = x.getType();
-  Value e = erf(mul(x, constant(type, 0.70710678118654752)));
-  return mul(mul(x, constant(type, 0.5)), add(e, constant(type, 1.0)));
+  Value e = m.erf(m.mul(x, m.constant(type, 0.70710678118654752)));
+  return m.mul(m.mul(x, m.constant(type, 0.5)),
+               m.add(e, m.constant(type, 1.0)));
 }
 
 // d/dx x Phi(x) = Phi(x) + x phi(x).
-Value ScalarMath::geluGrad(Value x) {
+static Value geluGrad(ScalarMath &m, Value x) {
   Type type = x.getType();
-  Value e = erf(mul(x, constant(type, 0.70710678118654752)));
-  Value phi = mul(exp(mul(mul(x, x), constant(type, -0.5))),
-                  constant(type, 0.39894228040143268));
-  Value cdf = mul(add(e, constant(type, 1.0)), constant(type, 0.5));
-  return add(cdf, mul(x, phi));
+  Value e = m.erf(m.mul(x, m.constant(type, 0.70710678118654752)));
+  Value phi = m.mul(m.exp(m.mul(m.mul(x, x), m.constant(type, -0.5))),
+                    m.constant(type, 0.39894228040143268));
+  Value cdf = m.mul(m.add(e, m.constant(type, 1.0)), m.constant(type, 0.5));
+  return m.add(cdf, m.mul(x, phi));
 }
 
 // With u = c (x + a x^3): 0.5 x (1 + tanh u), and its derivative
 // 0.5 (1 + t) + 0.5 x (1 - t^2) c (1 + 3 a x^2).
-Value ScalarMath::geluTanh(Value x, bool gradient) {
+static Value geluTanh(ScalarMath &m, Value x, bool gradient) {
   Type type = x.getType();
-  Value c = constant(type, 0.79788456080286536);
-  Value one = constant(type, 1.0), half = constant(type, 0.5);
-  Value square = mul(x, x);
-  Value inner = add(mul(mul(square, constant(type, 0.044715)), x), x);
-  Value t = tanh(mul(inner, c));
-  Value base = mul(half, add(t, one));
+  Value c = m.constant(type, 0.79788456080286536);
+  Value one = m.constant(type, 1.0), half = m.constant(type, 0.5);
+  Value square = m.mul(x, x);
+  Value inner = m.add(m.mul(m.mul(square, m.constant(type, 0.044715)), x), x);
+  Value t = m.tanh(m.mul(inner, c));
+  Value base = m.mul(half, m.add(t, one));
   if (!gradient)
-    return mul(x, base);
-  Value slope = add(mul(square, constant(type, 3 * 0.044715)), one);
-  Value rest = mul(mul(mul(half, x), sub(one, mul(t, t))), mul(c, slope));
-  return add(base, rest);
+    return m.mul(x, base);
+  Value slope = m.add(m.mul(square, m.constant(type, 3 * 0.044715)), one);
+  Value rest =
+      m.mul(m.mul(m.mul(half, x), m.sub(one, m.mul(t, t))), m.mul(c, slope));
+  return m.add(base, rest);
 }
 
-Value ScalarMath::sign(Value x) {
+static Value sign(ScalarMath &m, Value x) {
   Type type = x.getType();
-  Value zero = constant(type, 0.0);
+  Value zero = m.constant(type, 0.0);
   Value negative = arith::SelectOp::create(
-      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, zero),
-      constant(type, -1.0), x);
+      m.b, arith::CmpFOp::create(m.b, arith::CmpFPredicate::OLT, x, zero),
+      m.constant(type, -1.0), x);
   return arith::SelectOp::create(
-      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, zero),
-      constant(type, 1.0), negative);
+      m.b, arith::CmpFOp::create(m.b, arith::CmpFPredicate::OGT, x, zero),
+      m.constant(type, 1.0), negative);
 }
 
-Value ScalarMath::integerUnary(UnaryKind kind, Value x, bool isUnsigned) {
+static Value integerUnary(ScalarMath &m, UnaryKind kind, Value x,
+                          bool isUnsigned) {
   Type type = x.getType();
-  Value zero = constant(type, 0);
+  Value zero = m.constant(type, 0);
   bool isWhole = kind == UnaryKind::abs || kind == UnaryKind::relu;
   if (isUnsigned && isWhole)
     return x;
   if (isUnsigned && kind == UnaryKind::sign)
-    return arith::MinUIOp::create(b, x, constant(type, 1));
+    return arith::MinUIOp::create(m.b, x, m.constant(type, 1));
   switch (kind) {
   case UnaryKind::logical_not:
-    return arith::XOrIOp::create(b, x, constant(type, 1));
+    return arith::XOrIOp::create(m.b, x, m.constant(type, 1));
   case UnaryKind::neg:
-    return arith::SubIOp::create(b, zero, x);
+    return arith::SubIOp::create(m.b, zero, x);
   case UnaryKind::abs:
-    return arith::MaxSIOp::create(b, x, arith::SubIOp::create(b, zero, x));
+    return arith::MaxSIOp::create(m.b, x, arith::SubIOp::create(m.b, zero, x));
   case UnaryKind::relu:
-    return arith::MaxSIOp::create(b, x, zero);
+    return arith::MaxSIOp::create(m.b, x, zero);
   case UnaryKind::sign:
     return arith::MaxSIOp::create(
-        b, constant(type, -1), arith::MinSIOp::create(b, constant(type, 1), x));
+        m.b, m.constant(type, -1),
+        arith::MinSIOp::create(m.b, m.constant(type, 1), x));
   case UnaryKind::floor:
   case UnaryKind::ceil:
     return x;
@@ -342,7 +349,7 @@ Value ScalarMath::integerUnary(UnaryKind kind, Value x, bool isUnsigned) {
 Value ScalarMath::unary(UnaryKind kind, Value x, bool isUnsigned) {
   Type type = x.getType();
   if (!isa<FloatType>(type))
-    return integerUnary(kind, x, isUnsigned);
+    return integerUnary(*this, kind, x, isUnsigned);
   Value one = constant(type, 1.0);
   switch (kind) {
   case UnaryKind::neg:
@@ -360,7 +367,7 @@ Value ScalarMath::unary(UnaryKind kind, Value x, bool isUnsigned) {
   case UnaryKind::abs:
     return math::AbsFOp::create(b, x);
   case UnaryKind::sign:
-    return sign(x);
+    return sign(*this, x);
   case UnaryKind::floor:
     return math::FloorOp::create(b, x);
   case UnaryKind::ceil:
@@ -378,15 +385,15 @@ Value ScalarMath::unary(UnaryKind kind, Value x, bool isUnsigned) {
   case UnaryKind::cos:
     return math::CosOp::create(b, x);
   case UnaryKind::gelu:
-    return gelu(x);
+    return gelu(*this, x);
   case UnaryKind::gelu_tanh:
-    return geluTanh(x, /*gradient=*/false);
+    return geluTanh(*this, x, /*gradient=*/false);
   case UnaryKind::silu:
     return mul(x, sigmoid(x));
   case UnaryKind::gelu_grad:
-    return geluGrad(x);
+    return geluGrad(*this, x);
   case UnaryKind::gelu_tanh_grad:
-    return geluTanh(x, /*gradient=*/true);
+    return geluTanh(*this, x, /*gradient=*/true);
   case UnaryKind::silu_grad: {
     Value s = sigmoid(x);
     return mul(s, add(mul(x, sub(one, s)), one));
@@ -397,43 +404,43 @@ Value ScalarMath::unary(UnaryKind kind, Value x, bool isUnsigned) {
   llvm_unreachable("unknown unary kind");
 }
 
-Value ScalarMath::integerBinary(BinaryKind kind, Value x, Value y,
-                                bool isUnsigned) {
+static Value integerBinary(ScalarMath &m, BinaryKind kind, Value x, Value y,
+                           bool isUnsigned) {
   if (isUnsigned) {
     switch (kind) {
     case BinaryKind::div:
-      return arith::DivUIOp::create(b, x, y);
+      return arith::DivUIOp::create(m.b, x, y);
     case BinaryKind::rem:
-      return arith::RemUIOp::create(b, x, y);
+      return arith::RemUIOp::create(m.b, x, y);
     case BinaryKind::maximum:
-      return arith::MaxUIOp::create(b, x, y);
+      return arith::MaxUIOp::create(m.b, x, y);
     case BinaryKind::minimum:
-      return arith::MinUIOp::create(b, x, y);
+      return arith::MinUIOp::create(m.b, x, y);
     default:
       break;
     }
   }
   switch (kind) {
   case BinaryKind::add:
-    return arith::AddIOp::create(b, x, y);
+    return arith::AddIOp::create(m.b, x, y);
   case BinaryKind::sub:
-    return arith::SubIOp::create(b, x, y);
+    return arith::SubIOp::create(m.b, x, y);
   case BinaryKind::mul:
-    return arith::MulIOp::create(b, x, y);
+    return arith::MulIOp::create(m.b, x, y);
   case BinaryKind::div:
-    return arith::DivSIOp::create(b, x, y);
+    return arith::DivSIOp::create(m.b, x, y);
   case BinaryKind::rem:
-    return arith::RemSIOp::create(b, x, y);
+    return arith::RemSIOp::create(m.b, x, y);
   case BinaryKind::maximum:
-    return arith::MaxSIOp::create(b, x, y);
+    return arith::MaxSIOp::create(m.b, x, y);
   case BinaryKind::minimum:
-    return arith::MinSIOp::create(b, x, y);
+    return arith::MinSIOp::create(m.b, x, y);
   case BinaryKind::logical_and:
-    return arith::AndIOp::create(b, x, y);
+    return arith::AndIOp::create(m.b, x, y);
   case BinaryKind::logical_or:
-    return arith::OrIOp::create(b, x, y);
+    return arith::OrIOp::create(m.b, x, y);
   case BinaryKind::logical_xor:
-    return arith::XOrIOp::create(b, x, y);
+    return arith::XOrIOp::create(m.b, x, y);
   default:
     return {};
   }
@@ -441,7 +448,7 @@ Value ScalarMath::integerBinary(BinaryKind kind, Value x, Value y,
 
 Value ScalarMath::binary(BinaryKind kind, Value x, Value y, bool isUnsigned) {
   if (!isa<FloatType>(x.getType()))
-    return integerBinary(kind, x, y, isUnsigned);
+    return integerBinary(*this, kind, x, y, isUnsigned);
   switch (kind) {
   case BinaryKind::add:
     return add(x, y);
@@ -480,19 +487,20 @@ Value ScalarMath::compare(CompareKind kind, Value x, Value y, bool isUnsigned) {
 
 /// A float as an integer, toward zero; what a narrow type cannot hold wraps
 /// around.
-Value ScalarMath::toInteger(Value x, Type to, bool isUnsigned) {
+static Value toInteger(ScalarMath &m, Value x, Type to, bool isUnsigned) {
   unsigned width = to.getIntOrFloatBitWidth();
   if (isUnsigned && width == 64) {
-    Value positive = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, x,
-                                           constant(x.getType(), 0));
-    return arith::SelectOp::create(b, positive,
-                                   arith::FPToUIOp::create(b, to, x),
-                                   arith::FPToSIOp::create(b, to, x));
+    Value positive = arith::CmpFOp::create(m.b, arith::CmpFPredicate::OGE, x,
+                                           m.constant(x.getType(), 0));
+    return arith::SelectOp::create(m.b, positive,
+                                   arith::FPToUIOp::create(m.b, to, x),
+                                   arith::FPToSIOp::create(m.b, to, x));
   }
   if (width >= 32 && !isUnsigned)
-    return arith::FPToSIOp::create(b, to, x);
-  Type wide = width == 32 ? b.getI64Type() : b.getI32Type();
-  return arith::TruncIOp::create(b, to, arith::FPToSIOp::create(b, wide, x));
+    return arith::FPToSIOp::create(m.b, to, x);
+  Type wide = width == 32 ? m.b.getI64Type() : m.b.getI32Type();
+  return arith::TruncIOp::create(m.b, to,
+                                 arith::FPToSIOp::create(m.b, wide, x));
 }
 
 /// What elements of `type` are computed with, integers only.
@@ -513,7 +521,7 @@ Value ScalarMath::convertElement(Value x, Type from, Type to) {
   }
   Type target = computedInteger(to);
   if (isa<FloatType>(from)) {
-    x = toInteger(x, target, codegen::isUnsigned(to));
+    x = toInteger(*this, x, target, codegen::isUnsigned(to));
   } else {
     unsigned have = x.getType().getIntOrFloatBitWidth();
     unsigned want = target.getIntOrFloatBitWidth();

@@ -68,21 +68,8 @@ public:
   mlir::Value decodeFloat(mlir::Value code, const rt::NarrowFloat &format);
   mlir::Value encodeFloat(mlir::Value x, const rt::NarrowFloat &format);
 
-private:
-  mlir::Value polynomial(mlir::Value x, llvm::ArrayRef<double> highFirst);
-  mlir::Value erfNear(mlir::Value x, mlir::Value square);
-  mlir::Value erfFar(mlir::Value x, mlir::Value magnitude, mlir::Value square);
-  mlir::Value gelu(mlir::Value x);
-  mlir::Value geluGrad(mlir::Value x);
-  mlir::Value geluTanh(mlir::Value x, bool gradient);
-  mlir::Value sign(mlir::Value x);
-  mlir::Value integerUnary(UnaryKind kind, mlir::Value x, bool isUnsigned);
-  mlir::Value integerBinary(BinaryKind kind, mlir::Value x, mlir::Value y,
-                            bool isUnsigned);
-  mlir::Value toInteger(mlir::Value x, mlir::Type to, bool isUnsigned);
-
   mlir::ImplicitLocOpBuilder &b;
-  bool isForGpu;
+  const bool isForGpu;
 };
 
 } // namespace dpc::codegen

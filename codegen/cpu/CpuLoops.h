@@ -1,0 +1,34 @@
+//===- CpuLoops.h - Kernels as loops of one thread --------------*- C++ -*-===//
+#ifndef DPC_CODEGEN_CPU_CPULOOPS_H
+#define DPC_CODEGEN_CPU_CPULOOPS_H
+
+#include "codegen/kernel/ElementEmitter.h"
+
+namespace dpc::codegen {
+
+class CpuLoops : public LoopTarget {
+public:
+  explicit CpuLoops(ElementEmitter &b) : b(b) {}
+
+  llvm::SmallVector<mlir::Value> rowFold(const RowFold &fold, int64_t size,
+                                         mlir::Value limit,
+                                         const ColumnBody &body) override;
+  void rowLoop(int64_t size, mlir::Value limit,
+               const std::function<void(Index)> &body) override;
+  void restLoop(int64_t size, mlir::Value limit, const LoopBody &body) override;
+  void once(const std::function<void()> &body) override { body(); }
+  void nest(const Nest &nest, const ElementsBody &elements) override;
+
+private:
+  ElementEmitter &b;
+};
+
+/// Emits the kernel's function and its entry.
+EmittedKernel emitForCpu(ElementEmitter &b);
+
+/// Emits a kernel of sums (CpuReductions.cpp).
+void emitReductions(ElementEmitter &b);
+
+} // namespace dpc::codegen
+
+#endif // DPC_CODEGEN_CPU_CPULOOPS_H

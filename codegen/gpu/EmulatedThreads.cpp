@@ -1,0 +1,103 @@
+//===- EmulatedThreads.cpp - Threads of a GPU as loops of a CPU -----------===//
+#include "codegen/gpu/GpuThreads.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+namespace {
+
+class EmulatedThreads : public GpuThreads {
+public:
+  explicit EmulatedThreads(ElementEmitter &b) : GpuThreads(b) {}
+
+  void forTeams(int64_t teams, const LoopBody &body) override;
+
+private:
+  void forThreads(const LoopBody &body) override {
+    b.forLoop(team.shape.threads, body);
+  }
+  void inFirstThread(const std::function<void()> &body) override { body(); }
+  void synchronize() override {}
+  SmallVector<Value> partsOf(ArrayRef<Type> types,
+                             const ThreadBody &body) override;
+  SmallVector<Value> combineParts(SmallVector<Value> arrays,
+                                  ArrayRef<Type> types,
+                                  const Combine &combine) override;
+};
+
+} // namespace
+
+void EmulatedThreads::forTeams(int64_t teams, const LoopBody &body) {
+  b.stepLoop(constantI64(b, 0), constantI64(b, teams), 1, {},
+             [&](Value number, ValueRange) {
+               body(number);
+               return SmallVector<Value>();
+             });
+}
+
+SmallVector<Value> EmulatedThreads::partsOf(ArrayRef<Type> types,
+                                            const ThreadBody &body) {
+  if (team.shape.threads == 1)
+    return body(constantI64(b, 0));
+  SmallVector<Value> arrays;
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto function = b.getBlock()->getParent()->getParentOfType<func::FuncOp>();
+  for (Type type : types) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&function.getBody().front());
+    arrays.push_back(LLVM::AllocaOp::create(
+        b, pointer, type, constantI64(b, team.shape.threads)));
+  }
+  b.forLoop(team.shape.threads, [&](Value thread) {
+    for (auto [value, array] : llvm::zip_equal(body(thread), arrays))
+      LLVM::StoreOp::create(b, value,
+                            LLVM::GEPOp::create(b, pointer, value.getType(),
+                                                array, ValueRange{thread}));
+  });
+  return arrays;
+}
+
+/// In the order of the threads' shuffles, from where they left their values.
+SmallVector<Value> EmulatedThreads::combineParts(SmallVector<Value> arrays,
+                                                 ArrayRef<Type> types,
+                                                 const Combine &combine) {
+  if (team.shape.threads == 1)
+    return arrays;
+  auto place = [&](size_t i, Value thread) -> Value {
+    return LLVM::GEPOp::create(b, arrays[i].getType(), types[i], arrays[i],
+                               ValueRange{thread});
+  };
+  auto read = [&](Value thread) {
+    SmallVector<Value> values;
+    for (auto [i, type] : llvm::enumerate(types))
+      values.push_back(LLVM::LoadOp::create(b, type, place(i, thread)));
+    return values;
+  };
+  int64_t warps = team.shape.threads / kWarp;
+  for (int64_t distance = kWarp / 2; distance > 0; distance /= 2)
+    b.forLoop(warps, [&](Value warp) {
+      Value first = arith::MulIOp::create(b, warp, constantI64(b, kWarp));
+      b.forLoop(distance, [&](Value lane) {
+        Value low = arith::AddIOp::create(b, first, lane);
+        Value high = arith::AddIOp::create(b, low, constantI64(b, distance));
+        SmallVector<Value> values = combine(read(low), read(high));
+        for (auto [i, value] : llvm::enumerate(values))
+          LLVM::StoreOp::create(b, value, place(i, low));
+      });
+    });
+  SmallVector<Value> sums;
+  for (int64_t warp = 0; warp < warps; ++warp) {
+    SmallVector<Value> others = read(constantI64(b, warp * kWarp));
+    sums = warp == 0 ? others : combine(sums, others);
+  }
+  return sums;
+}
+
+std::unique_ptr<GpuThreads> createEmulatedThreads(ElementEmitter &b) {
+  return std::make_unique<EmulatedThreads>(b);
+}
+
+} // namespace dpc::codegen

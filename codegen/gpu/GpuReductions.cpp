@@ -1,0 +1,394 @@
+//===- GpuReductions.cpp - Stages of row ops and of sums ------------------===//
+#include "codegen/gpu/GpuSums.h"
+#include "codegen/kernel/RowKernels.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+static int64_t countOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getNumElements();
+}
+
+//===----------------------------------------------------------------------===//
+// Rows, and sums over them
+//===----------------------------------------------------------------------===//
+
+/// dscale = sum of dy h and dbias = sum of dy over the rows, with
+/// h = (x - mean) rstd; those that the kernel yields.
+static std::optional<GpuSums> columnSums(ElementEmitter &b, NormGradOp op) {
+  GpuSums sums;
+  llvm::append_range(sums.shape, shapeOf(op.getX()));
+  for (int64_t d = 0, e = sums.shape.size(); d + 1 < e; ++d)
+    sums.dims.push_back(d);
+  Type type = computeTypeOf(op.getX());
+  bool layer = op.getKind() == NormKind::layer;
+  auto add = [&](Value value, auto element) {
+    for (auto [i, yield] : llvm::enumerate(b.yields))
+      if (yield == value)
+        sums.terms.push_back({ReduceKind::sum,
+                              type,
+                              false,
+                              static_cast<unsigned>(i),
+                              element,
+                              {}});
+  };
+  add(op.getDscale(), [=, &b](ArrayRef<Index> indices) mutable -> Value {
+    ArrayRef<Index> row = indices.drop_back();
+    Value x = b.at(op.getX(), indices);
+    if (layer)
+      x = b.math.sub(x, b.at(op.getMean(), row));
+    return b.math.mul(b.at(op.getDy(), indices),
+                      b.math.mul(x, b.at(op.getRstd(), row)));
+  });
+  add(op.getDbias(), [=, &b](ArrayRef<Index> indices) mutable -> Value {
+    return b.at(op.getDy(), indices);
+  });
+  if (sums.terms.empty())
+    return std::nullopt;
+  return sums;
+}
+
+static void emitRowStage(GpuKernel &k, Operation *rowOp) {
+  ElementEmitter &b = k.b;
+  ArrayRef<int64_t> shape = shapeOf(rowOp->getOperand(0));
+  int64_t rows = 1;
+  for (int64_t size : shape.drop_back())
+    rows *= size;
+  TeamShape team = teamFor(shape.back(), vectorWidth(b.spec, shape.back()));
+  if (isSerial(rowOp))
+    team = {1, kBlock / 2};
+  emitStage(k, rows, team, [&](Value number) {
+    Indices row;
+    b.pushDims(number, shape.drop_back(), row);
+    emitRow(b, rowOp, row);
+    b.popDims(row.size());
+  });
+}
+
+void emitRowStages(GpuKernel &k, Operation *rowOp) {
+  std::optional<GpuSums> sums;
+  if (auto grad = dyn_cast<NormGradOp>(rowOp))
+    sums = columnSums(k.b, grad);
+  if (sums)
+    planSums(k, *sums);
+  emitRowStage(k, rowOp);
+  if (sums)
+    emitSums(k, *sums);
+}
+
+static GpuSums sumsOf(ElementEmitter &b, ReduceOp op, unsigned number) {
+  GpuSums sums;
+  llvm::append_range(sums.shape, shapeOf(op.getX()));
+  llvm::append_range(sums.dims, op.getDims());
+  llvm::sort(sums.dims);
+  Type stored = cast<RankedTensorType>(op.getX().getType()).getElementType();
+  sums.terms.push_back({op.getKind(),
+                        computeTypeOf(op.getX()),
+                        isUnsigned(stored),
+                        number,
+                        [=, &b](ArrayRef<Index> indices) mutable {
+                          return b.at(op.getX(), indices);
+                        },
+                        {}});
+  return sums;
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+/// Teams for each input of a sum of squares.
+static SmallVector<int64_t> squareTeams(SumSquaresOp op) {
+  constexpr int64_t kShare = kBlock * 32, kMost = 1024;
+  SmallVector<int64_t> teams;
+  for (Value input : op.getInputs())
+    teams.push_back(
+        std::clamp<int64_t>((countOf(input) + kShare - 1) / kShare, 1, kMost));
+  return teams;
+}
+
+/// The sum of the squares of one input's elements that are the team's.
+static Value squaresOf(GpuKernel &k, Value input, Value part, int64_t parts) {
+  ElementEmitter &b = k.b;
+  GpuThreads &threads = k.threads;
+  Type f64 = b.getF64Type();
+  int64_t count = countOf(input);
+  auto argument = dyn_cast<BlockArgument>(input);
+  bool isDense =
+      argument && b.arguments.inputs[argument.getArgNumber()].view.isDense();
+  // A dense operand is one long row.
+  SmallVector<int64_t> sizes(shapeOf(input));
+  MemoryRef flat;
+  if (isDense) {
+    sizes = {count};
+    flat = {b.arguments.inputs[argument.getArgNumber()].pointer,
+            StridedView::dense(sizes),
+            b.arguments.inputs[argument.getArgNumber()].element};
+  }
+  int64_t width = vectorWidth(b.spec, sizes.empty() ? 1 : sizes.back());
+  int64_t step = threads.team.shape.threads * width * parts;
+  return threads.fold(f64, accumulation(b, ReduceKind::sum), [&](Value thread) {
+    // Neighbouring teams take neighbouring pieces.
+    Value first = arith::AddIOp::create(
+        b,
+        arith::MulIOp::create(
+            b, part, constantI64(b, threads.team.shape.threads * width)),
+        arith::MulIOp::create(b, thread, constantI64(b, width)));
+    return b.stepLoop(
+        first, constantI64(b, count), step, b.math.constant(f64, 0),
+        [&](Value position, ValueRange carried) {
+          Indices indices;
+          b.pushDims(position, sizes, indices, width);
+          Value sum = carried[0];
+          for (int64_t i = 0; i < width; ++i) {
+            Indices own(indices);
+            if (width > 1)
+              own.back() =
+                  LoopSpace::add(&b, own.back(), LoopSpace::constant(i));
+            Value x = isDense ? b.load(flat, computeTypeOf(input), own)
+                              : b.at(input, own);
+            x = b.math.convert(x, f64);
+            sum = b.math.accumulate(ReduceKind::sum, sum, b.math.mul(x, x));
+          }
+          b.popDims(indices.size());
+          return SmallVector<Value>{sum};
+        });
+  })[0];
+}
+
+// One stage over all inputs, in which each team has a piece of one of them.
+static void emitSquareStages(GpuKernel &k, SumSquaresOp op, unsigned number,
+                             int64_t offset) {
+  ElementEmitter &b = k.b;
+  GpuThreads &threads = k.threads;
+  SmallVector<int64_t> teams = squareTeams(op);
+  Scratch parts{offset, b.getF64Type()};
+  int64_t total = 0;
+  for (int64_t count : teams)
+    total += count;
+  emitStage(k, total, {kBlock, 1}, [&](Value number) {
+    int64_t begin = 0, most = 0;
+    for (auto [input, count] : llvm::zip_equal(op.getInputs(), teams)) {
+      Value part = arith::SubIOp::create(b, number, constantI64(b, begin));
+      Value own = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, part,
+                                        constantI64(b, count));
+      b.when(own, [&, input = input, count = count] {
+        threads.team.sharedBytes = 0; // A team has one input.
+        Value sum = squaresOf(k, input, part, count);
+        b.loops->once([&] { storeScratch(b, sum, parts, number); });
+      });
+      most = std::max(most, threads.team.sharedBytes);
+      begin += count;
+    }
+    threads.team.sharedBytes = most;
+  });
+  emitStage(k, 1, {kBlock, 1}, [&](Value) {
+    Value sum = threads.fold(
+        parts.type, accumulation(b, ReduceKind::sum), [&](Value thread) {
+          return b.stepLoop(
+              thread, constantI64(b, total), kBlock,
+              b.math.constant(parts.type, 0), [&](Value i, ValueRange carried) {
+                return SmallVector<Value>{b.math.accumulate(
+                    ReduceKind::sum, carried[0], loadScratch(b, parts, i))};
+              });
+        })[0];
+    b.loops->once([&] {
+      b.store(b.math.convert(sum, computeTypeOf(op.getResult())),
+              b.arguments.outputs[number], {});
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The gradient of an embedding
+//===----------------------------------------------------------------------===//
+
+/// Position `position` of the ids: its row of the table, and whether it is
+/// here.
+static std::pair<Value, Value> rowOfId(ElementEmitter &b, EmbeddingGradOp op,
+                                       Value position, Indices &indices) {
+  b.pushDims(position, shapeOf(op.getIds()), indices);
+  return lookUp(b, op, b.at(op.getIds(), indices), shapeOf(op.getResult())[0]);
+}
+
+static void emitEmbeddingLinks(GpuKernel &k, EmbeddingGradOp op,
+                               const Scratch &next, const Scratch &first) {
+  ElementEmitter &b = k.b;
+  GpuThreads &threads = k.threads;
+  int64_t count = countOf(op.getIds());
+  TeamShape shape = teamFor(count, 1);
+  Type i64 = b.getI64Type();
+  using P = arith::CmpIPredicate;
+  emitStage(k, count, shape, [&](Value own) {
+    Indices indices;
+    auto [row, found] = rowOfId(b, op, own, indices);
+    Value end = constantI64(b, count), none = constantI64(b, -1);
+    auto compare = [&](P predicate, Value x, Value y) -> Value {
+      return arith::CmpIOp::create(b, predicate, x, y);
+    };
+    auto links = threads.fold(
+        {i64, i64}, accumulation(b, {ReduceKind::min, ReduceKind::max}),
+        [&, row = row](Value thread) {
+          return b.stepLoop(
+              thread, end, shape.threads, ValueRange{end, none},
+              [&](Value other, ValueRange carried) {
+                Indices inner;
+                Value same =
+                    compare(P::eq, rowOfId(b, op, other, inner).first, row);
+                b.popDims(inner.size());
+                auto linked = [&](P side, ReduceKind kind, Value best) {
+                  Value is =
+                      arith::AndIOp::create(b, same, compare(side, other, own));
+                  return arith::SelectOp::create(
+                      b, is, b.math.accumulate(kind, best, other), best);
+                };
+                return SmallVector<Value>{
+                    linked(P::sgt, ReduceKind::min, carried[0]),
+                    linked(P::slt, ReduceKind::max, carried[1])};
+              });
+        });
+    Value isFirst =
+        arith::AndIOp::create(b, found, compare(P::eq, links[1], none));
+    b.loops->once([&] {
+      storeScratch(b, links[0], next, own);
+      storeScratch(b, arith::ExtUIOp::create(b, i64, isFirst), first, own);
+    });
+    b.popDims(indices.size());
+  });
+}
+
+/// Carries values through `body` while the last one is below `limit`.
+static SmallVector<Value>
+whileBelow(ImplicitLocOpBuilder &b, int64_t limit, ValueRange init,
+           llvm::function_ref<SmallVector<Value>(ValueRange)> body) {
+  SmallVector<Type> types = llvm::to_vector(init.getTypes());
+  SmallVector<Location> places(types.size(), b.getLoc());
+  auto loop = scf::WhileOp::create(b, types, init);
+  OpBuilder::InsertionGuard guard(b);
+  Block *before = b.createBlock(&loop.getBefore(), {}, types, places);
+  Value isBelow = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
+                                        before->getArguments().back(),
+                                        constantI64(b, limit));
+  scf::ConditionOp::create(b, isBelow, before->getArguments());
+  Block *after = b.createBlock(&loop.getAfter(), {}, types, places);
+  scf::YieldOp::create(b, body(after->getArguments()));
+  return {loop.getResults().begin(), loop.getResults().end()};
+}
+
+static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
+                              const Scratch &next, const Scratch &first) {
+  ElementEmitter &b = k.b;
+  GpuThreads &threads = k.threads;
+  int64_t count = countOf(op.getIds()), columns = shapeOf(op.getDy()).back();
+  int64_t width = vectorWidth(b.spec, columns);
+  TeamShape shape = teamFor(columns, width);
+  Type type = computeTypeOf(op.getDy());
+  // Adds the rows from `position` on to the sums of a vector of columns.
+  auto walk = [&](Value position, const Index &column) {
+    SmallVector<Value> state(width, b.math.constant(type, 0));
+    state.push_back(position);
+    state = whileBelow(b, count, state, [&](ValueRange carried) {
+      b.openScope();
+      Indices indices;
+      b.pushDims(carried.back(), shapeOf(op.getIds()), indices);
+      SmallVector<Value> sums;
+      for (int64_t i = 0; i < width; ++i) {
+        Indices from(indices);
+        from.push_back(LoopSpace::add(&b, column, LoopSpace::constant(i)));
+        sums.push_back(b.math.add(carried[i], b.at(op.getDy(), from)));
+      }
+      b.popDims(indices.size());
+      sums.push_back(loadScratch(b, next, carried.back()));
+      b.closeScope();
+      return sums;
+    });
+    state.pop_back();
+    return state;
+  };
+  emitStage(k, count, shape, [&](Value own) {
+    Indices indices;
+    Value row = rowOfId(b, op, own, indices).first;
+    // Others than the first have no columns to do.
+    Value isFirst =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                              loadScratch(b, first, own), constantI64(b, 0));
+    Value vectors = arith::SelectOp::create(
+        b, isFirst, constantI64(b, columns / width), constantI64(b, 0));
+    threads.phase([&](Value thread) {
+      b.stepLoop(
+          thread, vectors, shape.threads, {}, [&](Value vector, ValueRange) {
+            Value start =
+                arith::MulIOp::create(b, vector, constantI64(b, width));
+            Index column = b.space.loop(b.space.push(columns, start, width));
+            SmallVector<Value> sums = walk(own, column);
+            for (auto [i, sum] : llvm::enumerate(sums))
+              b.store(sum, b.arguments.outputs[number],
+                      {LoopSpace::opaque(row),
+                       LoopSpace::add(&b, column, LoopSpace::constant(i))});
+            b.space.pop();
+            return SmallVector<Value>();
+          });
+    });
+    b.popDims(indices.size());
+  });
+}
+
+// Rows of one id are added in their order, without atomics: a stage links each
+// position to the next one of the same id and marks the first ones; then each
+// first one's team walks along its links.
+static void emitEmbeddingStages(GpuKernel &k, EmbeddingGradOp op,
+                                unsigned number, int64_t offset) {
+  int64_t count = countOf(op.getIds());
+  emitFillStage(k, number, 0);
+  if (count == 0)
+    return;
+  Type i64 = k.b.getI64Type();
+  Scratch next{offset, i64};
+  Scratch first{offset + (count + 7) / 8 * 64, i64};
+  emitEmbeddingLinks(k, op, next, first);
+  emitEmbeddingWalk(k, op, number, next, first);
+}
+
+//===----------------------------------------------------------------------===//
+// All of a kernel's results
+//===----------------------------------------------------------------------===//
+
+/// Elementwise results first: the reductions then read them from memory.
+void emitReductionStages(GpuKernel &k) {
+  SmallVector<unsigned> plain;
+  std::vector<std::function<void()>> stages;
+  for (auto [i, value] : llvm::enumerate(k.b.yields)) {
+    Operation *op = value.getDefiningOp();
+    auto number = static_cast<unsigned>(i);
+    if (auto reduce = dyn_cast_or_null<ReduceOp>(op)) {
+      GpuSums sums = sumsOf(k.b, reduce, number);
+      planSums(k, sums);
+      stages.push_back([&k, sums] { emitSums(k, sums); });
+    } else if (auto squares = dyn_cast_or_null<SumSquaresOp>(op)) {
+      int64_t offset = k.result.scratchBytes, count = 0;
+      for (int64_t teams : squareTeams(squares))
+        count += teams;
+      k.result.scratchBytes += (count + 7) / 8 * 64;
+      stages.push_back([&k, squares, number, offset] {
+        emitSquareStages(k, squares, number, offset);
+      });
+    } else if (auto grad = dyn_cast_or_null<EmbeddingGradOp>(op)) {
+      int64_t offset = k.result.scratchBytes;
+      k.result.scratchBytes += (countOf(grad.getIds()) + 7) / 8 * 128;
+      stages.push_back([&k, grad, number, offset] {
+        emitEmbeddingStages(k, grad, number, offset);
+      });
+    } else {
+      plain.push_back(number);
+    }
+  }
+  if (!plain.empty())
+    emitElementwiseStage(k, plain);
+  for (const auto &stage : stages)
+    stage();
+}
+
+} // namespace dpc::codegen

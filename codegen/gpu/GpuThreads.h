@@ -1,0 +1,120 @@
+//===- GpuThreads.h - Teams of threads, phases and folds --------*- C++ -*-===//
+//
+// See GpuKernel.h for the terms and what holds.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_CODEGEN_GPU_GPUTHREADS_H
+#define DPC_CODEGEN_GPU_GPUTHREADS_H
+
+#include "codegen/kernel/ElementEmitter.h"
+
+namespace dpc::codegen {
+
+/// Threads of a warp, which exchange values without memory.
+inline constexpr int64_t kWarp = 32;
+/// Threads of a block of an elementwise stage, or of several small teams.
+inline constexpr int64_t kBlock = 256;
+/// More blocks than any device runs at once; elementwise stages loop beyond.
+inline constexpr int64_t kMaxBlocks = 2048;
+
+/// The threads that work on a row, or the like, of `size` elements.
+struct TeamShape {
+  int64_t threads = kBlock; ///< of a team: 1, kWarp, or a multiple of it
+  int64_t perBlock = 1;     ///< teams; 1 if a team has several warps
+};
+
+/// A team that has something to do for each of its threads.
+TeamShape teamFor(int64_t size, int64_t width);
+
+/// Elements of a vector, at most, that divide `size`.
+int64_t vectorWidth(const KernelSpec &spec, int64_t size);
+
+/// The team that a stage is emitted for.
+struct Team {
+  TeamShape shape;
+  int64_t sharedBytes = 0; ///< of the block's memory that folds have taken
+  bool inPhase = false;
+  bool hasStored = false;    ///< since the last barrier
+  bool needsBarrier = false; ///< before the team reads
+};
+
+/// The thread of an elementwise stage, whose blocks are teams.
+struct GridThread {
+  mlir::Value team, thread;
+  int64_t teams = 0;
+};
+
+/// What the threads of a team do. What differs between PTX and its emulation is
+/// virtual.
+class GpuThreads : public LoopTarget {
+public:
+  using ThreadBody = std::function<llvm::SmallVector<mlir::Value>(mlir::Value)>;
+
+  static std::unique_ptr<GpuThreads> create(ElementEmitter &b);
+
+  llvm::SmallVector<mlir::Value> rowFold(const RowFold &fold, int64_t size,
+                                         mlir::Value limit,
+                                         const ColumnBody &body) override;
+  void rowLoop(int64_t size, mlir::Value limit,
+               const std::function<void(Index)> &body) override;
+  void restLoop(int64_t size, mlir::Value limit, const LoopBody &body) override;
+  void once(const std::function<void()> &body) override;
+  void nest(const Nest &nest, const ElementsBody &elements) override;
+  void beforeLoad() override;
+  bool keepsStore(mlir::Value scalar, const MemoryRef &memory,
+                  llvm::ArrayRef<Index> indices) override;
+
+  /// Code in which threads differ; `body` gets the thread's number.
+  void phase(const LoopBody &body);
+  /// A phase whose threads each give values, which are combined.
+  llvm::SmallVector<mlir::Value> fold(llvm::ArrayRef<mlir::Type> types,
+                                      const Combine &combine,
+                                      const ThreadBody &body);
+  /// The columns of a row that are the thread's, in vectors.
+  llvm::SmallVector<mlir::Value> threadColumns(mlir::Value thread, int64_t size,
+                                               mlir::Value limit,
+                                               mlir::ValueRange init,
+                                               const ColumnBody &body);
+  /// What `body` stores, behind all that it computes.
+  void storeTogether(const std::function<void()> &body);
+  /// Calls `body` in each team of the stage.
+  virtual void forTeams(int64_t teams, const LoopBody &body) = 0;
+
+  Team team;
+  GridThread grid;
+
+protected:
+  explicit GpuThreads(ElementEmitter &b) : b(b) {}
+
+  virtual void forThreads(const LoopBody &body) = 0;
+  virtual void inFirstThread(const std::function<void()> &body) = 0;
+  /// All threads of the team see what they stored.
+  virtual void synchronize() = 0;
+  /// What the threads have of each type: values, or arrays of them.
+  virtual llvm::SmallVector<mlir::Value>
+  partsOf(llvm::ArrayRef<mlir::Type> types, const ThreadBody &body) = 0;
+  virtual llvm::SmallVector<mlir::Value>
+  combineParts(llvm::SmallVector<mlir::Value> parts,
+               llvm::ArrayRef<mlir::Type> types, const Combine &combine) = 0;
+  void barrier();
+
+  ElementEmitter &b;
+
+private:
+  void enterPhase();
+  void leavePhase();
+
+  struct KeptStore {
+    mlir::Value scalar;
+    MemoryRef memory;
+    Indices indices;
+  };
+  std::vector<KeptStore> *kept = nullptr; ///< in storeTogether()
+};
+
+std::unique_ptr<GpuThreads> createPtxThreads(ElementEmitter &b);
+std::unique_ptr<GpuThreads> createEmulatedThreads(ElementEmitter &b);
+
+} // namespace dpc::codegen
+
+#endif // DPC_CODEGEN_GPU_GPUTHREADS_H

@@ -1,0 +1,238 @@
+//===- LowerCollectives.cpp - Collectives, messages and transfers ---------===//
+#include "codegen/plan/StageDraft.h"
+
+#include <array>
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+/// The group along `axes`. With `ordered` the axes must be in mesh order, in
+/// which pieces are stacked.
+static FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
+                              bool ordered) {
+  std::vector<std::string> names, sorted;
+  for (Attribute axis : axes)
+    names.push_back(cast<StringAttr>(axis).getValue().str());
+  for (const rt::MeshAxis &axis : s.plan.mesh.axes)
+    if (llvm::is_contained(names, axis.name))
+      sorted.push_back(axis.name);
+  if (sorted.size() != names.size())
+    return op->emitOpError("names an axis that is no rank axis of the mesh");
+  if (ordered && sorted != names)
+    return op->emitOpError("stacks pieces along axes that are not in the "
+                           "mesh's order");
+  for (const rt::Group &group : s.plan.groups)
+    if (group.axes == sorted)
+      return group.id;
+  rt::Group group;
+  group.id = s.plan.groups.size();
+  group.axes = sorted;
+  group.members = rt::groupMembers(s.plan.mesh, sorted);
+  s.plan.groups.push_back(std::move(group));
+  return s.plan.groups.back().id;
+}
+
+static rt::ReduceKind reduceKind(ReduceKind kind) {
+  switch (kind) {
+  case ReduceKind::sum:
+    return rt::ReduceKind::Sum;
+  case ReduceKind::max:
+    return rt::ReduceKind::Max;
+  case ReduceKind::min:
+    return rt::ReduceKind::Min;
+  case ReduceKind::prod:
+    return rt::ReduceKind::Prod;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+LogicalResult lowerAllReduce(StageDraft &s, AllReduceOp op) {
+  auto group = groupOf(s, op, op.getAxes(), /*ordered=*/false);
+  if (failed(group))
+    return failure();
+  rt::AllReduceOp reduce;
+  reduce.group = *group;
+  reduce.kind = reduceKind(op.getKind());
+  SmallVector<std::array<int64_t, 3>> taken; // buffer, begin and end
+  for (auto [input, result] :
+       llvm::zip_equal(op.getInputs(), op.getOutputs())) {
+    Slot from = s.slots.at(input);
+    auto buffer = s.slots.denseBuffer(from, typeOf(input).getElementType());
+    if (!buffer)
+      return op.emitOpError("reduces a strided view");
+    int64_t begin = from.view.offset;
+    std::array<int64_t, 3> elements = {from.buffer, begin,
+                                       begin + typeOf(input).getNumElements()};
+    auto overlaps = [&](const std::array<int64_t, 3> &other) {
+      return elements[0] == other[0] && elements[1] < other[2] &&
+             other[1] < elements[2];
+    };
+    Value root = rootOf(input);
+    bool inPlace = root.getDefiningOp() && s.order.diesAt(input, op) &&
+                   !isPersistent(s.plan.buffers[from.buffer].kind) &&
+                   llvm::none_of(taken, overlaps);
+    if (inPlace) {
+      taken.push_back(elements);
+      s.slots.set(result, from);
+    } else {
+      Slot copy = s.slots.make(result);
+      s.list.emit(s.schedule.phaseOf(op),
+                  rt::CopyOp{*buffer, copy.buffer, 0, 0,
+                             s.plan.buffers[copy.buffer].bytes},
+                  "copy");
+      buffer = copy.buffer;
+    }
+    reduce.buffers.push_back(*buffer);
+  }
+  s.list.emit(s.schedule.phaseOf(op), std::move(reduce), nameOfOp(op),
+              rt::Queue::Comm);
+  return success();
+}
+
+/// The buffer of the parameter whose next value a gathered stack is, as it is
+/// and while nobody reads the old one any more; or -1.
+static int gatheredInto(StageDraft &s, OpResult stack) {
+  Operation *terminator = s.step.getBody().front().getTerminator();
+  for (OpOperand &result : terminator->getOpOperands()) {
+    auto tie = s.step.getResultAttrOfType<IntegerAttr>(
+        result.getOperandNumber(), attr::kTies);
+    Value value = result.get();
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getX();
+    if (!tie || value != stack)
+      continue;
+    Value old = s.step.getArgument(tie.getInt());
+    return typeOf(old).getElementType() == typeOf(stack).getElementType() &&
+                   s.order.diesAt(old, stack.getOwner())
+               ? s.slots.at(old).buffer
+               : -1;
+  }
+  return -1;
+}
+
+LogicalResult lowerStacked(StageDraft &s, Operation *op, ArrayAttr axes) {
+  auto group = groupOf(s, op, axes, /*ordered=*/true);
+  if (failed(group))
+    return failure();
+  std::vector<int> ins, outs;
+  for (auto [input, output] :
+       llvm::zip_equal(op->getOperands(), op->getResults())) {
+    auto in =
+        s.slots.denseBuffer(s.slots.at(input), typeOf(input).getElementType());
+    if (!in)
+      return op->emitOpError("sends a strided view");
+    ins.push_back(*in);
+    int parameter = isa<AllGatherOp>(op) ? gatheredInto(s, output) : -1;
+    if (parameter >= 0)
+      s.slots.set(output,
+                  {parameter, StridedView::dense(typeOf(output).getShape())});
+    else
+      s.slots.make(output);
+    outs.push_back(s.slots.at(output).buffer);
+  }
+  rt::OpVariant call;
+  if (isa<AllGatherOp>(op))
+    call = rt::AllGatherOp{*group, ins, outs};
+  else if (auto scatter = dyn_cast<ReduceScatterOp>(op))
+    call =
+        rt::ReduceScatterOp{*group, ins, outs, reduceKind(scatter.getKind())};
+  else
+    call = rt::AllToAllOp{*group, ins.front(), outs.front()};
+  s.list.emit(s.schedule.phaseOf(op), std::move(call), nameOfOp(op),
+              rt::Queue::Comm);
+  return success();
+}
+
+/// The group of ranks that differ along "pp" only.
+static FailureOr<int> stageGroup(StageDraft &s, Operation *op, int64_t peer) {
+  int64_t stages = s.plan.mesh.stages();
+  if (peer == s.stage || peer >= stages)
+    return op->emitOpError() << "meets stage " << peer << " from stage "
+                             << s.stage << " of " << stages;
+  return groupOf(s, op, OpBuilder(op).getStrArrayAttr({rt::kPipelineAxis}),
+                 /*ordered=*/false);
+}
+
+LogicalResult lowerSend(StageDraft &s, SendOp op) {
+  auto group = stageGroup(s, op, op.getTo());
+  if (failed(group))
+    return failure();
+  auto buffer = s.slots.denseBuffer(s.slots.at(op.getValue()),
+                                    typeOf(op.getValue()).getElementType());
+  if (!buffer)
+    return op.emitOpError("sends a strided view");
+  s.list.emit(s.schedule.phaseOf(op),
+              rt::SendOp{*group, *buffer,
+                         static_cast<int>(op.getTo() - s.stage), false,
+                         static_cast<int64_t>(op.getTag())},
+              nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
+LogicalResult lowerRecv(StageDraft &s, RecvOp op) {
+  auto group = stageGroup(s, op, op.getFrom());
+  if (failed(group))
+    return failure();
+  int buffer = s.slots.make(op.getValue()).buffer;
+  s.list.emit(s.schedule.phaseOf(op),
+              rt::RecvOp{*group, buffer,
+                         static_cast<int>(op.getFrom() - s.stage), false,
+                         static_cast<int64_t>(op.getTag())},
+              nameOfOp(op), rt::Queue::Comm);
+  return success();
+}
+
+LogicalResult lowerRingShift(StageDraft &s, RingShiftOp op) {
+  auto group = groupOf(s, op, op.getAxes(), /*ordered=*/true);
+  if (failed(group))
+    return failure();
+  auto in = s.slots.denseBuffer(s.slots.at(op.getInput()),
+                                typeOf(op.getInput()).getElementType());
+  if (!in)
+    return op.emitOpError("sends a strided view");
+  rt::SendOp send;
+  send.group = *group;
+  send.buffer = *in;
+  send.shift = 1;
+  send.wrap = true;
+  send.tag = s.ringShifts;
+  rt::RecvOp receive;
+  receive.group = *group;
+  receive.buffer = s.slots.make(op.getOutput()).buffer;
+  receive.shift = -1;
+  receive.wrap = true;
+  receive.tag = s.ringShifts++;
+  s.list.emit(s.schedule.phaseOf(op), std::move(send), nameOfOp(op),
+              rt::Queue::Comm);
+  s.list.emit(s.schedule.phaseOf(op), std::move(receive), nameOfOp(op),
+              rt::Queue::Comm);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Transfers between memory spaces
+//===----------------------------------------------------------------------===//
+
+/// A buffer of its own on the device, filled in the copy queue.
+LogicalResult lowerFetch(StageDraft &s, FetchOp op) {
+  int from = s.slots.at(op.getSource()).buffer;
+  int to = s.slots.make(op.getValue()).buffer;
+  s.list.emit(s.schedule.phaseOf(op), rt::TransferOp{from, to},
+              "fetch " + s.plan.buffers[from].name, rt::Queue::Copy);
+  return success();
+}
+
+LogicalResult lowerStore(StageDraft &s, StoreOp op) {
+  Slot target = s.slots.at(op.getTarget());
+  auto from = s.slots.denseBuffer(s.slots.at(op.getValue()),
+                                  typeOf(op.getResult()).getElementType());
+  if (!from)
+    return op.emitOpError("stores a strided view");
+  s.list.emit(s.schedule.phaseOf(op), rt::TransferOp{*from, target.buffer},
+              "store " + s.plan.buffers[target.buffer].name, rt::Queue::Copy);
+  s.slots.set(op.getResult(), target);
+  return success();
+}
+
+} // namespace dpc::codegen

@@ -1,0 +1,138 @@
+//===- LowerGroups.cpp - One launch for kernels of one body ---------------===//
+//
+// Between the micro-batches' work, an optimizer updates hundreds of tensors,
+// most of them small: a launch for each takes longer than its work. On a GPU,
+// elementwise kernels that follow one another and differ in buffers and sizes
+// only become one (GpuGroups.cpp), as many as its parameters allow.
+//
+//===----------------------------------------------------------------------===//
+#include "codegen/kernel/BodyText.h"
+#include "codegen/kernel/KernelScalars.h"
+#include "codegen/plan/StageDraft.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+/// Whether the body computes one element at a time of tensors of one shape, and
+/// scalars. `shape` becomes it.
+static bool isFlat(KernelOp op, ArrayRef<int64_t> &shape) {
+  shape = typeOf(op.getOutputs().front()).getShape();
+  auto fits = [&](Value value) {
+    return typeOf(value).getRank() == 0 || typeOf(value).getShape() == shape;
+  };
+  for (Operation &inner : op.getBody().front()) {
+    bool isElementwise = isa<AdamWOp, SgdOp, UnaryOp, BinaryOp, CompareOp,
+                             SelectOp, ConvertOp, BroadcastOp, YieldOp>(inner);
+    if (auto broadcast = dyn_cast<BroadcastOp>(inner))
+      isElementwise = typeOf(broadcast.getX()).getRank() == 0;
+    if (!isElementwise || !scalarsOf(&inner).empty() ||
+        !llvm::all_of(inner.getOperands(), fits) ||
+        !llvm::all_of(inner.getResults(), fits))
+      return false;
+  }
+  return !shape.empty() && llvm::all_of(op.getOutputs(), [&](Value output) {
+    return typeOf(output).getShape() == shape;
+  });
+}
+
+/// Text that is equal for flat kernels of one body, whatever their shapes.
+static std::string flatText(KernelOp op) {
+  return bodyText(op, [](Value value, llvm::raw_ostream &out) {
+    out << (typeOf(value).getRank() == 0 ? "scalar " : "")
+        << typeOf(value).getElementType();
+  });
+}
+
+/// What may share a launch with `op`, or nothing.
+static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
+  FlatKernel flat;
+  ArrayRef<int64_t> shape;
+  if (!op || s.shared.target == KernelTarget::cpu ||
+      s.schedule.inLoop(s.schedule.phaseOf(op)) || !isFlat(op, shape))
+    return {};
+  flat.op = op;
+  flat.phase = s.schedule.phaseOf(op);
+  flat.elements = typeOf(op.getOutputs().front()).getNumElements();
+  for (Value input : op.getInputs()) {
+    const Slot *slot = s.slots.find(input);
+    if (!slot || !slot->view.isDense())
+      return {};
+    bool isScalar = typeOf(input).getRank() == 0;
+    (isScalar ? flat.scalars : flat.buffers).push_back(slot->buffer);
+  }
+  for (unsigned i = 0; i < op.getNumResults(); ++i) {
+    flat.aliases.push_back(tiedInput(s, op, i));
+    if (flat.aliases.back() >= 0)
+      flat.written.push_back(
+          s.slots.at(op.getInputs()[flat.aliases.back()]).buffer);
+  }
+  // Memory that is written and passed once more would have to be read first.
+  for (int buffer : flat.written)
+    if (llvm::count(flat.buffers, buffer) > 1)
+      return {};
+  flat.text = flatText(op);
+  return flat;
+}
+
+std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first) {
+  constexpr size_t kMaxParameters = 500; // of 512; see createFunction()
+  std::vector<FlatKernel> group;
+  DenseSet<int> touched, written;
+  auto meets = [](ArrayRef<int> buffers, const DenseSet<int> &others) {
+    return llvm::any_of(buffers, [&](int id) { return others.contains(id); });
+  };
+  size_t parameters = 0;
+  for (size_t i = first; i < s.order.ops.size(); ++i) {
+    auto next = flatKernel(s, dyn_cast<KernelOp>(s.order.ops[i]));
+    if (!next)
+      break;
+    size_t own = next->buffers.size() + next->aliases.size();
+    if (group.empty())
+      parameters = next->scalars.size();
+    else if (const FlatKernel &one = group.front();
+             next->text != one.text || next->phase != one.phase ||
+             next->aliases != one.aliases || next->scalars != one.scalars)
+      break;
+    // All of them run at once.
+    if (parameters + own > kMaxParameters || meets(next->buffers, written) ||
+        meets(next->scalars, written) || meets(next->written, touched))
+      break;
+    parameters += own;
+    touched.insert_range(next->buffers);
+    touched.insert_range(next->scalars);
+    written.insert_range(next->written);
+    group.push_back(std::move(*next));
+  }
+  return group;
+}
+
+/// Buffers: the scalars of all, then, of each, operands and results.
+LogicalResult lowerGroup(StageDraft &s, ArrayRef<FlatKernel> group) {
+  const FlatKernel &first = group.front();
+  KernelSpec spec;
+  spec.op = first.op;
+  spec.aliases.assign(first.aliases.begin(), first.aliases.end());
+  rt::KernelOp call;
+  call.buffers.assign(first.scalars.begin(), first.scalars.end());
+  double flops = 0;
+  for (const FlatKernel &flat : group) {
+    spec.groupSizes.push_back(flat.elements);
+    call.buffers.insert(call.buffers.end(), flat.buffers.begin(),
+                        flat.buffers.end());
+    KernelOp op = flat.op;
+    for (auto [result, tied] : llvm::zip_equal(op.getOutputs(), flat.aliases)) {
+      Slot slot =
+          tied >= 0 ? s.slots.at(op.getInputs()[tied]) : s.slots.make(result);
+      slot.view = StridedView::dense(typeOf(result).getShape());
+      s.slots.set(result, slot);
+      call.writes.push_back(call.buffers.size());
+      call.buffers.push_back(slot.buffer);
+    }
+    flops += cast<CostOpInterface>(op.getOperation()).getFlops();
+  }
+  return emitCalls(s, spec, std::move(call),
+                   {first.phase, nameOfOp(first.op), flops});
+}
+
+} // namespace dpc::codegen

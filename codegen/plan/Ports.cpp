@@ -1,0 +1,374 @@
+//===- Ports.cpp - Arguments and results of a step ------------------------===//
+#include "codegen/kernel/KernelScalars.h"
+#include "codegen/plan/StageDraft.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+static std::string stringOf(DictionaryAttr attrs, StringRef name) {
+  auto value = attrs ? attrs.getAs<StringAttr>(name) : StringAttr();
+  return value ? value.getValue().str() : "";
+}
+
+/// The global type of an argument or result; its own when it has none.
+static RankedTensorType globalOf(DictionaryAttr attrs, Type type) {
+  auto global = attrs ? attrs.getAs<TypeAttr>(attr::kGlobal) : TypeAttr();
+  return cast<RankedTensorType>(global ? global.getValue() : type);
+}
+
+/// The place of every rank where `step` says which axes are innermost.
+static std::vector<int> processesOf(func::FuncOp step, const rt::Mesh &mesh) {
+  std::vector<int> processes;
+  auto placement = step->getAttrOfType<ArrayAttr>(attr::kPlacement);
+  if (!placement)
+    return processes;
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    int64_t process = 0, stride = 1;
+    for (auto name : placement.getAsRange<StringAttr>()) {
+      std::string axis = name.getValue().str();
+      process += mesh.coordinate(axis, rank, 0) * stride;
+      stride *= mesh.sizeOf(axis);
+    }
+    processes.push_back(static_cast<int>(process));
+  }
+  return processes;
+}
+
+LogicalResult bindMesh(StageDraft &s) {
+  auto attr = s.step->getAttrOfType<MeshAttr>(attr::kMesh);
+  if (!attr)
+    return success();
+  rt::Mesh mesh;
+  for (auto [name, size] : llvm::zip_equal(attr.getNames(), attr.getSizes())) {
+    if (name.getValue() == kMicroBatchAxis)
+      mesh.microBatches = size;
+    else
+      mesh.axes.push_back({name.getValue().str(), size});
+  }
+  if (auto shares =
+          s.step->getAttrOfType<DenseI64ArrayAttr>(attr::kBatchShares))
+    mesh.batchShares.assign(shares.asArrayRef().begin(),
+                            shares.asArrayRef().end());
+  if (s.stage > 0 && mesh != s.plan.mesh)
+    return s.step.emitError("has another mesh than the stage before");
+  s.plan.mesh = std::move(mesh);
+  s.plan.processes = processesOf(s.step, s.plan.mesh);
+  return success();
+}
+
+static std::vector<int64_t> globalShape(RankedTensorType type) {
+  return {type.getShape().begin(), type.getShape().end()};
+}
+
+static LogicalResult bindSpace(StageDraft &s, DictionaryAttr attrs,
+                               rt::Buffer &buffer) {
+  auto space = attrs ? attrs.getAs<StringAttr>(attr::kSpace) : StringAttr();
+  if (!space)
+    return success();
+  for (rt::Space known : {rt::Space::Host, rt::Space::Disk})
+    if (space.getValue() == StringRef(rt::nameOf(known))) {
+      buffer.space = known;
+      return success();
+    }
+  return s.step.emitError() << "'" << buffer.name << "' has " << attr::kSpace
+                            << " " << space << ", expected \"host\" or "
+                            << "\"disk\"";
+}
+
+/// A tensor of an earlier stage has a copy here.
+static LogicalResult addTensor(StageDraft &s, rt::Tensor tensor) {
+  auto &tensors = s.plan.tensors;
+  auto first = llvm::find_if(tensors, [&](const rt::Tensor &other) {
+    return other.name == tensor.name &&
+           s.plan.buffers[other.buffer].stage != s.stage;
+  });
+  if (first == tensors.end()) {
+    tensors.push_back(std::move(tensor));
+    return success();
+  }
+  if (first->role != tensor.role || first->dtype != tensor.dtype ||
+      first->globalShape != tensor.globalShape ||
+      first->layout != tensor.layout)
+    return s.step.emitError() << "'" << tensor.name
+                              << "' has another role, type or sharding on an "
+                                 "earlier stage";
+  first->copies.push_back(tensor.buffer);
+  return success();
+}
+
+static LogicalResult bindTensor(StageDraft &s, unsigned index,
+                                DictionaryAttr attrs) {
+  BlockArgument argument = s.step.getArgument(index);
+  RankedTensorType global = globalOf(attrs, argument.getType());
+  std::string role = stringOf(attrs, attr::kRole);
+  bool isState = role == role::kState;
+  rt::Tensor tensor;
+  tensor.name = stringOf(attrs, attr::kName);
+  tensor.of = stringOf(attrs, attr::kOf);
+  tensor.slot = stringOf(attrs, attr::kSlot);
+  tensor.role = isState                 ? rt::TensorRole::State
+                : role == role::kBuffer ? rt::TensorRole::Buffer
+                                        : rt::TensorRole::Parameter;
+  tensor.buffer = s.slots.addBuffer(typeOf(argument),
+                                    isState ? rt::BufferKind::Optimizer
+                                            : rt::BufferKind::Parameter,
+                                    tensor.name);
+  if (failed(bindSpace(s, attrs, s.plan.buffers[tensor.buffer])))
+    return failure();
+  tensor.dtype = s.plan.buffers[tensor.buffer].dtype;
+  tensor.globalShape = globalShape(global);
+  tensor.layout = layoutOf(global);
+  // A weight that the model has no data for needs --init.
+  tensor.init = isState ? rt::InitKind::Zeros : rt::InitKind::Source;
+  if (auto init = attrs ? attrs.getAs<FloatAttr>(attr::kInit) : FloatAttr()) {
+    tensor.init = rt::InitKind::Value;
+    tensor.value = init.getValueAsDouble();
+  }
+  if (auto source = attrs ? attrs.getAs<DictionaryAttr>(attr::kSource)
+                          : DictionaryAttr()) {
+    auto offset = source.getAs<IntegerAttr>("offset");
+    auto bytes = source.getAs<IntegerAttr>("bytes");
+    auto dtype = rt::parseDType(stringOf(source, "dtype"));
+    if (!offset || !bytes || !dtype)
+      return s.step.emitError()
+             << "argument " << index << " '" << tensor.name
+             << "': dpc.source needs file, offset, bytes and "
+                "a dtype such as \"f32\"";
+    tensor.source = rt::TensorSource{stringOf(source, "file"), offset.getInt(),
+                                     bytes.getInt(), *dtype};
+  }
+  s.slots.set(argument,
+              {tensor.buffer, StridedView::dense(typeOf(argument).getShape())});
+  return addTensor(s, std::move(tensor));
+}
+
+/// Number of the plan's input `port`, which another stage may read too.
+static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
+  auto &inputs = s.plan.inputs;
+  auto first = llvm::find_if(inputs, [&](const rt::Port &other) {
+    return other.name == port.name &&
+           s.plan.buffers[other.buffer].stage != s.stage;
+  });
+  int number = static_cast<int>(first - inputs.begin());
+  if (first == inputs.end())
+    inputs.push_back(std::move(port));
+  else if (first->dtype != port.dtype || first->layout != port.layout ||
+           first->globalShape != port.globalShape)
+    return s.step.emitError() << "input '" << port.name
+                              << "' has another type or sharding on an earlier "
+                                 "stage";
+  return number;
+}
+
+/// Loads at the start of each forward pass; of a step, if setup reads it.
+static LogicalResult bindInput(StageDraft &s, unsigned index,
+                               DictionaryAttr attrs) {
+  BlockArgument argument = s.step.getArgument(index);
+  auto type = typeOf(argument);
+  RankedTensorType global = globalOf(attrs, type);
+  rt::Port port;
+  port.name = stringOf(attrs, attr::kName);
+  port.buffer = s.slots.addBuffer(type, rt::BufferKind::Input, port.name);
+  port.dtype = s.plan.buffers[port.buffer].dtype;
+  port.globalShape = globalShape(global);
+  port.layout = layoutOf(global);
+  s.slots.set(argument, {port.buffer, StridedView::dense(type.getShape())});
+  int phase = 1; // the first of the loop
+  bool isRead = false;
+  std::function<void(Value)> inspect = [&](Value value) {
+    for (Operation *user : value.getUsers()) {
+      if (isView(user))
+        inspect(user->getResult(0));
+      else if (!user->hasTrait<mlir::OpTrait::IsTerminator>()) {
+        phase = isRead ? std::min(phase, s.schedule.phaseOf(user))
+                       : s.schedule.phaseOf(user);
+        isRead = true;
+      }
+    }
+  };
+  inspect(argument);
+  int buffer = port.buffer;
+  std::string name = "load " + port.name;
+  FailureOr<int> number = inputPort(s, std::move(port));
+  if (failed(number))
+    return failure();
+  s.list.emit(phase, rt::LoadInputOp{*number, buffer}, name);
+  return success();
+}
+
+/// The state that counts the steps which `scalar` does not, of this s.stage;
+/// states stand before scalars.
+static LogicalResult bindSkips(StageDraft &s, DictionaryAttr attrs,
+                               rt::ScalarInput &scalar) {
+  std::string name = stringOf(attrs, attr::kSkips);
+  if (name.empty())
+    return success();
+  for (BlockArgument argument : s.step.getArguments()) {
+    DictionaryAttr other = s.step.getArgAttrDict(argument.getArgNumber());
+    if (stringOf(other, attr::kName) != name || !s.slots.find(argument))
+      continue;
+    scalar.skips = s.slots.at(argument).buffer;
+    return success();
+  }
+  return s.step.emitError()
+         << "scalar '" << scalar.name << "': dpc.skips names '" << name
+         << "', which is no state before it";
+}
+
+LogicalResult bindArguments(StageDraft &s) {
+  for (unsigned i = 0; i < s.step.getNumArguments(); ++i) {
+    DictionaryAttr attrs = s.step.getArgAttrDict(i);
+    std::string role = stringOf(attrs, attr::kRole);
+    BlockArgument argument = s.step.getArgument(i);
+    auto type = typeOf(argument);
+    if (role == role::kParameter || role == role::kBuffer ||
+        role == role::kState) {
+      if (failed(bindTensor(s, i, attrs)))
+        return failure();
+    } else if (role == role::kInput) {
+      if (failed(bindInput(s, i, attrs)))
+        return failure();
+    } else if (role == role::kScalar) {
+      std::string name = stringOf(attrs, attr::kName);
+      int buffer = s.slots.addBuffer(type, rt::BufferKind::Scalar, name);
+      s.slots.set(argument, {buffer, StridedView::dense(type.getShape())});
+      s.plan.scalars.push_back({name, buffer, -1});
+      if (failed(bindSkips(s, attrs, s.plan.scalars.back())))
+        return failure();
+    } else {
+      return s.step.emitError()
+             << "argument " << i << " has dpc.role '" << role
+             << "'; parameter, buffer, state, input and scalar are known";
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+/// Where a new value can replace the old one, so that its buffer is free soon:
+/// behind the last write of `from` and the last access of `to`.
+static int64_t placeOfCopy(StageDraft &s, int from, int to) {
+  int64_t place = 0;
+  for (auto [i, item] : llvm::enumerate(s.list.items)) {
+    Touched touched = touchedBy(item.instruction, s.plan);
+    bool isWritten =
+        llvm::is_contained(touched.writes, rootOfBuffer(s.plan, from));
+    bool isOld = llvm::is_contained(touched.reads, rootOfBuffer(s.plan, to));
+    // Earlier phases come first whatever their place in the list is.
+    if ((isWritten || isOld) && item.phase == s.schedule.update())
+      place = i + 1;
+  }
+  return place;
+}
+
+/// The next value of a parameter or state: normally already in its place.
+static LogicalResult bindTie(StageDraft &s, Value value, int64_t argument,
+                             Operation *at) {
+  if (argument < 0 || argument >= s.step.getNumArguments())
+    return at->emitOpError() << "result is tied to argument " << argument
+                             << " of " << s.step.getNumArguments();
+  Slot target = s.slots.at(s.step.getArgument(argument)),
+       from = s.slots.at(value);
+  Type elementType = typeOf(value).getElementType();
+  auto buffer = s.slots.denseBuffer(from, elementType);
+  if (!buffer)
+    return at->emitOpError("returns a strided view as a parameter");
+  if (*buffer == target.buffer)
+    return success();
+  Item copy;
+  copy.phase = s.schedule.update();
+  copy.instruction.name = "copy";
+  copy.instruction.op = rt::CopyOp{*buffer, target.buffer, 0, 0,
+                                   s.plan.buffers[target.buffer].bytes};
+  s.list.items.insert(s.list.items.begin() +
+                          placeOfCopy(s, *buffer, target.buffer),
+                      std::move(copy));
+  return success();
+}
+
+/// A kernel that copies an output: views may be strided.
+static void emitOutputCopy(StageDraft &s, Value value, const rt::Port &port,
+                           int phase) {
+  auto type = typeOf(value);
+  Slot slot = s.slots.at(value);
+  OpBuilder builder(s.step.getBody().front().getTerminator());
+  KernelOp kernel = createKernel(
+      builder, s.step.getLoc(), value, type,
+      [](ValueRange arguments) { return llvm::to_vector(arguments); });
+  KernelSpec spec{
+      kernel, {slot.view}, {StridedView::dense(type.getShape())}, {-1}};
+  rt::KernelOp call;
+  const EmittedKernel *copy = kernelFor(s.shared, spec);
+  assert(copy && copy->stages.size() == 1 && "a copy is one elementwise stage");
+  call.symbol = copy->stages.front().symbol;
+  call.buffers = {slot.buffer, port.buffer};
+  call.writes = {1};
+  kernel.erase();
+  Item item;
+  item.phase = phase;
+  item.instruction.name = "copy " + port.name;
+  item.instruction.op = std::move(call);
+  s.list.tails.push_back(std::move(item));
+}
+
+static void bindOutput(StageDraft &s, unsigned index, Value value) {
+  DictionaryAttr attrs = s.step.getResultAttrDict(index);
+  auto type = typeOf(value);
+  RankedTensorType global = globalOf(attrs, type);
+  Operation *producer = rootOf(value).getDefiningOp();
+  int phase = producer ? s.schedule.phaseOf(producer) : 1;
+  Slot slot = s.slots.at(value);
+  bool whole = slot.view.isDense() &&
+               rt::numElements(s.plan.buffers[slot.buffer].shape) ==
+                   type.getNumElements();
+  bool taken = !producer || llvm::any_of(s.plan.outputs, [&](auto &port) {
+    return port.buffer == slot.buffer;
+  });
+  rt::Port port;
+  port.name = stringOf(attrs, attr::kName);
+  if (port.name.empty())
+    port.name = "output" + std::to_string(index);
+  port.globalShape = globalShape(global);
+  port.layout = layoutOf(global);
+  port.buffer = slot.buffer;
+  if (!whole || taken) {
+    port.buffer = s.slots.addBuffer(type, rt::BufferKind::Output, port.name);
+    emitOutputCopy(s, value, port, phase);
+  } else if (rt::Buffer &buffer = s.plan.buffers[slot.buffer];
+             !isPersistent(buffer.kind) &&
+             buffer.kind != rt::BufferKind::Gradient) {
+    buffer.kind = rt::BufferKind::Output;
+  }
+  port.dtype = s.plan.buffers[port.buffer].dtype;
+  int number = s.plan.outputs.size();
+  if (port.layout.mentions(rt::kMicroBatchAxis)) {
+    Item item;
+    item.phase = phase;
+    item.instruction.name = "store " + port.name;
+    item.instruction.op = rt::StoreOutputOp{number};
+    s.list.tails.push_back(std::move(item));
+  } else {
+    s.list.outputsAtEnd.push_back(port.buffer);
+  }
+  s.plan.outputs.push_back(std::move(port));
+}
+
+LogicalResult bindResults(StageDraft &s) {
+  Operation *terminator = s.step.getBody().front().getTerminator();
+  SmallVector<Value> results(terminator->getOperands());
+  for (auto [i, value] : llvm::enumerate(results)) {
+    if (auto tie = s.step.getResultAttrOfType<IntegerAttr>(i, attr::kTies)) {
+      if (failed(bindTie(s, value, tie.getInt(), terminator)))
+        return failure();
+    } else {
+      bindOutput(s, i, value);
+    }
+  }
+  return success();
+}
+
+} // namespace dpc::codegen

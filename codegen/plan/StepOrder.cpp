@@ -1,0 +1,190 @@
+//===- StepOrder.cpp - The ops of a step in execution order ---------------===//
+#include "codegen/plan/StepOrder.h"
+#include "codegen/kernel/DTypes.h"
+#include "codegen/kernel/KernelScalars.h"
+
+using namespace mlir;
+
+namespace dpc::codegen {
+
+/// How `op` becomes instructions; every op but terminators has been asked
+/// before (checkLowerings).
+static std::optional<LoweringKind> kindOfLowering(Operation *op) {
+  auto lowering = dyn_cast<LoweringOpInterface>(op);
+  if (!lowering)
+    return std::nullopt;
+  return lowering.getLoweringKind();
+}
+
+bool isView(Operation *op) { return kindOfLowering(op) == LoweringKind::view; }
+
+/// Ops that become instructions without a kernel around them.
+static bool standsAlone(Operation *op) {
+  std::optional<LoweringKind> kind = kindOfLowering(op);
+  return isa<KernelOp, AccumulateOp>(op) || kind == LoweringKind::matmul ||
+         kind == LoweringKind::collective || kind == LoweringKind::transfer ||
+         op->hasTrait<mlir::OpTrait::IsTerminator>();
+}
+
+/// True for a constant that is worth a buffer of its own.
+static bool isStoredConstant(Operation *op) {
+  auto constant = dyn_cast<ConstantOp>(op);
+  return constant && !constant.getValue().isSplat();
+}
+
+KernelOp createKernel(OpBuilder &builder, Location loc, ValueRange operands,
+                      TypeRange types,
+                      llvm::function_ref<SmallVector<Value>(ValueRange)> emit) {
+  OperationState state(loc, KernelOp::getOperationName());
+  state.addOperands(operands);
+  state.addTypes(types);
+  Block *body = new Block;
+  state.addRegion()->push_back(body);
+  auto kernel = cast<KernelOp>(builder.create(state));
+  for (Value operand : operands)
+    body->addArgument(operand.getType(), loc);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(body);
+  SmallVector<Value> results = emit(body->getArguments());
+  YieldOp::create(builder, loc, results);
+  return kernel;
+}
+
+KernelOp wrap(Operation *op) {
+  OpBuilder builder(op);
+  KernelOp kernel =
+      createKernel(builder, op->getLoc(), op->getOperands(),
+                   op->getResultTypes(), [&](ValueRange arguments) {
+                     // An operand that appears twice has two arguments; either
+                     // will do.
+                     IRMapping map;
+                     map.map(op->getOperands(), arguments);
+                     Operation *inner = builder.clone(*op, map);
+                     return llvm::to_vector_of<Value>(inner->getResults());
+                   });
+  for (StringRef name : {attr::kPhase, attr::kChunk})
+    if (Attribute value = op->getAttr(name))
+      kernel->setAttr(name, value);
+  op->replaceAllUsesWith(kernel->getResults());
+  op->erase();
+  return kernel;
+}
+
+void wrapLooseOps(func::FuncOp step) {
+  SmallVector<Operation *> loose;
+  for (Operation &op : step.getBody().front())
+    if (!standsAlone(&op) && !isView(&op) && !isStoredConstant(&op))
+      loose.push_back(&op);
+  llvm::for_each(loose, [&](Operation *op) { wrap(op); });
+}
+
+static LogicalResult checkLowerings(func::FuncOp step) {
+  WalkResult result = step.walk([&](Operation *op) {
+    if (isa<func::FuncOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>() ||
+        kindOfLowering(op))
+      return WalkResult::advance();
+    op->emitOpError("cannot be executed: it has no lowering");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+static LogicalResult checkTypes(func::FuncOp step) {
+  WalkResult result = step.walk([&](Operation *op) {
+    for (Type type :
+         llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()),
+                                  llvm::to_vector(op->getResultTypes()))) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      if (!tensor || dtypeOf(tensor.getElementType()))
+        continue;
+      op->emitError() << "element type " << tensor.getElementType()
+                      << " can be planned but not executed; floats and "
+                         "integers of the usual sizes run";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+static LogicalResult checkLookups(func::FuncOp step) {
+  WalkResult result = step.walk([&](Operation *op) {
+    if (!looksUpInFactors(op))
+      return WalkResult::advance();
+    op->emitOpError("looks up in a dimension that is split by factors; only a "
+                    "dimension that is split as a whole can be executed");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult checkStep(func::FuncOp step) {
+  return success(succeeded(checkLowerings(step)) &&
+                 succeeded(checkTypes(step)) && succeeded(checkLookups(step)));
+}
+
+Value rootOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+FailureOr<StepOrder> orderOf(func::FuncOp step, const StepSchedule &schedule,
+                             llvm::function_ref<std::string(int)> phaseText) {
+  StepOrder order;
+  std::vector<SmallVector<Operation *>> byPhase(schedule.phases.size());
+  for (Operation &op : step.getBody().front().without_terminator()) {
+    int phase = schedule.phaseOf(&op);
+    if (phase < 0)
+      return op.emitOpError("is of a phase and chunk that dpc.schedule of its "
+                            "function never runs");
+    byPhase[phase].push_back(&op);
+  }
+  for (auto &list : byPhase)
+    order.ops.append(list);
+  for (auto [i, op] : llvm::enumerate(order.ops)) {
+    order.position[op] = i;
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp();
+          producer && !order.position.contains(producer))
+        return op->emitOpError()
+               << "runs in phase " << phaseText(schedule.phaseOf(op))
+               << ", before an operand is made in phase "
+               << phaseText(schedule.phaseOf(producer));
+    if (isView(op))
+      continue;
+    for (Value operand : op->getOperands()) {
+      int64_t &last = order.lastUse[rootOf(operand)];
+      last = std::max<int64_t>(last, i);
+    }
+  }
+  for (Value result : step.getBody().front().getTerminator()->getOperands())
+    order.lastUse[rootOf(result)] = std::numeric_limits<int64_t>::max();
+  return order;
+}
+
+bool StepOrder::diesAt(Value value, Operation *op) const {
+  auto it = lastUse.find(rootOf(value));
+  return it == lastUse.end() || it->second <= position.lookup(op);
+}
+
+std::string nameOfOp(Operation *op) {
+  if (auto loc = dyn_cast<NameLoc>(op->getLoc()))
+    return loc.getName().str();
+  if (auto kernel = dyn_cast<KernelOp>(op)) {
+    StringRef best = "elementwise";
+    for (Operation &inner : kernel.getBody().front()) {
+      StringRef name = inner.getName().stripDialect();
+      if (!isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp, BroadcastOp,
+               ReshapeOp, ConstantOp, YieldOp, IotaOp, MaskOp>(inner))
+        best = name;
+    }
+    return best.str();
+  }
+  return op->getName().stripDialect().str();
+}
+
+} // namespace dpc::codegen

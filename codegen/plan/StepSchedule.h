@@ -1,0 +1,45 @@
+//===- StepSchedule.h - Phases of a step and their order --------*- C++ -*-===//
+#ifndef DPC_CODEGEN_PLAN_STEPSCHEDULE_H
+#define DPC_CODEGEN_PLAN_STEPSCHEDULE_H
+
+#include "runtime/plan/Plan.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace dpc::codegen {
+
+/// A phase of a step.
+struct StepPhase {
+  rt::PhaseKind kind = rt::PhaseKind::Forward;
+  int64_t chunk = 0;
+  bool operator==(const StepPhase &) const = default;
+};
+
+/// "Run this phase of the loop for this micro-batch."
+struct LoopEntry {
+  int phase = 0; ///< index in StepSchedule::phases
+  int64_t microBatch = 0;
+};
+
+/// In which order a stage runs its phases.
+struct StepSchedule {
+  /// Setup, the loop's in the order in which a micro-batch runs them, update.
+  std::vector<StepPhase> phases;
+  std::vector<LoopEntry> loop;
+
+  int setup() const { return 0; }
+  int update() const { return static_cast<int>(phases.size()) - 1; }
+  bool inLoop(int phase) const { return phase > 0 && phase < update(); }
+  /// Index of the phase of `op`, or -1 when the schedule lacks it.
+  int phaseOf(mlir::Operation *op) const;
+};
+
+/// The schedule that `dpc.schedule` of `step` says. Without one every
+/// micro-batch runs alone, forward through all chunks, then back. Fails with a
+/// diagnostic.
+mlir::FailureOr<StepSchedule> scheduleOf(mlir::func::FuncOp step,
+                                         const rt::Mesh &mesh);
+
+} // namespace dpc::codegen
+
+#endif // DPC_CODEGEN_PLAN_STEPSCHEDULE_H
