@@ -1,4 +1,5 @@
-//===- HeterogeneousCluster.cpp - Groups of unlike devices ------------------------===//
+//===- HeterogeneousCluster.cpp - Groups of unlike devices
+//------------------------===//
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/machine/ComputeCost.h"
@@ -17,7 +18,7 @@ static bool areAlike(const Device &a, const Device &b) {
          a.memoryBytesPerSecond == b.memoryBytesPerSecond;
 }
 
-bool isMixed(const Cluster &cluster) {
+bool isHeterogeneous(const Cluster &cluster) {
   return std::any_of(cluster.groups.begin(), cluster.groups.end(),
                      [&](const NodeGroup &group) {
                        return !areAlike(group.device,
@@ -26,7 +27,7 @@ bool isMixed(const Cluster &cluster) {
 }
 
 Expected<Cluster> arrangeGroups(const Cluster &cluster,
-                              const std::vector<int64_t> &groups) {
+                                const std::vector<int64_t> &groups) {
   Cluster arranged = cluster;
   arranged.groups.clear();
   for (int64_t group : groups) {
@@ -44,7 +45,7 @@ std::vector<std::vector<int64_t>> groupOrders(const Cluster &cluster) {
   std::vector<int64_t> order(cluster.groups.size());
   std::iota(order.begin(), order.end(), 0);
   std::vector<std::vector<int64_t>> orders = {order};
-  if (!isMixed(cluster))
+  if (!isHeterogeneous(cluster))
     return orders;
   constexpr size_t kFew = 4;
   if (order.size() <= kFew) {
@@ -66,7 +67,7 @@ std::vector<std::vector<int64_t>> groupOrders(const Cluster &cluster) {
 std::vector<std::vector<int64_t>> someGroups(const Cluster &cluster) {
   std::vector<std::vector<int64_t>> sets;
   int64_t count = static_cast<int64_t>(cluster.groups.size());
-  if (!isMixed(cluster))
+  if (!isHeterogeneous(cluster))
     return sets;
   for (int64_t group = 0; group < count; ++group)
     sets.push_back({group});
@@ -156,8 +157,8 @@ secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
   return most;
 }
 
-double unlikeShare(const Cluster &cluster, const Strategy &strategy,
-                   int64_t microBatches, DType type) {
+double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
+                          int64_t microBatches, DType type) {
   auto peakOf = [&](const Device &device) {
     return device.peak(computeType(device, type));
   };

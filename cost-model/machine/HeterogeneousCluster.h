@@ -1,4 +1,5 @@
-//===- HeterogeneousCluster.h - Groups of unlike devices ----------------*- C++ -*-===//
+//===- HeterogeneousCluster.h - Groups of unlike devices ----------------*- C++
+//-*-===//
 //
 // Ranks fill a cluster's devices in order, group by group. Where groups have
 // unlike devices, the ranks of one pipeline stage mostly have like ones, and
@@ -19,12 +20,12 @@
 namespace dpc::cost {
 
 /// Whether the groups' devices are unlike.
-bool isMixed(const Cluster &cluster);
+bool isHeterogeneous(const Cluster &cluster);
 
 /// The groups with these numbers, in this order. One line on a number that the
 /// cluster does not have.
 Expected<Cluster> arrangeGroups(const Cluster &cluster,
-                              const std::vector<int64_t> &groups);
+                                const std::vector<int64_t> &groups);
 
 /// The orders of all groups that are worth a try, the usual one first: all of
 /// up to four groups, of more that by rising and by falling speed. One order
@@ -47,8 +48,8 @@ double meanPeak(const Cluster &cluster, int64_t ranks);
 /// slowest: stages are as long as their devices are fast, and data-parallel
 /// ranks take shares of the batch (BatchShares.h), where the strategy allows
 /// these, in whole micro-batches. An estimate from the peaks alone.
-double unlikeShare(const Cluster &cluster, const Strategy &strategy,
-                   int64_t microBatches, DType type);
+double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
+                          int64_t microBatches, DType type);
 
 /// Makes `cluster` that of arrangeGroups and `places` that of placesOfDevices,
 /// where `groups` names any. Once only.

@@ -2,7 +2,7 @@
 //
 // Frameworks keep other things than a plan of this compiler. From the bytes
 // that a plan's timeline has live, counted with the software's rules
-// (passes/price/SoftwareMemory.h), and the profile (Software.h, `memory`):
+// (passes/price/SoftwareBuffers.h), and the profile (Software.h, `memory`):
 //
 //   peak = states + min(activationSlack A, A + free) + reservedBytes
 //

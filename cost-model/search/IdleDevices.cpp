@@ -203,11 +203,6 @@ private:
 
 } // namespace
 
-static double valueOf(const Candidate &candidate, Objective objective) {
-  return objective == Objective::Memory ? candidate.evaluation.memory.total()
-                                        : candidate.evaluation.stepSeconds;
-}
-
 /// (I5) of the header.
 static void keepInside(StrategyRequest &request, const Strategy &strategy) {
   request.tp = strategy.tp;
@@ -242,8 +237,9 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
       progress.considered += counts.considered;
       progress.done += counts.considered;
       if (best && best->search.hasWinner())
-        progress.best = std::min(
-            progress.best, valueOf(best->search.candidates[0], objective));
+        progress.best =
+            std::min(progress.best,
+                     valueOf(objective, best->search.candidates[0].evaluation));
       tell(progress);
     };
   SearchResult result = searchStrategies(part, *evaluator, options);
@@ -298,7 +294,7 @@ void PartSearch::limitEffort(SearchOptions &options) const {
     return;
   constexpr double kOff = 1.15;   // More than pieces and folds are off by.
   constexpr double kOthers = 1.3; // How much better others of a part may be.
-  double value = valueOf(best->search.candidates.front(), objective);
+  double value = valueOf(objective, best->search.candidates.front().evaluation);
   options.closeLookUpTo = kOff * value;
   if (hasPlenty())
     options.goesOnUpTo = kOthers * value;
@@ -308,8 +304,9 @@ void PartSearch::limitEffort(SearchOptions &options) const {
 bool PartSearch::endsParts(const SearchResult &result) const {
   constexpr double kHopeless = 2;
   return hasPlenty() && result.hasWinner() &&
-         valueOf(result.candidates.front(), objective) >
-             kHopeless * valueOf(best->search.candidates.front(), objective);
+         valueOf(objective, result.candidates.front().evaluation) >
+             kHopeless *
+                 valueOf(objective, best->search.candidates.front().evaluation);
 }
 
 bool PartSearch::isBetter(const SearchResult &result) const {
@@ -318,8 +315,8 @@ bool PartSearch::isBetter(const SearchResult &result) const {
   if (!result.hasWinner() || !best->search.hasWinner())
     return result.hasWinner();
   // Of equals the one with fewer devices, which are tried later.
-  return valueOf(result.candidates.front(), objective) <=
-         valueOf(best->search.candidates.front(), objective);
+  return valueOf(objective, result.candidates.front().evaluation) <=
+         valueOf(objective, best->search.candidates.front().evaluation);
 }
 
 void PartSearch::searchAll(const std::vector<ClusterPart> &parts) {
@@ -342,7 +339,8 @@ void PartSearch::searchNear(std::vector<FoundPart> found) {
   constexpr size_t kMost = 3;
   if (!best->search.hasWinner())
     return;
-  double limit = kNear * valueOf(best->search.candidates.front(), objective);
+  double limit =
+      kNear * valueOf(objective, best->search.candidates.front().evaluation);
   std::erase_if(found,
                 [&](const FoundPart &part) { return part.value > limit; });
   std::stable_sort(
@@ -372,7 +370,8 @@ void PartSearch::searchFewer() {
     bool isThorough = isRoundedDown(cluster, part);
     SearchResult result = searchOne(used, isThorough, /*baselines=*/isThorough);
     if (result.hasWinner() && !isThorough)
-      found.push_back({part, valueOf(result.candidates.front(), objective)});
+      found.push_back(
+          {part, valueOf(objective, result.candidates.front().evaluation)});
     bool isLast = endsParts(result);
     keepBetter(std::move(result), std::move(used));
     if (isLast)
@@ -393,7 +392,8 @@ PartResult PartSearch::take() {
 /// "1.20 ms slower", or what else is worse about it.
 static std::string worseBy(const Candidate &candidate, const Candidate &winner,
                            Objective objective) {
-  double more = valueOf(candidate, objective) - valueOf(winner, objective);
+  double more = valueOf(objective, candidate.evaluation) -
+                valueOf(objective, winner.evaluation);
   return objective == Objective::Memory ? formatBytes(more) + " more memory"
                                         : formatSeconds(more) + " slower";
 }
@@ -403,8 +403,8 @@ void PartSearch::insert(Candidate candidate, size_t count) {
   std::vector<Candidate> &all = best->search.candidates;
   count = std::max(all.size(), count);
   auto place = std::find_if(all.begin(), all.end(), [&](const Candidate &kept) {
-    return !kept.fits ||
-           valueOf(kept, objective) > valueOf(candidate, objective);
+    return !kept.fits || valueOf(objective, kept.evaluation) >
+                             valueOf(objective, candidate.evaluation);
   });
   if (place == all.end() && all.size() == count && count > 1)
     --place;
@@ -437,8 +437,8 @@ void PartSearch::explain(SearchResult whole) {
 }
 
 Expected<PartResult> searchParts(const Cluster &cluster,
-                               const StrategyRequest &request,
-                               const PartProblem &problem) {
+                                 const StrategyRequest &request,
+                                 const PartProblem &problem) {
   std::vector<ClusterPart> parts =
       partsOf(cluster, request.ranks.value_or(cluster.numDevices()));
   if (parts.empty())

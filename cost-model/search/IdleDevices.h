@@ -98,8 +98,8 @@ struct PartResult {
   Cluster used;
 };
 Expected<PartResult> searchParts(const Cluster &cluster,
-                               const StrategyRequest &request,
-                               const PartProblem &problem);
+                                 const StrategyRequest &request,
+                                 const PartProblem &problem);
 
 } // namespace dpc::cost
 

@@ -7,7 +7,7 @@
 #include "passes/local/Passes.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/LinkSpeeds.h"
-#include "passes/price/BatchShares.h"
+#include "passes/price/UnevenShares.h"
 #include "passes/shard/Factors.h"
 #include "passes/shard/Offload.h"
 #include "passes/shard/Passes.h"

@@ -6,7 +6,7 @@
 #include "ir/GemmEpilogues.h"
 #include "passes/graph/Fp8.h"
 #include "passes/price/Evaluator.h"
-#include "passes/price/SoftwareMemory.h"
+#include "passes/price/SoftwareBuffers.h"
 #include "passes/shard/Passes.h"
 
 using namespace mlir;
@@ -196,7 +196,7 @@ static int64_t fullestOf(ArrayRef<func::FuncOp> steps,
             cluster,
             estimateMemory(step, memoryOwner(cluster, degrees)).categories)
             .total();
-    if (cost::isMixed(cluster))
+    if (cost::isHeterogeneous(cluster))
       full /=
           cost::devicesOfStage(cluster, rankOrder(degrees), i, cost::DType::F32)
               .usableBytes;
@@ -239,8 +239,7 @@ FailureOr<cost::StepDetail> dpc::describeStep(ModuleOp program,
   if (failed(module))
     return failure();
   SmallVector<func::FuncOp> steps = findSteps(**module);
-  Expected<StepTime> time =
-      estimateTime(steps, cluster, &description.record);
+  Expected<StepTime> time = estimateTime(steps, cluster, &description.record);
   if (!time)
     return program.emitError(time.message());
   return description.finish(steps, fullestOf(steps, cluster, degrees), cluster,

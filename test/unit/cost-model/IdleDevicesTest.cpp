@@ -1,5 +1,6 @@
 #include "cost-model/search/IdleDevices.h"
 #include "cost-model/report/Report.h"
+#include "cost-model/search/SearchSpace.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <deque>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// Nodes joined by a slower net; one device holds a GiB.
@@ -141,7 +143,7 @@ private:
 };
 
 Expected<PartResult> searchFor(const Cluster &cluster, double work,
-                             const StrategyRequest &request = {}) {
+                               const StrategyRequest &request = {}) {
   PartProblem problem;
   problem.evaluator = [&](const Cluster &) {
     return std::make_unique<Talkative>(work);

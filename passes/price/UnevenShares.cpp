@@ -1,5 +1,5 @@
-//===- BatchShares.cpp - Ranks with unlike numbers of micro-batches -------===//
-#include "passes/price/BatchShares.h"
+//===- UnevenShares.cpp - Ranks with uneven shares of the batch -----------===//
+#include "passes/price/UnevenShares.h"
 
 #include "cost-model/strategy/BatchShares.h"
 #include "passes/price/StepEstimate.h"
@@ -70,7 +70,7 @@ void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
       cost::fastestShares(seconds, degrees.dp * degrees.microBatches);
   SharedSeconds shared =
       secondsOfShares(evaluation.groupSeconds, devices, shares);
-  // Not for what is rounding, or for one group of devices.
+  // A smaller gain may be rounding.
   constexpr double kWorth = 0.999;
   if (shared.step >= kWorth * evaluation.stepSeconds)
     return;

@@ -1,7 +1,8 @@
-//===- SoftwareMemory.h - A step's buffers as software has them -*- C++ -*-===//
+//===- SoftwareBuffers.h - A step's buffers as software has them -*- C++
+//-*-===//
 //
-// Software that runs what a plan says (cost-model/machine/Software.h) keeps other
-// buffers. Its timeline is the plan's, with these differences:
+// Software that runs what a plan says (cost-model/machine/Software.h) keeps
+// other buffers. Its timeline is the plan's, with these differences:
 //
 //   states       of every parameter that the stage holds, a copy that another
 //                stage saves included: SoftwareMemory.h of the cost model.
@@ -18,8 +19,8 @@
 //   gathers      of parameters in the loop stay (ZeRO-3), and of activations
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_PRICE_SOFTWAREMEMORY_H
-#define DPC_PASSES_PRICE_SOFTWAREMEMORY_H
+#ifndef DPC_PASSES_PRICE_SOFTWAREBUFFERS_H
+#define DPC_PASSES_PRICE_SOFTWAREBUFFERS_H
 
 #include "passes/price/StepLiveness.h"
 #include "passes/shard/Degrees.h"
@@ -40,4 +41,4 @@ cost::MemoryBreakdown splitStates(mlir::func::FuncOp step,
 
 } // namespace dpc
 
-#endif // DPC_PASSES_PRICE_SOFTWAREMEMORY_H
+#endif // DPC_PASSES_PRICE_SOFTWAREBUFFERS_H
