@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 TEST(Search, FindsTheWinnerAndSaysWhyOthersLose) {
