@@ -1,6 +1,4 @@
-//===- HeterogeneousCluster.cpp - Groups of unlike devices
-//------------------------===//
-
+//===- HeterogeneousCluster.cpp - Groups of different devices -------------===//
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/machine/ComputeCost.h"
 
@@ -11,7 +9,7 @@
 
 namespace dpc::cost {
 
-/// Alike as far as prices go.
+/// Whether both devices cost the same.
 static bool areAlike(const Device &a, const Device &b) {
   return a.name == b.name && a.peakFlops == b.peakFlops &&
          a.memoryBytes == b.memoryBytes &&
@@ -128,8 +126,8 @@ double meanPeak(const Cluster &cluster, int64_t ranks) {
   return sum / static_cast<double>(ranks);
 }
 
-/// Least T with sum n floor(T / t) >= `total`, over pairs (n ranks, t seconds
-/// of each for a micro-batch), where every rank has one at least.
+/// The least T with sum n floor(T / t) >= `total` over the pairs (n ranks, t
+/// seconds per micro-batch), where every rank takes at least one.
 static double
 secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
                 double total) {
@@ -149,7 +147,7 @@ secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
   double least = std::max(slowest, total / speed);
   if (holdsAll(least))
     return least;
-  double most = least + slowest; // every rank one more
+  double most = least + slowest; // With one more on every rank.
   for (int i = 0; i < kHalvings; ++i) {
     double middle = (least + most) / 2;
     (holdsAll(middle) ? most : least) = middle;
@@ -184,8 +182,8 @@ double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
                   secondsOfShares(ranks, count * double(strategy.dp)) / count);
 }
 
-/// Whether a device in [first, end) has coordinate `stage`: stages follow each
-/// other in runs of `stride` devices.
+/// Whether a device in [first, end) has coordinate `stage`. Each stage is a run
+/// of `stride` devices.
 static bool holdsStage(int64_t first, int64_t end, int64_t stride,
                        int64_t stages, int64_t stage) {
   int64_t from = first / stride, to = (end - 1) / stride;

@@ -16,12 +16,11 @@
 //             heterogeneous devices: the time of the slowest device, times
 //             heterogeneousShare.
 //   recompute Full keeps a block's input, for a third more FLOPs. Selective
-//             keeps what GEMMs produce, about 18 of 34 parts, for one pass
-//             more.
+//             keeps the results of GEMMs, about 18 of 34 parts, for one more
+//             pass.
 //   bubble    (pp - 1) / vpp times the time of one micro-batch; a third of that
 //             for ZB-H1.
-//   tp        2 all_reduces of a block's output in the forward pass and 2 in
-//   the
+//   tp        2 all_reduces of a block's output in each of the forward and the
 //             backward pass, per block and micro-batch, all exposed. In a grid
 //             a x b each factor reduces what the other one has split.
 //   cp        Ring: keys and values travel around the ring in the forward pass,
@@ -36,10 +35,9 @@
 //             transfer. Optimizer states travel both ways once a step.
 //             Parameters arrive in every pass of every micro-batch and return
 //             once. All of that overlaps with computation.
-//   dp        Gradients: all_reduce, or reduce_scatter + all_gather (ZeRO 1,
-//   2).
-//             ZeRO 3 gathers parameters twice per micro-batch instead. Under
-//             hybrid_shard = h these collectives join h neighbours, whose
+//   dp        Gradients: all_reduce, or reduce_scatter + all_gather for ZeRO 1
+//             and 2. ZeRO 3 gathers parameters twice per micro-batch instead.
+//             Under hybrid_shard = h these collectives join h neighbours, whose
 //             shards of the gradients are reduced over the dp / h groups. Half
 //             of the last micro-batch's time hides all of it.
 //

@@ -1,22 +1,20 @@
 //===- SoftwareBuffers.h - A step's buffers as software has them -*- C++
 //-*-===//
+// Other frameworks (cost-model/machine/Software.h) that run a plan keep other
+// buffers. Their timeline is that of the plan, with these differences:
 //
-// Software that runs what a plan says (cost-model/machine/Software.h) keeps
-// other buffers. Its timeline is the plan's, with these differences:
-//
-//   states       of every parameter that the stage holds, a copy that another
-//                stage saves included: SoftwareMemory.h of the cost model.
-//                Those of the plan, what is gathered or converted of parameters
-//                before the loop, and gradients on their way to the optimizer
-//                are left out
-//   activations  in 16 bits where products are (narrowActivations)
-//   scores       of unfused attention, in 16 bits, with dropout a mask of bytes
-//                and what is left: from forward to backward where they are
-//                kept; with selective recomputation at both for a moment
-//   logits       what a product of 16-bit numbers makes in f32: logitBytes
-//   each,
-//                as the loss takes them apart
-//   gathers      of parameters in the loop stay (ZeRO-3), and of activations
+//   states       SoftwareMemory.h gives the states of every parameter of the
+//                stage, including a copy that another stage saves. They replace
+//                the plan's states, parameters gathered or converted before the
+//                loop, and gradients on their way to the optimizer
+//   activations  in 16 bits where GEMMs are (narrowActivations)
+//   scores       of unfused attention, in 16 bits; with dropout also a mask of
+//                bytes and the result. They live from forward to backward where
+//                they are kept; with selective recomputation during each of the
+//                two ops
+//   logits       f32 results of 16-bit GEMMs have logitBytes per element, for
+//                all their copies in the loss
+//   gathers      of parameters in the loop (ZeRO-3) and of activations remain
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_SOFTWAREBUFFERS_H
@@ -27,15 +25,15 @@
 
 namespace dpc {
 
-/// What runs a strategy on `cluster`: the plan itself where its software does
-/// not say what it keeps.
+/// The owner of the memory of a step on `cluster`: its software, or the plan
+/// where the software's profile has no `memory`.
 MemoryOwner memoryOwner(const cost::Cluster &cluster,
                         const ShardDegrees &degrees);
 
-/// Makes the buffers of `live` those of `owner.software`.
+/// Replaces the buffers of `live` by those of `owner.software`.
 void countAsSoftware(Liveness &live, const MemoryOwner &owner);
 
-/// Bytes of states that ZeRO splits, of one rank.
+/// The bytes of one rank's states that ZeRO splits.
 cost::MemoryBreakdown splitStates(mlir::func::FuncOp step,
                                   const MemoryOwner &owner);
 

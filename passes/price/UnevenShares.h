@@ -6,8 +6,7 @@
 // are the same: in micro-batch m, rank d works on cell s(0) + .. + s(d-1) + m
 // of the D * M cells into which `dp` and `mb` cut the batch. That is correct if
 //   (B1) no collective inside the loop joins data-parallel ranks, and
-//   (B2) `mb` only splits dimensions that the data axes split at the same
-//   place.
+//   (B2) `mb` only splits dimensions where the data axes split them too.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_UNEVENSHARES_H
