@@ -1,10 +1,9 @@
 //===- Calibrate.cpp - Device constants from measurements -----------------===//
 //
-// Everything is measured in several passes and the least counts: other work on
-// the machine only ever adds time, and rarely meets one point in every pass.
-// Products: the rate at every point of a grid (GemmTable.h).
-// Streaming and reducing: the difference of two sizes, so that the call itself
-// does not count.
+// Several passes measure everything and the least time counts: other work on
+// the machine adds time, and rarely meets one point in every pass. GEMMs give
+// the rate at every point of a grid (GemmTable.h). Streaming and reducing use
+// the difference of two sizes, so that the call itself does not count.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,13 +23,13 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr double kMebi = 1024.0 * 1024.0;
-/// Times that everything is measured.
+/// The number of passes.
 constexpr int kPasses = 3;
-/// Past the caches: what plans stream is far larger than they are.
+/// Larger than the caches, as the buffers of plans are.
 constexpr double kStreamed[] = {32 * kMebi, 256 * kMebi};
 constexpr double kReduced[] = {4096, 16 * kMebi};
 
-/// Seconds of everything that is measured; the least of all passes.
+/// The least seconds of all passes.
 struct Times {
   double launch = 0;
   double scalars = 0;
@@ -38,7 +37,7 @@ struct Times {
   double stream[2] = {}, coreStream[2] = {}, allReduce[2] = {};
 };
 
-/// What is fitted.
+/// The fitted constants.
 struct Fit {
   GemmTable table, shared;
   double bytesPerSecond = 0, coreBytesPerSecond = 0;
@@ -48,7 +47,7 @@ struct Fit {
   double exchangeLatencySeconds = 0;
 };
 
-/// Every product of the grid, in the order of GemmTable::rates.
+/// Every GEMM of the grid, in the order of GemmTable::rates.
 template <typename F>
 void forEachProduct(const std::vector<int64_t> &sizes, F visit) {
   for (int i = 0; i < numTranspositions; ++i) {
@@ -76,8 +75,8 @@ static std::string nameOf(const GemmShape &shape) {
          std::to_string(shape.n) + " x " + std::to_string(shape.k);
 }
 
-/// The least of `seconds` (0 = not yet measured) and one more time; a failure
-/// stays.
+/// The least of `seconds` (0 = not measured yet) and one more time. A failure
+/// remains.
 static void keepLeast(double &seconds, double more) {
   seconds = seconds == 0 ? more : std::min(seconds, more);
 }
@@ -106,7 +105,7 @@ static void measureOnce(const CalibrationProbe &probe,
     keepLeast(times.allReduce[i], probe.allReduce(kReduced[i]));
 }
 
-/// Rates of `products` products at a time.
+/// The rates of `products` simultaneous GEMMs.
 static Status
 fitGemms(const std::array<std::vector<double>, numTranspositions> &measured,
          double launchSeconds, double products, GemmTable &table) {
@@ -160,7 +159,7 @@ static Status fitKernels(const CalibrationProbe &probe, const Times &times,
 }
 
 static Status fitExchange(const Times &times, Fit &fit) {
-  // Of two ranks in a ring: 2 (latency + bytes / 2 / bandwidth).
+  // Two ranks in a ring take 2 (latency + bytes / 2 / bandwidth).
   Status status =
       fitLine("an all_reduce of two ranks", kReduced, times.allReduce,
               fit.exchangeBytesPerSecond, fit.exchangeLatencySeconds);
@@ -211,7 +210,7 @@ static ordered_json tableJson(const GemmTable &table,
   return rates;
 }
 
-/// The formula's constants say nothing here: the tables replace it.
+/// The tables replace the constants of the formula.
 static ordered_json gemmJson(const Fit &fit, const std::string &measured) {
   const std::string unused = "not used: products were measured";
   ordered_json json = {{"peak_fraction", constant(1, unused)},

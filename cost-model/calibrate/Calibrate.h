@@ -1,8 +1,7 @@
 //===- Calibrate.h - Device constants from measurements ---------*- C++ -*-===//
 //
-// The cost model measures nothing itself: a probe supplied by the caller runs
-// kernels on this machine, and the constants of a device file are fitted to
-// what it reports.
+// A probe of the caller runs kernels on this machine. The calibration fits the
+// constants of a device file to the measured times.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_CALIBRATE_CALIBRATE_H
@@ -14,29 +13,29 @@
 
 namespace dpc::cost {
 
-/// How to measure this machine with all cores at work, as they are when ranks
-/// fill it, and what one rank alone has of it. Every function returns seconds
-/// of one run, or a value <= 0 on failure. All are asked for everything several
-/// times, in turn, so that a disturbance that lasts meets each of them once;
-/// the least counts.
+/// Measures this machine with all cores busy, as they are when ranks fill it,
+/// and the share of one rank alone. Every function returns the seconds of one
+/// run, or a value <= 0 on failure. The calibration calls all of them in turn
+/// several times, so that a long disturbance meets each of them once; the least
+/// time counts.
 struct CalibrationProbe {
-  /// Until every core has multiplied f32 matrices of this shape, each its own.
+  /// Every core runs one f32 GEMM of this shape.
   std::function<double(const GemmShape &)> gemm;
-  /// Until all cores have made one such product together; may be empty.
+  /// All cores together run one such GEMM; may be empty.
   std::function<double(const GemmShape &)> sharedGemm;
-  /// Until all cores together have read and written `bytes`.
+  /// All cores together read and write `bytes`.
   std::function<double(double bytes)> stream;
-  /// Until one core has, the others idle; may be empty.
+  /// One core does so while the others are idle; may be empty.
   std::function<double(double bytes)> coreStream;
-  /// Until every core has done `scalarOperations` (CostOpInterface) in kernels
-  /// that compute far more than they move; may be empty.
+  /// Every core runs `scalarOperations` (CostOpInterface) in kernels that are
+  /// bound by computation; may be empty.
   std::function<double()> scalars;
   double scalarOperations = 0;
   std::function<double()> launch; ///< An empty kernel call.
   /// all_reduce of two ranks with `bytes` each; may be empty.
   std::function<double(double bytes)> allReduce;
-  std::string machine;    ///< For the sources: CPU name, date, compiler.
-  double memoryBytes = 0; ///< Of the machine.
+  std::string machine;    ///< CPU name, date, compiler, for the sources.
+  double memoryBytes = 0; ///< The machine's memory.
   int64_t cores = 1;
 };
 
@@ -44,9 +43,9 @@ struct CalibrationProbe {
 /// loadDevice and makeLocalCluster read back. Fails when a probe does.
 Expected<std::string> calibrateDevice(const CalibrationProbe &probe);
 
-/// A table for people of what calibrateDevice has written: rates of square
-/// products and of memory, launches, what two ranks exchange. Fails where
-/// `text` is no device file.
+/// A readable table of the text of calibrateDevice: the rates of square GEMMs
+/// and of memory, the launch time, the exchange between two ranks. Fails where
+/// `text` is not a device file.
 Expected<std::string> describeCalibration(const std::string &text);
 
 } // namespace dpc::cost

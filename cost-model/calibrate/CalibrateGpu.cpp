@@ -1,4 +1,4 @@
-//===- CalibrateGpu.cpp - A device file of a measured GPU -----------------===//
+//===- CalibrateGpu.cpp - A device file for a measured GPU ----------------===//
 
 #include "cost-model/calibrate/CalibrateGpu.h"
 
@@ -64,7 +64,7 @@ static void readBytes(const json &entry, const std::string &where,
 }
 
 Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
-                                             const std::string &file) {
+                                               const std::string &file) {
   Expected<json> root = parseJson(text, file);
   if (!root)
     return Error{root.message()};
@@ -120,7 +120,7 @@ static std::vector<std::string> wordsOf(const std::string &name) {
 
 std::string knownGpu(const GpuMeasurements &measured) {
   std::vector<std::string> words = wordsOf(measured.name);
-  constexpr double kMostOff = 0.1; // of the memory
+  constexpr double kMostOff = 0.1; // Relative error of the memory.
   std::string best;
   double least = kMostOff;
   for (const std::string &name : knownDevices()) {
@@ -142,7 +142,7 @@ std::string knownGpu(const GpuMeasurements &measured) {
 // Fitting
 //===----------------------------------------------------------------------===//
 
-/// Bytes a second by the largest; the rate of small ones holds launches.
+/// The bytes per second of the largest buffer. Smaller ones include launches.
 static double rateOf(const std::vector<MeasuredBytes> &measured) {
   auto largest = std::max_element(
       measured.begin(), measured.end(),
@@ -152,8 +152,8 @@ static double rateOf(const std::vector<MeasuredBytes> &measured) {
 
 namespace {
 
-/// A constant that is fitted, between what it may be, and where the search
-/// begins if the device file has none.
+/// A fitted constant with its range, and its initial value if the device file
+/// has none.
 struct FittedConstant {
   double GemmModel::*member;
   double least, most, start;
@@ -168,7 +168,7 @@ constexpr FittedConstant fittedConstants[] = {
 
 } // namespace
 
-/// ln(predicted / measured) of each product of `type`.
+/// ln(predicted / measured) of each GEMM of `type`.
 static std::vector<double>
 errorsOf(const Device &device, DType type,
          const std::vector<MeasuredProduct> &products) {
@@ -187,7 +187,7 @@ static double meanSquare(const std::vector<double> &values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// Steps along each constant in turn, halved where none is better.
+/// Steps along each constant in turn. The steps are halved when none is better.
 static void fitGemm(Device &device, DType type,
                     const std::vector<MeasuredProduct> &products) {
   constexpr double kFirstStep = 0.4, kLastStep = 0.002;
@@ -215,7 +215,7 @@ static void fitGemm(Device &device, DType type,
   }
 }
 
-/// bf16, or the type with most products.
+/// bf16, or the type with the most GEMMs.
 static DType typeToFit(const std::vector<MeasuredProduct> &products) {
   std::map<DType, int> counts;
   for (const MeasuredProduct &product : products)
@@ -228,7 +228,7 @@ static DType typeToFit(const std::vector<MeasuredProduct> &products) {
       ->first;
 }
 
-/// What the measurements say of a device that nobody knows.
+/// The device file of an unknown GPU, from the measurements alone.
 static Device unknownDevice(const GpuMeasurements &measured) {
   Device device;
   for (const MeasuredProduct &product : measured.products) {
@@ -236,7 +236,7 @@ static Device unknownDevice(const GpuMeasurements &measured) {
     peak = std::max(peak, product.shape.flops() / product.seconds);
   }
   double &f32 = device.peakFlops[static_cast<int>(DType::F32)];
-  if (f32 == 0) // what every device falls back on
+  if (f32 == 0) // Every device needs a peak of f32.
     f32 = *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
   device.memoryBytesPerSecond = rateOf(measured.streams);
   device.gemm.tileM = 256;
@@ -250,14 +250,14 @@ static Device unknownDevice(const GpuMeasurements &measured) {
 //===----------------------------------------------------------------------===//
 
 static ordered_json constant(double value, const std::string &source) {
-  // Six digits: more were not measured.
+  // Six digits are as exact as the measurements.
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
   return {{"value", std::strtod(text, nullptr)}, {"source", source}};
 }
 
-/// The device file's keys in the order of the others; what `base`, a known
-/// device's file or null, says of what was not measured stays.
+/// Writes the keys in the order of other device files. Keys without a
+/// measurement keep the values of `base`, a known device's file or null.
 static ordered_json toJson(const Device &device, const json &base,
                            const std::string &measured,
                            const std::string &fitted) {

@@ -1,4 +1,4 @@
-//===- CalibrateGpu.h - A device file of a measured GPU ---------*- C++ -*-===//
+//===- CalibrateGpu.h - A device file for a measured GPU --------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_CALIBRATE_CALIBRATEGPU_H
 #define DPC_COST_MODEL_CALIBRATE_CALIBRATEGPU_H
 
@@ -9,19 +9,19 @@
 
 namespace dpc::cost {
 
-/// One product and how long it took.
+/// A GEMM and its seconds.
 struct MeasuredProduct {
   DType type = DType::BF16;
   GemmShape shape;
   double seconds = 0;
 };
 
-/// So many bytes and how long they took.
+/// A number of bytes and the seconds that they took.
 struct MeasuredBytes {
   double bytes = 0, seconds = 0;
 };
 
-/// What rt::measureDevice found on a GPU.
+/// The measurements of rt::measureDevice on a GPU.
 struct GpuMeasurements {
   std::string name, libraries; ///< "NVIDIA H200", "cuBLASLt 130000"
   double memoryBytes = 0, reservedBytes = 0;
@@ -31,31 +31,30 @@ struct GpuMeasurements {
   std::vector<MeasuredBytes> streams, toDevice, fromDevice;
 };
 
-/// Reads the file that measureDevice describes. Errors name `file`, the place
-/// in it, and what is expected there.
+/// Reads a file of measureDevice. Errors name `file`, the place in it, and the
+/// expected value.
 Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
-                                             const std::string &file);
+                                               const std::string &file);
 
 /// The device file of this GPU by its name, memory and multiprocessors; ""
 /// where dpc has none.
 std::string knownGpu(const GpuMeasurements &measured);
 
-/// A device file, and a table of it for people.
+/// A device file, and a readable table of it.
 struct GpuCalibration {
   std::string device, table;
 };
 
-/// The constants of a device file that fit the measurements best. Peaks, and
-/// what was not measured, are those of the datasheet (`knownGpu`); of an
-/// unknown GPU the fastest product is the peak of its type, and the memory's
-/// bandwidth is what was reached.
+/// The constants of a device file that fit the measurements best. Peaks and
+/// constants without a measurement are those of the datasheet (`knownGpu`). For
+/// an unknown GPU the fastest GEMM gives the peak of its type, and the measured
+/// bandwidth that of the memory.
 ///
-/// Of the formula of ComputeCost.h the peak fraction, operand cost, ramp, half
-/// k and the fraction of unaligned products are fitted to all bf16 products
-/// (where there are none, to those of the type with most): the least mean
-/// square of the logarithm of predicted by measured time, by a pattern search
-/// (Hooke and Jeeves, J. ACM 8, 1961) in the logarithms of the constants. The
-/// launch and the bandwidth are measured by themselves.
+/// The peak fraction, operand cost, ramp, half k and misaligned fraction of
+/// ComputeCost.h are fitted to all bf16 GEMMs, or to those of the type with the
+/// most. A pattern search (Hooke and Jeeves, J. ACM 8, 1961) in the logarithms
+/// of the constants minimizes the mean square of the logarithm of predicted
+/// over measured time. Launch and bandwidth have measurements of their own.
 Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured);
 
 } // namespace dpc::cost

@@ -1,18 +1,17 @@
 //===- LinkMeasurements.h - Levels from measured collectives ----*- C++ -*-===//
 //
-// Reads what NVIDIA's nccl-tests print (all_reduce_perf, all_gather_perf,
-// reduce_scatter_perf), and what `dpc-run --measure-links` writes in that
-// layout, and finds the bandwidth and latency of the level that the measured
-// ranks meet at: of all levels those that join at least as many devices, the
-// innermost; ranks on several hosts meet at the innermost one past a node. Of
-// groups that are measured at once (nccl-tests' split masks; one rank of each
-// host) each has a device's own share of the links.
+// Reads the output of NVIDIA's nccl-tests (all_reduce_perf, all_gather_perf,
+// reduce_scatter_perf) and of `dpc-run --measure-links`, which has the same
+// layout, and finds the bandwidth and latency of the level at which the
+// measured ranks meet. That is the innermost level that joins at least as many
+// devices; ranks on several hosts meet at the innermost level beyond a node.
+// Groups that run at the same time (nccl-tests' split masks; one rank of each
+// host) each have a device's own share of the links.
 //
-// Found by the model itself: with the inner levels as they are, the bandwidth
-// that makes `estimateCollective` of the largest message as long as it was
-// measured, then the latency that does so for the smallest; in turn, until
-// neither changes. Both are searched by bisection (times fall with bandwidth
-// and rise with latency).
+// With the inner levels fixed, the solver finds the bandwidth for which
+// `estimateCollective` gives the measured time of the largest message, then the
+// latency for the smallest message, and repeats that until neither changes.
+// Both are found by bisection: times fall with bandwidth and rise with latency.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_CALIBRATE_LINKMEASUREMENTS_H
@@ -22,7 +21,7 @@
 
 namespace dpc::cost {
 
-/// One table of one collective.
+/// The table of one collective.
 struct LinkMeasurement {
   struct Sample {
     double bytes = 0; ///< As `estimateCollective` counts them.
@@ -30,28 +29,28 @@ struct LinkMeasurement {
   };
   std::string file;
   Collective kind = Collective::AllReduce;
-  int64_t ranks = 0;           ///< Of one group; groups are measured at once.
-  int64_t hosts = 0;           ///< Of one group.
+  int64_t ranks = 0;           ///< Of each group.
+  int64_t hosts = 0;           ///< Of each group.
   std::vector<Sample> samples; ///< Rising bytes, at least two.
 };
 
-/// Parses the text of such a file; `file` is only used in messages.
+/// Parses the output of one of these tools. Messages name `file`.
 Expected<LinkMeasurement> parseLinkMeasurement(const std::string &text,
-                                             const std::string &file);
+                                               const std::string &file);
 
-/// Sets bandwidth and latency of the levels that were measured; those on fewer
-/// hosts and with fewer ranks first, whatever their order. Fails where no level
+/// Sets the bandwidth and latency of the measured levels. Measurements with
+/// fewer hosts and ranks come first, whatever their order. Fails where no level
 /// of the cluster joins as many ranks.
 Status applyLinkMeasurements(Cluster &cluster,
                              std::vector<LinkMeasurement> measurements);
 
-/// A table for people: levels of `now` that are not as they were.
+/// A readable table of the levels of `now` that have changed.
 std::string describeLevels(const Cluster &was, const Cluster &now);
 
 /// The text of a cluster.json (`text`) with the levels of `cluster`.
 Expected<std::string> withMeasuredLevels(const std::string &text,
-                                       const std::string &file,
-                                       const Cluster &cluster);
+                                         const std::string &file,
+                                         const Cluster &cluster);
 
 } // namespace dpc::cost
 

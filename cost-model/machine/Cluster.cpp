@@ -67,17 +67,19 @@ double Cluster::mostUsableBytes() const {
   return most;
 }
 
-/// A device file beside the cluster's, as dpc-opt --calibrate writes it.
+/// Reads a device file beside the cluster.json, as dpc-opt --calibrate writes
+/// it.
 static Expected<Device> loadDeviceBeside(const std::string &name,
-                                       const std::filesystem::path &folder,
-                                       const std::string &where) {
+                                         const std::filesystem::path &folder,
+                                         const std::string &where) {
   std::string path = (folder / name).string();
   Expected<std::string> text =
       readTextFile(path, "a device file, or the name of a known device");
   if (!text)
     return Error{where + ": " + text.message()};
   Expected<json> root = parseJson(*text, path);
-  return root ? parseDevice(*root, path) : Expected<Device>(Error{root.message()});
+  return root ? parseDevice(*root, path)
+              : Expected<Device>(Error{root.message()});
 }
 
 /// `folder`: where paths of device files begin.
@@ -196,8 +198,8 @@ static void readLevel(const json &entry, const std::string &where,
   fields.finish();
 }
 
-/// Levels have names of their own, grow outwards, and the last joins
-/// everything.
+/// Checks that levels have different names and grow outwards, and that the last
+/// one joins all devices.
 static void checkLevels(const Cluster &cluster, const std::string &file,
                         JsonErrors &errors) {
   std::set<std::string> names;
@@ -249,7 +251,7 @@ static void readGroups(const json *groups, const std::string &where,
                   "at most " + std::to_string(maxDevices));
 }
 
-/// What runs a plan of this compiler on such devices.
+/// The software that runs plans of this compiler on these devices.
 static Expected<Software> ownSoftware(const Cluster &cluster) {
   bool isCuda = std::all_of(
       cluster.groups.begin(), cluster.groups.end(),
@@ -274,7 +276,7 @@ static std::string missingRate(const Cluster &cluster,
   return "";
 }
 
-/// The name of a profile, or a profile.
+/// Reads the name of a profile, or a profile.
 static void readSoftware(const json *entry, const std::string &where,
                          Software &software, JsonErrors &errors) {
   if (!entry->is_string() && !entry->is_object()) {
@@ -283,8 +285,8 @@ static void readSoftware(const json *entry, const std::string &where,
     return;
   }
   Expected<Software> read = entry->is_object()
-                              ? parseSoftware(*entry, where)
-                              : loadSoftware(entry->get<std::string>());
+                                ? parseSoftware(*entry, where)
+                                : loadSoftware(entry->get<std::string>());
   if (read)
     software = *read;
   else
@@ -292,7 +294,8 @@ static void readSoftware(const json *entry, const std::string &where,
                                                : where + ": " + read.message());
 }
 
-Expected<Cluster> parseCluster(const std::string &text, const std::string &file) {
+Expected<Cluster> parseCluster(const std::string &text,
+                               const std::string &file) {
   Expected<json> root = parseJson(text, file);
   if (!root)
     return Error{root.message()};
@@ -344,7 +347,7 @@ static double physicalBytes() {
   return bytes > 0 ? bytes : 8 * gibi;
 }
 
-/// Makes the device of a machine that of one of `ranks` ranks on it.
+/// Scales the device of a machine to one of `ranks` ranks on it.
 static void takeShare(Device &device, int64_t ranks) {
   int64_t cores = device.multiprocessors;
   int64_t threads = std::max<int64_t>(1, cores / ranks);
@@ -377,10 +380,11 @@ static void takeShare(Device &device, int64_t ranks) {
       std::max(1.0, static_cast<double>(ranks) / static_cast<double>(cores));
 }
 
-/// A device that stands for the whole machine.
+/// The device that represents the whole machine.
 static Expected<Device> machineDevice(const std::string &calibratedDevice) {
   if (!calibratedDevice.empty()) {
-    Expected<std::string> text = readTextFile(calibratedDevice, "a device file");
+    Expected<std::string> text =
+        readTextFile(calibratedDevice, "a device file");
     if (!text)
       return Error{text.message()};
     Expected<json> root = parseJson(*text, calibratedDevice);
@@ -415,7 +419,7 @@ double hostLinkBytesPerSecond(const Cluster &cluster, bool disk) {
 }
 
 Expected<Cluster> makeLocalCluster(int64_t ranks,
-                                 const std::string &calibratedDevice) {
+                                   const std::string &calibratedDevice) {
   if (ranks < 1 || ranks > 4096)
     return Error{"local:" + std::to_string(ranks) +
                  ": bad number of ranks; expected 1 to 4096"};
@@ -433,7 +437,7 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
   level.bytesPerSecond = device->exchangeBytesPerSecond > 0
                              ? device->exchangeBytesPerSecond
                              : device->memoryBytesPerSecond / 2;
-  // More ranks than cores take turns at copying.
+  // Where there are more ranks than cores, copies wait for a core.
   if (ranks > cores)
     level.bytesPerSecond *= static_cast<double>(cores) * share;
   Cluster cluster;
@@ -449,7 +453,7 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
 }
 
 Expected<Cluster> loadCluster(const std::string &option,
-                            const std::string &calibratedDevice) {
+                              const std::string &calibratedDevice) {
   constexpr std::string_view prefix = "local:";
   if (option.compare(0, prefix.size(), prefix) == 0) {
     int64_t ranks = 0;
@@ -462,7 +466,8 @@ Expected<Cluster> loadCluster(const std::string &option,
                    "4096"};
     return makeLocalCluster(ranks, calibratedDevice);
   }
-  Expected<std::string> text = readTextFile(option, "a cluster.json, or local:N");
+  Expected<std::string> text =
+      readTextFile(option, "a cluster.json, or local:N");
   if (!text)
     return Error{text.message()};
   return parseCluster(*text, option);

@@ -9,8 +9,8 @@
 #define DPC_COST_MODEL_MACHINE_CLUSTER_H
 
 #include "cost-model/machine/GemmTable.h"
-#include "runtime/base/Status.h"
 #include "cost-model/machine/Software.h"
+#include "runtime/base/Status.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -23,7 +23,7 @@
 
 namespace dpc::cost {
 
-/// Compute types a device file gives a peak for.
+/// Compute types that a device file gives a peak for.
 enum class DType { F64, F32, BF16, F16, FP8 };
 inline constexpr int numDTypes = 5;
 
@@ -36,18 +36,18 @@ std::optional<DType> symbolizeDType(std::string_view name);
 /// Bytes of one element.
 int64_t bytesPerElement(DType type);
 
-/// How far a matrix multiplication stays below the peak; see ComputeCost.h.
+/// Why a GEMM stays below the peak; see ComputeCost.h.
 struct GemmModel {
-  double peakFraction = 1.0; ///< Of the peak, at full tiles and long k.
+  double peakFraction = 1.0; ///< Reached with full tiles and long k.
   int64_t tileM = 1;         ///< Rows of the output tile of one SM or core.
   int64_t tileN = 1;         ///< Columns of that tile.
   double operandCost = 0.0;  ///< Multiply-adds that loading an operand costs.
-  double rampSeconds = 0.0;  ///< Per product: filling and draining the device.
+  double rampSeconds = 0.0;  ///< Per GEMM, to fill and drain the device.
   double halfK = 0.0;        ///< k at which an SM reaches half of its rate.
   int64_t alignBytes = 1;    ///< k and n rows below this alignment are slow.
   double misalignedFraction = 1.0; ///< Rate at unaligned sizes / aligned.
-  GemmTable measured; ///< f32 products; replaces the above where there.
-  /// The same where all cores share one product; empty where not given. Only
+  GemmTable measured; ///< f32 GEMMs; replaces the above unless empty.
+  /// The same for one GEMM on all cores; empty where not given. Only
   /// makeLocalCluster reads it.
   GemmTable shared;
 };
@@ -59,32 +59,33 @@ struct Device {
   std::array<double, numDTypes> peakFlops{};
   double memoryBytes = 0;
   double memoryBytesPerSecond = 0; ///< Datasheet.
-  double memoryFraction = 1.0;     ///< Achieved by streaming kernels.
+  double memoryFraction = 1.0;     ///< Reached by streaming kernels.
   double memoryReservedBytes = 0;  ///< Context, driver, communicator buffers.
   int64_t multiprocessors = 1;     ///< SMs, or cores of a rank.
-  /// Ranks that take turns at each core: while others wait, a rank is so many
-  /// times as fast as all numbers here say. Only makeLocalCluster sets it.
+  /// The number of ranks that share each core: while the others wait, a rank is
+  /// this many times faster than the other numbers say. Only makeLocalCluster
+  /// sets it.
   double ranksPerCore = 1;
   double launchSeconds = 0; ///< Smallest time of one kernel.
-  double scalarFlops = 0;   ///< Of kernels without products; 0: the f32 peak.
-  /// Of the bandwidth, what one core alone reaches; 0 where not given. Only
+  double scalarFlops = 0;   ///< FLOP/s without GEMMs; 0 = the f32 peak.
+  /// The bandwidth that one core alone reaches; 0 where not given. Only
   /// makeLocalCluster reads it.
   double coreBytesPerSecond = 0;
-  double attentionForward = 0; ///< Of the peak, by fused attention; 0 where the
-  double attentionBackward = 0; ///< device file does not say it.
-  /// Between two ranks of one machine, through shared memory; 0 where not
-  /// given. Only makeLocalCluster reads them: a cluster.json has levels.
+  double attentionForward = 0;  ///< Fraction of the peak that fused attention
+  double attentionBackward = 0; ///< reaches; 0 where not given.
+  /// Between two ranks of one machine through shared memory; 0 where not given.
+  /// Only makeLocalCluster reads them: a cluster.json has levels.
   double exchangeBytesPerSecond = 0;
   double exchangeLatencySeconds = 0;
   GemmModel gemm;
 
   bool hasFusedAttention() const { return attentionForward > 0; }
   double peak(DType type) const { return peakFlops[static_cast<int>(type)]; }
-  /// Scalar operations a second of elementwise kernels.
+  /// Scalar operations per second of elementwise kernels.
   double scalarRate() const {
     return scalarFlops > 0 ? scalarFlops : peak(DType::F32);
   }
-  /// Bytes a plan may use: memory less what is reserved.
+  /// The bytes that a plan may use: all but the reserved ones.
   double usableBytes() const { return memoryBytes - memoryReservedBytes; }
 };
 
@@ -92,8 +93,7 @@ struct Device {
 enum class LinkKind { Switch, FullMesh, Ring, FatTree, SharedMemory };
 std::string_view stringifyLinkKind(LinkKind kind);
 
-/// The share of a link's datasheet bandwidth that collectives reach with large
-/// messages, where nothing else is known.
+/// The default for Level::achieved.
 double defaultAchieved(LinkKind kind);
 
 /// One level of the interconnect, innermost first. A level joins `span`
@@ -106,8 +106,9 @@ struct Level {
   LinkKind kind = LinkKind::Switch;
   bool inNetworkReduction = false;
   double oversubscription = 1.0; ///< >= 1; divides the bandwidth.
-  /// Of the bandwidth, by collectives with large messages. Where a cluster.json
-  /// does not say it, the bandwidth is the datasheet's: defaultAchieved.
+  /// The fraction of the bandwidth that collectives reach with large messages.
+  /// Where a cluster.json does not give it, its bandwidth is that of the
+  /// datasheet, and defaultAchieved applies.
   double achieved = 1.0;
 };
 
@@ -121,85 +122,84 @@ struct NodeGroup {
 /// The machine that devices of a node share. Zero where not given.
 struct Host {
   double memoryBytes = 0;
-  /// The devices' memory is part of it: what is offloaded to the host takes
-  /// from the same.
+  /// The devices' memory is a part of the host's: offloaded bytes stay in it.
   bool holdsDevices = false;
   double pcieBytesPerSecond = 0;
   double nvmeBytesPerSecond = 0;
 };
 
-/// What a program is planned for.
+/// The machines that a program is planned for.
 struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
   std::vector<Level> levels; ///< Innermost first; the last spans all devices.
   Host host;
-  Software software; ///< What runs on it.
+  Software software; ///< The software that runs plans.
 
-  /// Makes `profile` what runs: products of all devices take its rate, instead
-  /// of that of the software before.
+  /// Replaces the software. The GEMMs of all devices take the rate of `profile`
+  /// instead of that of the software before.
   void setSoftware(const Software &profile);
 
-  /// Devices of all groups: the rank count of a plan.
+  /// The devices of all groups.
   int64_t numDevices() const;
-  /// Devices of a node; the smallest over the groups.
+  /// The devices of a node; the smallest number of all groups.
   int64_t devicesPerNode() const;
   /// The device that bounds a step when all ranks do the same work: the one
   /// with the lowest peak of `type`; ties go to the first group.
   const Device &slowestDevice(DType type) const;
-  /// The least memory any device offers to a plan, in bytes, and the most.
+  /// The least and the most bytes that a device has for a plan.
   double usableBytes() const;
   double mostUsableBytes() const;
 };
 
-/// Bytes a second that one device exchanges with its host's memory, or with its
-/// host's disks. Where the cluster does not say: PCIe 4.0 x16 and one NVMe
-/// disk.
+/// Bytes per second between one device and its host's memory or disks. The
+/// defaults are PCIe 4.0 x16 and one NVMe disk.
 double hostLinkBytesPerSecond(const Cluster &cluster, bool disk);
 
 /// Reads a device file's JSON. `where` (file and JSON path) starts messages.
 /// Every constant is {"value": number, "source": "where it is from"}.
 Expected<Device> parseDevice(const nlohmann::json &json,
-                           const std::string &where);
+                             const std::string &where);
 
 /// Reads `DIR/NAME.json`. DIR is the environment's DPC_DEVICE_DIR if set, else
 /// the folder this library was built with. Lists the known names on failure.
 Expected<Device> loadDevice(const std::string &name);
 
-/// The same file as it stands there.
+/// The JSON of the same file.
 Expected<nlohmann::json> loadDeviceFile(const std::string &name);
 
 /// Names of the device files that loadDevice finds, sorted.
 std::vector<std::string> knownDevices();
 
-/// Parses cluster.json text; `file` is used in messages, and device files that
-/// it names lie beside it. Unknown fields
-/// are refused, so that a typing error is not silently a default.
-Expected<Cluster> parseCluster(const std::string &text, const std::string &file);
+/// Parses the text of a cluster.json. Messages name `file`, and device files
+/// are looked up beside it. Unknown fields are errors, so that a misspelled
+/// field is never replaced by a default.
+Expected<Cluster> parseCluster(const std::string &text,
+                               const std::string &file);
 
 /// `local:N` (see makeLocalCluster) or the name of a cluster.json.
 /// `calibratedDevice`, when not empty, is a device file used instead of
 /// cpu-local for `local:N`.
 Expected<Cluster> loadCluster(const std::string &option,
-                            const std::string &calibratedDevice = "");
+                              const std::string &calibratedDevice = "");
 
 /// N ranks that are threads of this machine, joined by shared memory. Without a
 /// calibrated device, cpu-local (which describes one core) is scaled to this
 /// machine's cores and memory; a calibrated device describes a whole machine.
 ///
-/// A rank of R on C cores gets what the runtime gives it: t = max(1, C / R)
-/// threads for a product, one for every other kernel.
-///   products   t / max(C, R) of the rate of C products at once, times
-///              e^(log t / log C): e is what one product on all C threads
-///              reaches of it where measured, else 1. Between one and C
-///              threads the efficiency is thus a power of t.
-///   memory     the R-th part, at most what one core reaches alone
-///   others     1 / max(C, R) of the rate of all cores where that was
-///              measured, else as the peak
-/// Memory's size is divided by the ranks. More ranks than cores take turns:
-/// stages of a pipeline that wait leave their cores to others.
+/// A rank of R on C cores has t = max(1, C / R) threads for a GEMM and one
+/// thread for every other kernel, as in the runtime.
+///   GEMMs      t / max(C, R) of the rate of C simultaneous GEMMs, times
+///              e^(log t / log C). e is the fraction of that rate that one GEMM
+///              on all C threads reaches, if measured, else 1. Between one and
+///              C threads the efficiency is a power of t.
+///   memory     the R-th part of the bandwidth, at most that of one core
+///   others     1 / max(C, R) of the scalar rate of all cores, if measured, or
+///              of the peak
+/// Each rank has the R-th part of the memory. Where R > C, ranks share cores: a
+/// pipeline stage that waits leaves its core to others.
 Expected<Cluster> makeLocalCluster(int64_t ranks,
-                                 const std::string &calibratedDevice = "");
+                                   const std::string &calibratedDevice = "");
 
 } // namespace dpc::cost
 

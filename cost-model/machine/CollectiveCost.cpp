@@ -31,14 +31,14 @@ int64_t GroupPlacement::size() const {
 
 namespace {
 
-/// The link a flat algorithm sees: n ranks, b bytes per second, a seconds.
+/// The link of a flat algorithm: n ranks, b bytes per second, a seconds.
 struct Link {
   double n = 1;
   double b = 0;
   double a = 0;
-  const Level *level = nullptr; ///< The slowest one.
+  const Level *level = nullptr; ///< The slowest level.
 
-  /// The share of a buffer that leaves or enters a rank.
+  /// The fraction of a buffer that leaves or enters a rank.
   double remote() const { return (n - 1) / n; }
 };
 
@@ -157,7 +157,7 @@ static std::optional<double> flatSeconds(Algorithm algorithm, Collective kind,
   }
 }
 
-/// Bytes a rank sends in a flat algorithm.
+/// The bytes that a rank sends in a flat algorithm.
 static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
                         double n) {
   double remote = (n - 1) / n * bytes;
@@ -176,8 +176,8 @@ static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
   return 0;
 }
 
-/// The best one-level algorithm at a link, which is that of one level or, where
-/// not `isOne`, of several.
+/// The best flat algorithm at a link, which is that of one level (`isOne`) or
+/// of several.
 static double bestAtLevel(Collective kind, double bytes, const Link &link,
                           Algorithm &algorithm, bool isOne = true) {
   double best = std::numeric_limits<double>::infinity();
@@ -239,7 +239,8 @@ static CollectiveEstimate hierarchicalAllToAll(
   return estimate;
 }
 
-/// Scatter inwards to outwards, gather back; all_reduce meets at the outermost.
+/// Scatters from the inner to the outer levels and gathers back. An all_reduce
+/// meets at the outermost level.
 static CollectiveEstimate
 hierarchicalReduction(const Cluster &cluster, Collective kind, double bytes,
                       const GroupPlacement &group,
@@ -253,7 +254,7 @@ hierarchicalReduction(const Cluster &cluster, Collective kind, double bytes,
     Collective step = both ? Collective::ReduceScatter : kind;
     double seconds = bestAtLevel(step, part, link, used);
     double sent = bytesSent(used, step, part, link.n);
-    // The way back is an all_gather of the same cost.
+    // The all_gather on the way back has the same cost.
     estimate.seconds += both ? 2 * seconds : seconds;
     estimate.bytesPerLevel[i] = both ? 2 * sent : sent;
     if (kind != Collective::Broadcast)
@@ -310,7 +311,8 @@ CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
   best.bytesPerLevel.assign(cluster.levels.size(), 0.0);
   if (group.size() <= 1 || bytes <= 0)
     return best;
-  // Asked for very often: seconds first, bytes of the best one only.
+  // This function is called very often: it computes the bytes of the best
+  // algorithm only.
   std::vector<size_t> active = activeLevels(cluster, group);
   Link link = flatLink(cluster, group, active);
   best.seconds =

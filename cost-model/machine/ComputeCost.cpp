@@ -38,7 +38,7 @@ static bool isAligned(const GemmShape &shape, DType type, int64_t alignBytes) {
 
 namespace {
 
-/// How a product is cut for the multiprocessors.
+/// How a GEMM is divided among the multiprocessors.
 struct Tiling {
   double tm = 1, tn = 1;
   double split = 1; ///< Parts of k.
@@ -46,7 +46,7 @@ struct Tiling {
 
 } // namespace
 
-/// Loading operands, of large tiles and of these.
+/// The cost of loading operands, relative to the largest tiles.
 static double intensity(const GemmModel &model, const Tiling &tiling) {
   double c = model.operandCost;
   double largest = 1 / static_cast<double>(model.tileM) +
@@ -60,7 +60,7 @@ static double tileCount(const GemmShape &shape, const Tiling &tiling) {
          ceilDiv(static_cast<double>(shape.n), tiling.tn) * tiling.split;
 }
 
-/// Seconds of the tiles at the peak fraction, and of the partial sums.
+/// The seconds of the tiles at the peak fraction, and of the partial sums.
 static double tiledSeconds(const Device &device, DType type,
                            const GemmShape &shape, const Tiling &tiling) {
   double slots = static_cast<double>(device.multiprocessors);
@@ -78,13 +78,13 @@ static double tiledSeconds(const Device &device, DType type,
   return seconds;
 }
 
-/// The least over the tilings that a library has.
+/// The least seconds of all tilings that a library has.
 static double arithmeticSeconds(const Device &device, DType type,
                                 const GemmShape &shape) {
   const GemmModel &model = device.gemm;
   double slots = static_cast<double>(device.multiprocessors);
   double best = std::numeric_limits<double>::infinity();
-  // Parts of less than this depth are not worth their sums.
+  // Shorter parts do not pay for their partial sums.
   constexpr int64_t kLeastDepth = 256;
   for (auto [first, second] : {std::pair(model.tileM, model.tileN),
                                std::pair(model.tileN, model.tileM)})
@@ -138,7 +138,7 @@ double streamSeconds(const Device &device, double bytes, double flops) {
   return device.launchSeconds + std::max(memory, arithmetic);
 }
 
-/// Products and row kernels over scores in memory.
+/// GEMMs and row kernels over scores in memory.
 static double unfusedSeconds(const Device &device, DType type,
                              const AttentionShape &shape,
                              const Software &software) {
@@ -173,12 +173,12 @@ double attentionSeconds(const Device &device, DType type,
 DType computeType(const Device &device, DType wanted) {
   if (device.peak(wanted) > 0)
     return wanted;
-  // 16-bit types stand in for each other: equal width, equal rate.
+  // The 16-bit types replace each other: they have equal widths and rates.
   if (wanted == DType::BF16 && device.peak(DType::F16) > 0)
     return DType::F16;
   if (wanted == DType::F16 && device.peak(DType::BF16) > 0)
     return DType::BF16;
-  // Emulated by the next wider type that the device has.
+  // The next wider type of the device replaces the type.
   if (wanted == DType::FP8)
     return computeType(device, DType::F16);
   return DType::F32;

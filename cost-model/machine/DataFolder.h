@@ -1,4 +1,4 @@
-//===- DataFolder.h - JSON files that are known by name ---------*- C++ -*-===//
+//===- DataFolder.h - JSON files with names ---------------------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_MACHINE_DATAFOLDER_H
 #define DPC_COST_MODEL_MACHINE_DATAFOLDER_H
 
@@ -11,20 +11,19 @@
 
 namespace dpc::cost {
 
-/// A folder of NAME.json, of devices or software.
+/// A folder with files NAME.json of devices or software.
 struct DataFolder {
-  const char *kind;     ///< Of what, for messages.
-  const char *variable; ///< Of the environment; names another folder if set.
-  /// The folder this library was built with; where the program is installed,
-  /// one of that name in ../share/dpc.
+  const char *kind;     ///< "device" or "software", for messages.
+  const char *variable; ///< Environment variable with another folder.
+  /// The folder that this library was built with. An installed program uses the
+  /// folder of the same name in ../share/dpc.
   const char *builtIn;
-  const char *always = ""; ///< A name that needs no file, if not empty.
+  const char *always = ""; ///< A name without a file; empty = none.
 
-  /// Names of the files, and `always`, sorted.
+  /// The names of the files and `always`, sorted.
   std::vector<std::string> names() const;
-  /// The path of NAME.json and what it holds; not of `always`. A name that is
-  /// not there is refused with those that are, so that it never leaves the
-  /// folder.
+  /// The path and the content of NAME.json; not for `always`. Fails with the
+  /// list of names on a name without a file, so that no name leaves the folder.
   Expected<std::pair<std::string, nlohmann::json>>
   read(const std::string &name) const;
 

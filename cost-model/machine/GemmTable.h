@@ -1,8 +1,7 @@
-//===- GemmTable.h - Measured rates of matrix products ----------*- C++ -*-===//
+//===- GemmTable.h - Measured rates of GEMMs --------------------*- C++ -*-===//
 //
-// Where a device was measured, its products are priced by what was seen rather
-// than by a formula: CPU libraries pack and transpose operands, choose blocks
-// and kernels by shape, and no few constants say how.
+// A measured device has a table of rates instead of the constants of a formula,
+// because CPU libraries choose packing, blocks and kernels by shape.
 //
 // Rates lie on a grid: every m, n and k of `sizes`, for each transposition.
 // Between grid points the logarithm of the rate is linear in the logarithms of
@@ -21,14 +20,14 @@ namespace dpc::cost {
 
 struct GemmShape;
 
-/// Which operands a product reads transposed.
+/// Which operands a GEMM reads transposed.
 enum class Transposition { None, Right, Left };
 inline constexpr int numTranspositions = 3;
 
 /// "nn", "nt", "tn".
 std::string_view stringifyTransposition(Transposition transposition);
 
-/// FLOP/s of f32 products on a whole device.
+/// FLOP/s of f32 GEMMs on a whole device.
 struct GemmTable {
   std::vector<int64_t> sizes; ///< Rising, each at least 1.
   /// By transposition; (m * size + n) * size + k, each index into `sizes`.
@@ -36,8 +35,8 @@ struct GemmTable {
 
   bool empty() const { return sizes.empty(); }
   int64_t numPoints() const;
-  /// FLOP/s of one product of this shape. Both operands transposed count as
-  /// the left one. The table must not be empty.
+  /// FLOP/s of one GEMM of this shape. Two transposed operands count as one
+  /// transposed left operand. The table must not be empty.
   double rate(const GemmShape &shape) const;
 };
 

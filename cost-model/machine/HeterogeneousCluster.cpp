@@ -1,5 +1,4 @@
-//===- HeterogeneousCluster.cpp - Groups of unlike devices ------------------------===//
-
+//===- HeterogeneousCluster.cpp - Groups of different devices -------------===//
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/machine/ComputeCost.h"
 
@@ -10,14 +9,14 @@
 
 namespace dpc::cost {
 
-/// Alike as far as prices go.
+/// Whether both devices cost the same.
 static bool areAlike(const Device &a, const Device &b) {
   return a.name == b.name && a.peakFlops == b.peakFlops &&
          a.memoryBytes == b.memoryBytes &&
          a.memoryBytesPerSecond == b.memoryBytesPerSecond;
 }
 
-bool isMixed(const Cluster &cluster) {
+bool isHeterogeneous(const Cluster &cluster) {
   return std::any_of(cluster.groups.begin(), cluster.groups.end(),
                      [&](const NodeGroup &group) {
                        return !areAlike(group.device,
@@ -26,7 +25,7 @@ bool isMixed(const Cluster &cluster) {
 }
 
 Expected<Cluster> arrangeGroups(const Cluster &cluster,
-                              const std::vector<int64_t> &groups) {
+                                const std::vector<int64_t> &groups) {
   Cluster arranged = cluster;
   arranged.groups.clear();
   for (int64_t group : groups) {
@@ -44,7 +43,7 @@ std::vector<std::vector<int64_t>> groupOrders(const Cluster &cluster) {
   std::vector<int64_t> order(cluster.groups.size());
   std::iota(order.begin(), order.end(), 0);
   std::vector<std::vector<int64_t>> orders = {order};
-  if (!isMixed(cluster))
+  if (!isHeterogeneous(cluster))
     return orders;
   constexpr size_t kFew = 4;
   if (order.size() <= kFew) {
@@ -66,7 +65,7 @@ std::vector<std::vector<int64_t>> groupOrders(const Cluster &cluster) {
 std::vector<std::vector<int64_t>> someGroups(const Cluster &cluster) {
   std::vector<std::vector<int64_t>> sets;
   int64_t count = static_cast<int64_t>(cluster.groups.size());
-  if (!isMixed(cluster))
+  if (!isHeterogeneous(cluster))
     return sets;
   for (int64_t group = 0; group < count; ++group)
     sets.push_back({group});
@@ -127,8 +126,8 @@ double meanPeak(const Cluster &cluster, int64_t ranks) {
   return sum / static_cast<double>(ranks);
 }
 
-/// Least T with sum n floor(T / t) >= `total`, over pairs (n ranks, t seconds
-/// of each for a micro-batch), where every rank has one at least.
+/// The least T with sum n floor(T / t) >= `total` over the pairs (n ranks, t
+/// seconds per micro-batch), where every rank takes at least one.
 static double
 secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
                 double total) {
@@ -148,7 +147,7 @@ secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
   double least = std::max(slowest, total / speed);
   if (holdsAll(least))
     return least;
-  double most = least + slowest; // every rank one more
+  double most = least + slowest; // With one more on every rank.
   for (int i = 0; i < kHalvings; ++i) {
     double middle = (least + most) / 2;
     (holdsAll(middle) ? most : least) = middle;
@@ -156,8 +155,8 @@ secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
   return most;
 }
 
-double unlikeShare(const Cluster &cluster, const Strategy &strategy,
-                   int64_t microBatches, DType type) {
+double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
+                          int64_t microBatches, DType type) {
   auto peakOf = [&](const Device &device) {
     return device.peak(computeType(device, type));
   };
@@ -183,8 +182,8 @@ double unlikeShare(const Cluster &cluster, const Strategy &strategy,
                   secondsOfShares(ranks, count * double(strategy.dp)) / count);
 }
 
-/// Whether a device in [first, end) has coordinate `stage`: stages follow each
-/// other in runs of `stride` devices.
+/// Whether a device in [first, end) has coordinate `stage`. Each stage is a run
+/// of `stride` devices.
 static bool holdsStage(int64_t first, int64_t end, int64_t stride,
                        int64_t stages, int64_t stage) {
   int64_t from = first / stride, to = (end - 1) / stride;

@@ -1,21 +1,21 @@
 //===- Placement.h - Which ranks lie next to each other ---------*- C++ -*-===//
 //
-// Ranks are numbered by the coordinates along the axes of a mesh, and rank by
-// rank put on the devices of a cluster, which are numbered through: node by
-// node, group by group. In which order the axes count is a matter of cost only:
-// neighbours along the innermost axis are next to each other, so its traffic
-// stays on the fastest link. The problem is
+// Ranks are numbered by their coordinates along the mesh axes, and devices by
+// group, node and position; rank r runs on device r. The order of the axes is
+// free. Neighbours along the innermost axis are next to each other, so that its
+// traffic uses the fastest links. The problem is
 //
 //   min over orders o of the axes   sum over t in traffic
 //       t.times * seconds(t.kind, t.bytes, how t.axes lie on the levels in o)
 //
-// Orders in which all groups with traffic reach the same levels are equal, so
-// that each such class is priced once. Tensor parallelism inside a node is not
-// a rule: it is what costs least where its traffic is the most.
+// Orders in which all groups with traffic reach the same levels have the same
+// cost, which is computed once. Tensor parallelism inside a node is not a rule:
+// it follows where the tensor axis has the most traffic.
 //
-// Text: the axes' names, innermost first, then the groups of nodes in the order
-// in which ranks fill them, if not as in cluster.json: "tp.dp.pp@1.0". Axes
-// that are not named lie outside of those that are, in their usual order.
+// As text a placement has the names of the axes, innermost first, and the
+// groups of nodes in the order in which ranks fill them: "tp.dp.pp@1.0". The
+// groups are optional. Axes without a name in the text follow in their usual
+// order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_PLACEMENT_H
@@ -30,11 +30,11 @@
 namespace dpc::cost {
 
 /// The axes that a placement may name, innermost first in their usual order.
-/// "tp" stands for all sides of a grid, "dp" for the part that has a name of
-/// its own (dpi) only inside of hybrid sharding too.
+/// "tp" means all sides of a grid. "dp" includes the inner part (dpi) of hybrid
+/// sharding.
 const std::vector<std::string_view> &placementAxes();
 
-/// The groups that a text of --strategy names, if it does and is right.
+/// The groups of the placement in a valid text of --strategy; else empty.
 std::vector<int64_t> groupsNamedIn(std::string_view strategy);
 
 struct RankAxis {
@@ -45,10 +45,10 @@ struct RankAxis {
 /// Axes of ranks, innermost first.
 using RankOrder = std::vector<RankAxis>;
 
-/// Ranks between neighbours along `name`.
+/// The distance in ranks between neighbours along `name`.
 int64_t strideOf(const RankOrder &order, std::string_view name);
 
-/// How the ranks that differ along `axes` only lie on the levels.
+/// The placement of the ranks that differ only along `axes`.
 GroupPlacement placeGroup(const Cluster &cluster, const RankOrder &order,
                           const std::vector<std::string> &axes);
 
@@ -56,8 +56,8 @@ GroupPlacement placeGroup(const Cluster &cluster, const RankOrder &order,
 GroupPlacement placeNeighbours(const Cluster &cluster, const RankOrder &order,
                                std::string_view axis);
 
-/// What ranks send along some axes, `times` times a step. SendRecv goes to the
-/// neighbour.
+/// A collective along some axes that runs `times` times per step. SendRecv
+/// sends to the neighbour.
 struct Traffic {
   Collective kind = Collective::AllReduce;
   std::vector<std::string> axes;
@@ -65,12 +65,12 @@ struct Traffic {
   double times = 0;
 };
 
-/// The sum of the file comment for one order.
+/// The value of one order in the problem above, in seconds per step.
 double trafficSeconds(const Cluster &cluster, const RankOrder &order,
                       const std::vector<Traffic> &traffic);
 
-/// The order with the least seconds; `order` itself unless another one takes
-/// less, then the first in lexicographic order of positions.
+/// The order with the least seconds. Of equal orders it is `order` itself, else
+/// the first one in the lexicographic order of positions.
 RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
                         const std::vector<Traffic> &traffic);
 

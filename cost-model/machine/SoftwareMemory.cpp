@@ -1,4 +1,4 @@
-//===- SoftwareMemory.cpp - What software keeps of a step -----------------===//
+//===- SoftwareMemory.cpp - The memory of other frameworks ----------------===//
 #include "cost-model/machine/SoftwareMemory.h"
 
 #include <algorithm>

@@ -1,14 +1,14 @@
-//===- SoftwareMemory.h - What software keeps of a step ---------*- C++ -*-===//
+//===- SoftwareMemory.h - The memory of other frameworks --------*- C++ -*-===//
 //
-// Frameworks keep other things than a plan of this compiler. From the bytes
-// that a plan's timeline has live, counted with the software's rules
-// (passes/price/SoftwareMemory.h), and the profile (Software.h, `memory`):
+// Other frameworks keep other buffers than a plan of this compiler. With the
+// live bytes of a plan's timeline, counted by the rules of the software
+// (passes/price/SoftwareBuffers.h), and its profile (Software.h, `memory`):
 //
 //   peak = states + min(activationSlack A, A + free) + reservedBytes
 //
-// with A the activations and workspace of the moment. Slack is memory that an
-// allocator holds and nobody uses: it gives that back before it fails, so there
-// is never more of it than the device has free.
+// where A are the activations and workspace at the peak. Slack is memory that
+// an allocator holds without using it. The allocator returns slack before it
+// fails, so the slack is never larger than the device's free memory.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_SOFTWAREMEMORY_H
@@ -19,19 +19,20 @@
 
 namespace dpc::cost {
 
-/// Bytes of a parameter's states on one rank.
+/// The bytes of one parameter's states on one rank.
 struct StateBytes {
   double parameter = 0, gradient = 0, update = 0;
 };
 
-/// States of one parameter that is computed with in `type` and trained, whose
-/// ZeRO stage `zero` splits over `ranks`. In 32 bits there is no second copy.
+/// The states of one trained parameter that computes in `type`. ZeRO stage
+/// `zero` splits them over `ranks` ranks. There is no second copy in 32 bits.
 StateBytes stateBytes(const Software &software, DType type, int64_t zero,
                       double ranks);
 
-/// What the software of `cluster` holds where `counted` is in use: the slack is
-/// added to activations and workspace, the reserve to communication. `counted`
-/// itself where the software does not say what it keeps.
+/// The bytes that the software of `cluster` holds when `counted` bytes are in
+/// use: slack counts as activations and workspace, the reserve as
+/// communication. Returns `counted` where the software's profile has no
+/// `memory`.
 MemoryBreakdown heldMemory(const Cluster &cluster, MemoryBreakdown counted);
 
 } // namespace dpc::cost

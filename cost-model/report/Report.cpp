@@ -53,7 +53,7 @@ std::string_view unitOf(const ModelTotals &totals) {
   return totals.tokensPerSample > 1 ? "tokens" : "samples";
 }
 
-/// FLOP/s of the first `ranks` devices, in the type the model computes in.
+/// The peak FLOP/s of the first `ranks` devices in the model's compute type.
 static double peakOf(const Cluster &cluster, int64_t ranks, DType wanted) {
   double peak = 0;
   for (const NodeGroup &group : cluster.groups) {
@@ -90,8 +90,8 @@ static ordered_json stagesToJson(const Evaluation &evaluation) {
   return stages;
 }
 
-/// How many ranks of every axis lie within a unit of each level, and how many
-/// units over the next.
+/// For every axis, its ranks within a unit of the innermost level, and its
+/// units within a unit of each further level.
 static ordered_json placementToJson(const Cluster &cluster,
                                     const Evaluation &evaluation) {
   ordered_json axes = ordered_json::array();
@@ -108,7 +108,7 @@ static ordered_json placementToJson(const Cluster &cluster,
   return axes;
 }
 
-/// By run of data-parallel ranks that take the same.
+/// An entry for each run of data-parallel ranks with equal shares.
 static ordered_json sharesToJson(const Evaluation &evaluation) {
   ordered_json json = {{"even_step_seconds", evaluation.evenSeconds},
                        {"ranks", ordered_json::array()}};
@@ -162,8 +162,8 @@ static ordered_json predictedToJson(const Cluster &cluster,
   return json;
 }
 
-/// Keys of a candidate that are not predictions. What cannot run or does not
-/// fit says so under "rejected".
+/// The keys of a candidate that are not predictions. A candidate that cannot
+/// run or does not fit has the reason under "rejected".
 static ordered_json verdictToJson(const Candidate &candidate) {
   ordered_json json = {
       {"strategy", strategyToJson(placedStrategy(
@@ -171,7 +171,7 @@ static ordered_json verdictToJson(const Candidate &candidate) {
       {"method", candidate.method},
       {"fits", candidate.fits}};
   if (!candidate.skipped.empty()) {
-    json["fits"] = nullptr; // nobody looked
+    json["fits"] = nullptr; // It was not evaluated.
     json["skipped"] = candidate.skipped;
   } else if (!candidate.fits)
     json["rejected"] = candidate.evaluation.rejected.empty()
@@ -292,7 +292,7 @@ ordered_json reportToJson(const Cluster &cluster, const SearchResult &result,
                          {"model", context.model},
                          {"cluster", clusterToJson(cluster, result)}};
   report["step"] = stepToJson(result.totals, context.detail);
-  // A fixed strategy that does not fit is still what was asked for.
+  // A fixed strategy is chosen even if it does not fit.
   report["chosen"] = nullptr;
   if (!result.candidates.empty() &&
       result.candidates[0].evaluation.rejected.empty()) {

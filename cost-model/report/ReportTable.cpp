@@ -16,10 +16,10 @@ static TableRow rowOf(const Candidate &candidate, std::string mark) {
                "-",
                "-",
                candidate.why};
-  // Pruned or impossible: no number was computed over the graph.
+  // A pruned or rejected candidate has no evaluation.
   if (evaluation.stepSeconds > 0 && evaluation.rejected.empty() &&
       candidate.skipped.empty()) {
-    // Made of pieces, not evaluated by itself.
+    // The evaluation is composed.
     row.step = (evaluation.isComposed ? "~" : "") +
                formatSeconds(evaluation.stepSeconds);
     row.exposed = formatSeconds(evaluation.exposedCommunicationSeconds);
@@ -45,7 +45,7 @@ std::vector<TableRow> candidateRows(const SearchResult &result) {
   return rows;
 }
 
-/// Whether both say the same: the same reason not to fit, or the same strategy.
+/// Whether both rows have the same reason, or the same strategy.
 static bool isSame(const Candidate &a, const Candidate &b) {
   bool hasSameReason =
       a.why == b.why && a.evaluation.rejected == b.evaluation.rejected;
@@ -63,7 +63,7 @@ std::vector<TableRow> baselineRows(const SearchResult &result) {
         result.hasWinner() && baseline.candidate.method != "formula" &&
         baseline.candidate.strategy == result.candidates[0].strategy;
     if (!baseline.candidate.fits && !row.why.empty()) {
-      // What cannot run has no time to compare; its strategy is in report.html.
+      // A rejected baseline has no time; report.html has its strategy.
       row.step = row.exposed = "-";
       row.strategy.clear();
     }
@@ -71,7 +71,7 @@ std::vector<TableRow> baselineRows(const SearchResult &result) {
       return isSame(other.candidate, baseline.candidate);
     });
     if (isWinner) {
-      row.strategy.clear(); // stands above
+      row.strategy.clear(); // It is in the row above.
       row.why = "the winner";
     } else if (&*same != &baseline)
       row.why = "as " + same->name;
@@ -119,7 +119,7 @@ Lines linesOf(const TableRow &row, const TableWidths &widths,
       wrapText(isAlone ? row.why : row.strategy, room, 0);
   bool fits = told.back().size() + 2 + row.why.size() <= room;
   if (isAlone)
-    ; // The reason stands where the strategy would.
+    ; // The reason takes the place of the strategy.
   else if (fits && !row.why.empty())
     told.back() += "  " + row.why;
   else if (!row.why.empty())

@@ -7,8 +7,8 @@
 #ifndef DPC_COST_MODEL_REPORT_REPORTTABLE_H
 #define DPC_COST_MODEL_REPORT_REPORTTABLE_H
 
-#include "cost-model/search/Search.h"
 #include "cost-model/report/TextLines.h"
+#include "cost-model/search/Search.h"
 
 #include <array>
 #include <string>
@@ -27,26 +27,26 @@ struct TableRow {
   LineStyle style = LineStyle::plain;
 };
 
-/// How wide the columns of numbers are; the first is that of the marks.
+/// The widths of the columns of numbers; the first column holds the marks.
 using TableWidths = std::array<size_t, 4>;
 
 /// The candidates, best first; the winner is marked.
 std::vector<TableRow> candidateRows(const SearchResult &result);
 
-/// What everybody knows. What does not fit has no time and no strategy: its
-/// reason stands there.
+/// The baselines. One that does not fit has its reason instead of a time and a
+/// strategy.
 std::vector<TableRow> baselineRows(const SearchResult &result);
 
 TableWidths widthsOf(const std::vector<TableRow> &candidates,
                      const std::vector<TableRow> &baselines,
                      const TableRow &header);
 
-/// Numbers, then the strategy and the reason, which are broken below each other
+/// The numbers, then the strategy and the reason, which take several lines
 /// where they are long.
 Lines linesOf(const TableRow &row, const TableWidths &widths,
               const TextForm &form);
 
-/// The rows, where an item is one.
+/// The rows as items of a block.
 Block blockOf(const std::vector<TableRow> &rows, const TableWidths &widths,
               const TextForm &form, const char *more);
 

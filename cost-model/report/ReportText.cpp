@@ -19,7 +19,7 @@ static std::string percent(double fraction) {
   return buffer;
 }
 
-/// Whole numbers, but of few a second.
+/// A rate per second: whole numbers, or decimals of a small one.
 static std::string formatRate(double perSecond) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), perSecond < 10 ? "%.3g" : "%.0f",
@@ -27,7 +27,7 @@ static std::string formatRate(double perSecond) {
   return buffer;
 }
 
-/// As --strategy takes it on this cluster.
+/// The strategy as --strategy takes it on this cluster.
 static std::string headline(const Cluster &cluster,
                             const SearchResult &result) {
   if (result.candidates.empty())
@@ -57,8 +57,8 @@ static std::string headline(const Cluster &cluster,
          (result.bindingDetail.empty() ? "" : ": " + result.bindingDetail);
 }
 
-/// What the fullest rank holds at its peak, and what one sends over which
-/// level.
+/// The memory of the fullest rank at its peak, and the bytes that a rank sends
+/// over each level.
 static std::string memoryAndTraffic(const Cluster &cluster,
                                     const SearchResult &result) {
   if (!result.hasWinner())
@@ -84,7 +84,7 @@ static std::string memoryAndTraffic(const Cluster &cluster,
          (sent.empty() ? "" : "a rank sends in a step: " + sent + "\n");
 }
 
-/// A line about devices that the winner does not use, if there are any.
+/// A line about idle devices, if there are any.
 static std::string idleLine(const Cluster &cluster,
                             const SearchResult &result) {
   if (result.candidates.empty())
@@ -98,7 +98,7 @@ static std::string idleLine(const Cluster &cluster,
          "\n";
 }
 
-/// A line about what the winner keeps outside its devices' memory, if anything.
+/// A line about the winner's offloaded bytes, if there are any.
 static std::string offloadLine(const SearchResult &result) {
   if (!result.hasWinner())
     return "";
@@ -152,8 +152,7 @@ static std::string pipelineLine(const SearchResult &result) {
          "\n";
 }
 
-/// A line about which of the winner's stages run on which devices, where they
-/// are unlike.
+/// A line about the devices of the winner's stages on a heterogeneous cluster.
 static std::string stageDevicesLine(const SearchResult &result) {
   if (!result.hasWinner())
     return "";
@@ -191,7 +190,7 @@ static std::string devicesText(const Cluster &cluster) {
   return text;
 }
 
-/// What the winner's ranks take of the batch, where that is not the same.
+/// A line about the winner's uneven shares of the batch, if it has such.
 static std::string sharesLine(const SearchResult &result) {
   if (!result.hasWinner())
     return "";
@@ -207,7 +206,7 @@ static std::string sharesLine(const SearchResult &result) {
                             formatSeconds(evaluation.evenSeconds) + " a step\n";
 }
 
-/// A line about the winner's axes on the levels, if there is a choice.
+/// A line about the placement of the winner's axes, if it has a choice.
 static std::string placementLine(const Cluster &cluster,
                                  const SearchResult &result) {
   if (!result.hasWinner() || cluster.levels.size() < 2)
@@ -227,7 +226,7 @@ static std::string placementLine(const Cluster &cluster,
   return text.empty() ? "" : "placement, innermost first: " + text + "\n";
 }
 
-/// "repeats of layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8"; of a brief one
+/// "repeats of layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8"; if brief
 /// "repeats of layers 96 -> 8, 2 sizes"
 static std::string shrinkingText(const Verification &verification,
                                  bool isBrief) {
@@ -280,8 +279,8 @@ std::string verificationText(const Verification &verification, bool isBrief) {
          " compute what one device computes: " + found;
 }
 
-/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" for less than a
-/// thousandth of both.
+/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" where both differ by
+/// less than a thousandth.
 static std::string gainText(const Change &before, const Change &after) {
   double seconds = before.stepSeconds - after.stepSeconds;
   double bytes = before.memoryBytes - after.memoryBytes;
@@ -298,8 +297,7 @@ static std::string gainText(const Change &before, const Change &after) {
                                     : ": does not fit");
 }
 
-/// What makes the winner of a plan that everybody knows, an item for each
-/// change.
+/// The changes from a baseline to the winner, an item for each.
 static Block changesBlock(const SearchResult &result, const TextForm &form) {
   if (result.changes.size() < 2)
     return {};
@@ -319,8 +317,8 @@ static Block changesBlock(const SearchResult &result, const TextForm &form) {
   return block;
 }
 
-/// `lines` of what less memory costs in time, both ends included; nothing where
-/// the fastest strategy takes least as well.
+/// At most `lines` points of the Pareto front, both ends included; nothing
+/// where the front is one point.
 static Block paretoBlock(const SearchResult &result, size_t lines,
                          const TextForm &form) {
   const std::vector<ParetoPoint> &points = result.pareto.points();
@@ -343,8 +341,8 @@ static Block paretoBlock(const SearchResult &result, size_t lines,
   return block;
 }
 
-/// An answer of --what-if in a line or two: what changes, how fast it is then
-/// for each token, with what.
+/// An answer of --what-if in one or two lines: the change, the new throughput
+/// and the new strategy.
 static Lines linesOf(const WhatIf &whatIf, const SearchResult &result,
                      const TextForm &form) {
   std::string text = "    " + whatIf.change + ": ";
@@ -385,8 +383,8 @@ static Block remarksBlock(const ReportContext &context, const TextForm &form) {
 
 namespace {
 
-/// What a report for a screen consists of. Some of it is always shown; the
-/// rest shares the lines that are left.
+/// The parts of a report for a screen. Some are always shown; the others share
+/// the lines that are left.
 class Screen {
 public:
   Screen(const Cluster &cluster, const SearchResult &result,
@@ -453,7 +451,7 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
   TableWidths widths = widthsOf(runners, known, header);
   tableHead = linesOf(header, widths, form);
   tableHead.insert(tableHead.begin(), Line{});
-  // The winner is always there.
+  // The winner is always shown.
   if (!runners.empty()) {
     append(tableHead, linesOf(runners.front(), widths, form));
     runners.erase(runners.begin());
@@ -478,8 +476,8 @@ size_t Screen::fixedLines() const {
 }
 
 Lines Screen::lines() const {
-  // First what is to be seen at any rate, then a few of each kind, then as many
-  // as there is room for.
+  // First the parts that are always shown, then a few items of each kind, then
+  // as many as there is room for.
   constexpr size_t kRunners = 6, kFew = 4, kPareto = 5;
   size_t left = std::max(reportLines, fixedLines() + kFew) - fixedLines();
   auto grow = [&](const Block &block, size_t taken, size_t most) {

@@ -11,7 +11,7 @@ namespace dpc::cost {
 
 using nlohmann::ordered_json;
 
-/// What a report holds at most, for it to open at once.
+/// The limits of a report, so that it opens fast.
 static constexpr size_t kMostEntries = 16000, kMostIntervals = 8000,
                         kMostMoments = 500;
 
@@ -50,7 +50,7 @@ static size_t countIntervals(const StepDetail &detail, double gap) {
   return count;
 }
 
-/// The largest part of its phase that may be left out of a gap.
+/// The largest gap that may be left out, as a fraction of its phase.
 static double gapOf(const StepDetail &detail) {
   double gap = 1e-6;
   while (gap < 1 && countIntervals(detail, gap) > kMostIntervals)
@@ -58,7 +58,7 @@ static double gapOf(const StepDetail &detail) {
   return gap;
 }
 
-/// All stages, or some that are evenly spread and hold few enough entries.
+/// All stages, or evenly spaced ones with few enough entries.
 static std::set<size_t> stagesToShow(const StepDetail &detail) {
   size_t entries = 0, count = detail.stages.size();
   for (const DetailStage &stage : detail.stages)
@@ -136,7 +136,7 @@ static ordered_json trafficToJson(const StepDetail &detail,
   return json;
 }
 
-/// Of each of kMostMoments spans the fullest moment, and of those in one tick.
+/// The fullest moment of each of kMostMoments spans, and of each tick.
 static std::vector<MemoryMoment>
 fullestMoments(const std::vector<MemoryMoment> &all, double tick) {
   auto isLess = [](const MemoryMoment &a, const MemoryMoment &b) {

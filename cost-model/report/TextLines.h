@@ -1,7 +1,7 @@
 //===- TextLines.h - Lines of a report for a terminal -----------*- C++ -*-===//
 //
-// A report is as long as a screen: blocks of items are cut to the lines that
-// are left for them, and say how much they leave out.
+// A report fits on a screen: a block of items shows as many items as it has
+// lines for, and says how many it leaves out.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_REPORT_TEXTLINES_H
@@ -12,7 +12,7 @@
 
 namespace dpc::cost {
 
-/// How a line is shown where colors are.
+/// The style of a line on a terminal with colors.
 enum class LineStyle { plain, strong, faint };
 
 struct Line {
@@ -22,34 +22,34 @@ struct Line {
 
 using Lines = std::vector<Line>;
 
-/// Columns and colors of what is written to.
+/// The columns and colors of the output.
 struct TextForm {
   size_t width = 100;
   bool hasColors = false;
 };
 
-/// `text` in lines of at most `width` columns, broken at spaces, or at commas
-/// inside of a word that is too long; those behind the first start with
+/// Breaks `text` into lines of at most `width` columns, at spaces, or at commas
+/// inside a word that is too long. The lines after the first start with
 /// `indent` spaces.
 std::vector<std::string> wrapText(const std::string &text, size_t width,
                                   size_t indent);
 
-/// The same as lines of one style.
+/// The same with a style.
 Lines wrapLines(const std::string &text, const TextForm &form,
                 size_t indent = 4, LineStyle style = LineStyle::plain);
 
-/// Things told one below the other, each in one or more lines.
+/// A list of items, each of one or more lines.
 struct Block {
-  Lines title;              ///< Shown where an item is.
-  std::vector<Lines> items; ///< The first ones matter most.
-  std::string more;         ///< "and N" + this: what the rest is.
+  Lines title;              ///< Shown if there is an item.
+  std::vector<Lines> items; ///< The most important first.
+  std::string more;         ///< "and N" + this names the other items.
 
   size_t lines() const;
-  /// At most `most` lines; only what the rest is where not one item has room.
+  /// At most `most` lines. Without room for one item only `more` is shown.
   Lines fit(size_t most) const;
 };
 
-/// With escape sequences for the styles where `form` has colors.
+/// The text, with escape sequences for the styles if `form` has colors.
 std::string joinLines(const Lines &lines, const TextForm &form);
 
 } // namespace dpc::cost

@@ -1,4 +1,4 @@
-//===- BetterPlan.cpp - What the search finds beside what is run ----------===//
+//===- BetterPlan.cpp - What is better than the present plan ----------===//
 #include "cost-model/search/BetterPlan.h"
 
 #include "cost-model/report/Report.h"
@@ -12,16 +12,12 @@ namespace dpc::cost {
 
 BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
                       Objective objective, int64_t devices) {
-  // What was evaluated twice differs by rounding.
+  // Two evaluations of one strategy differ by rounding.
   constexpr double kRounding = 1e-3;
   BetterPlan better;
   better.clusterDevices = devices;
   better.considered = free.considered;
   better.searchSeconds = free.seconds;
-  auto value = [&](const Evaluation &evaluation) {
-    return objective == Objective::Memory ? evaluation.memory.total()
-                                          : evaluation.stepSeconds;
-  };
   const Evaluation *present =
       asked.hasWinner() ? &asked.candidates.front().evaluation : nullptr;
   if (present) {
@@ -31,7 +27,8 @@ BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
   if (!free.hasWinner())
     return better;
   const Candidate &winner = free.candidates.front();
-  if (present && value(winner.evaluation) >= (1 - kRounding) * value(*present))
+  if (present && valueOf(objective, winner.evaluation) >=
+                     (1 - kRounding) * valueOf(objective, *present))
     return better;
   better.strategy =
       placedStrategy(winner.strategy, winner.evaluation.decisions);

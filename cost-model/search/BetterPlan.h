@@ -1,4 +1,4 @@
-//===- BetterPlan.h - What the search finds beside what is run --*- C++ -*-===//
+//===- BetterPlan.h - What is better than the present plan ------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_SEARCH_BETTERPLAN_H
 #define DPC_COST_MODEL_SEARCH_BETTERPLAN_H
 
@@ -6,27 +6,27 @@
 
 namespace dpc::cost {
 
-/// The answer to who asks what the present configuration does, and what would
-/// be better: the best plan of a search that nothing was fixed for.
+/// The best plan of a search without fixed keys, for a user who asks about a
+/// present configuration.
 struct BetterPlan {
-  /// With its placement; none where nothing better was found.
+  /// The better strategy with its placement; none where there is none.
   std::optional<Strategy> strategy;
   double stepSeconds = 0, memoryBytes = 0;
   std::string bindingConstraint;
-  /// Of what was asked about; 0 where that cannot run or does not fit.
+  /// Of the present plan; 0 where it cannot run or does not fit.
   double askedSeconds = 0, askedBytes = 0;
   int64_t considered = 0;
-  int64_t clusterDevices = 0; ///< The plan may use fewer.
+  int64_t clusterDevices = 0; ///< The better plan may use fewer.
   double searchSeconds = 0;
 };
 
-/// The winner of `free` where it is better than that of `asked` by `objective`,
-/// else no strategy. Both are of clusters of
-/// `devices`, of which they may have been asked to use fewer.
+/// Compares the winners of `free`, a search without fixed keys, and `asked`,
+/// the present plan, by `objective`. Both are for a cluster with `devices`
+/// devices, of which they may use fewer.
 BetterPlan betterPlan(const SearchResult &asked, const SearchResult &free,
                       Objective objective, int64_t devices);
 
-/// One sentence.
+/// The answer as one sentence.
 std::string betterPlanText(const BetterPlan &better);
 
 /// "better" of report.json.

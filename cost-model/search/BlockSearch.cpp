@@ -9,12 +9,10 @@
 
 namespace dpc::cost {
 
-BlockSearch::BlockSearch(Evaluator &evaluator, std::vector<Pending> &pending,
-                         const std::function<void(Pending &)> &estimate,
-                         Objective objective, double memoryLimitBytes,
-                         int64_t top)
-    : evaluator(evaluator), pending(pending), objective(objective),
-      memoryLimitBytes(memoryLimitBytes), top(top) {
+BlockSearch::BlockSearch(const SearchProblem &problem,
+                         std::vector<Pending> &pending,
+                         const std::function<void(Pending &)> &estimate)
+    : problem(problem), pending(pending) {
   findBlocks();
   takeSamples(estimate);
 }
@@ -34,12 +32,12 @@ void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
     Pending &entry = pending[sampled[k]];
     estimate(entry);
     samples[k] = {entry.seconds, entry.bounds.stepSeconds, entry.stateBytes,
-                  entry.otherBytes, entry.isPlain};
+                  entry.otherBytes, entry.isMegatron};
   });
 }
 
-/// Blocks in the order of their first strategies: those of neighbours are found
-/// at the same time, part by part, and put together in order.
+/// Groups entries into blocks, in the order of the blocks' first strategies.
+/// Threads group parts of the list, which are then joined in order.
 void BlockSearch::findBlocks() {
   struct Part {
     std::unordered_map<std::string, size_t> numbers;
@@ -53,8 +51,8 @@ void BlockSearch::findBlocks() {
     size_t end = std::min(pending.size(), (p + 1) * kPart);
     for (size_t i = p * kPart; i < end; ++i) {
       std::string key;
-      if (pending[i].bounds.memoryBytes <= memoryLimitBytes)
-        key = evaluator.blockOf(*pending[i].strategy);
+      if (pending[i].bounds.memoryBytes <= problem.feasibility.limitBytes())
+        key = problem.evaluator.blockOf(*pending[i].strategy);
       if (key.empty())
         continue;
       auto [it, isNew] =
@@ -83,7 +81,7 @@ void BlockSearch::findBlocks() {
     }
 }
 
-/// A block of strategies like the one of `first`, at its place.
+/// Adds an empty block for strategies like entry `first`.
 void BlockSearch::addBlock(size_t first, PlaceNumbers &placeNumbers) {
   Features features = featuresOf(*pending[first].strategy);
   auto [place, isFirst] = placeNumbers.try_emplace(features, places.size());
@@ -92,7 +90,7 @@ void BlockSearch::addBlock(size_t first, PlaceNumbers &placeNumbers) {
   blocks.emplace_back().place = place->second;
 }
 
-/// Distances: 1 for what changes a formula's error most.
+/// A difference of 1 means a large change of the formulas' error.
 BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
   auto octaves = [](int64_t degree) {
     return std::log2(static_cast<double>(degree));
@@ -118,7 +116,9 @@ BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
           strategy.offload == Offload::None ? 0.0 : 1.0};
 }
 
-/// Nothing where the block is not for this turn.
+/// What `block` promises in this turn; nothing where the turn excludes it.
+/// `near` is the entry whose neighbours are wanted, `fits` whether an entry
+/// fits.
 std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
                                                            Turn turn,
                                                            const Pending *near,
@@ -132,14 +132,15 @@ std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
   std::optional<Promise> least;
   for (size_t k = block.begin; k < block.end; ++k) {
     const Sample &sample = samples[k];
-    if (turn == Turn::Plain && !sample.isPlain)
+    if (turn == Turn::Megatron && !sample.isMegatron)
       continue;
     double bytes = sample.stateBytes + sample.otherBytes * bytesFactor;
     double seconds =
         std::max(sample.seconds * secondsFactor, sample.boundSeconds);
-    bool isTooLarge = bytes > memoryLimitBytes;
-    bool isForBytes = isTooLarge && !fits; // nearer to what fits
-    Promise promise{isTooLarge, isForBytes ? bytes : value(seconds, bytes)};
+    bool isTooLarge = bytes > problem.feasibility.limitBytes();
+    bool isForBytes = isTooLarge && !fits; // The nearest miss is best.
+    Promise promise{isTooLarge,
+                    isForBytes ? bytes : problem.value(seconds, bytes)};
     if (!least || promise < *least)
       least = promise;
   }
@@ -167,12 +168,12 @@ std::vector<size_t> BlockSearch::choose(Turn turn, size_t wanted) const {
   return chosen;
 }
 
-/// Those that fit by value; what is too large by its bytes.
+/// Entries that fit rank by their value, others by their bytes.
 BlockSearch::Promise BlockSearch::rankOf(const Pending &entry) const {
   const Evaluation &known = *entry.composed;
   double bytes = known.memory.total();
-  bool fits = bytes <= memoryLimitBytes;
-  return {!fits, fits ? value(known.stepSeconds, bytes) : bytes};
+  bool fits = problem.feasibility.fits(known);
+  return {!fits, fits ? problem.value(known.stepSeconds, bytes) : bytes};
 }
 
 const Pending *BlockSearch::best() const {
@@ -186,25 +187,24 @@ const Pending *BlockSearch::best() const {
   return found;
 }
 
-/// Seconds that are still worth an exact number.
+/// The seconds above which evaluations are only bounded.
 double BlockSearch::limit() const {
   std::vector<double> seconds;
   for (size_t i : known) {
     const Pending &entry = pending[i];
     if (entry.isAllowed && entry.composed->rejected.empty() &&
-        entry.composed->memory.total() <= memoryLimitBytes)
+        problem.feasibility.fits(*entry.composed))
       seconds.push_back(entry.composed->stepSeconds);
   }
-  size_t kept = static_cast<size_t>(std::max<int64_t>(top, 1));
-  if (objective == Objective::Memory || seconds.size() < kept)
+  size_t kept = problem.kept();
+  if (problem.options.objective == Objective::Memory || seconds.size() < kept)
     return std::numeric_limits<double>::infinity();
   std::nth_element(seconds.begin(), seconds.begin() + (kept - 1),
                    seconds.end());
   return seconds[kept - 1];
 }
 
-/// All blocks learn what the formulas were off by for the best strategy of this
-/// one.
+/// Corrects the formulas by their error for the best strategy of `block`.
 void BlockSearch::learn(const Block &block) {
   const Pending *found = nullptr;
   for (size_t k = block.begin; k < block.end; ++k) {
@@ -225,8 +225,8 @@ void BlockSearch::learn(const Block &block) {
   teach(block, secondsOff, bytesOff);
 }
 
-/// Where all strategies of the block are past the limit, it is slower than the
-/// formulas say by so much at least.
+/// Corrects the formulas where all strategies of `block` are slower than the
+/// limit: their error is at least the bound over the estimate.
 void BlockSearch::learnFromBounds(const Block &block) {
   double least = std::numeric_limits<double>::infinity();
   for (size_t k = block.begin; k < block.end; ++k) {
@@ -265,7 +265,7 @@ void BlockSearch::measure(const std::vector<size_t> &chosen) {
     for (size_t i : blocks[b].members)
       strategies.push_back(*pending[i].strategy);
   }
-  auto answers = evaluator.compose(asked, limit());
+  auto answers = problem.evaluator.compose(asked, limit());
   for (size_t k = 0; k < chosen.size(); ++k) {
     const Block &block = blocks[chosen[k]];
     for (size_t m = 0; m < answers[k].size(); ++m) {
@@ -288,16 +288,16 @@ void BlockSearch::measure(const std::vector<size_t> &chosen) {
 }
 
 void BlockSearch::run(int64_t most, bool all) {
-  size_t width = static_cast<size_t>(evaluator.batchSize());
-  constexpr Turn kTurns[] = {Turn::Plain, Turn::Near, Turn::Near, Turn::Any};
-  constexpr int64_t kPatience = 5; // Rounds: of each turn, and one more.
+  size_t width = static_cast<size_t>(problem.evaluator.batchSize());
+  constexpr Turn kTurns[] = {Turn::Megatron, Turn::Near, Turn::Near, Turn::Any};
+  constexpr int64_t kPatience = 5; // Rounds: one of each turn, and one more.
   constexpr double kBetter = 1e-3;
   int64_t idle = 0;
   Promise least{true, std::numeric_limits<double>::infinity()};
   for (int64_t round = 0; count < most && idle < kPatience; ++round) {
     size_t wanted = std::min<size_t>(width, most - count);
     std::vector<size_t> chosen =
-        choose(all ? kTurns[round % 4] : Turn::Plain, wanted);
+        choose(all ? kTurns[round % 4] : Turn::Megatron, wanted);
     if (chosen.empty() && all)
       chosen = choose(Turn::Any, wanted);
     if (chosen.empty())
@@ -305,7 +305,7 @@ void BlockSearch::run(int64_t most, bool all) {
     measure(chosen);
     count += static_cast<int64_t>(chosen.size());
     const Pending *found = best();
-    // Where nothing fits yet, nothing is too much.
+    // The search goes on as long as nothing fits.
     idle += found && !rankOf(*found).first;
     if (found && (rankOf(*found).first < least.first ||
                   rankOf(*found).second < (1 - kBetter) * least.second)) {

@@ -1,23 +1,25 @@
 //===- BlockSearch.h - Which blocks are measured ----------------*- C++ -*-===//
 //
-// Private to Search.cpp. Strategies are grouped into blocks that share what is
-// measured (Evaluator::blockOf). What a block promises is the least of what its
-// strategies do by formula, times the factors that formulas were off by for
-// measured blocks, the more alike these are the more they count. Blocks are
-// measured, several at a time,
-//   * the neighbours of the best one so far,
-//   * the most promising one of all, and
-//   * the most promising one of the plain layouts that baselines are, in turn.
-// After that all strategies of a block are known, so that few measurements tell
-// about many strategies. It ends when rounds of all kinds have found nothing
-// better. While nothing fits, of what seems too large the smallest is the most
-// promising, and it does not end. Deterministic, whatever runs at once.
+// Private to the search. A block is a set of strategies that share segments
+// (Evaluator::blockOf). Measuring the segments of a block gives the composed
+// evaluations of all its strategies, so that few measurements tell about many
+// strategies. A block promises the best estimate of its strategies, corrected
+// by the errors that the formulas had for measured blocks; the more similar a
+// measured block is, the more its error counts. Rounds of three kinds take
+// turns and measure several blocks each:
+//   * the neighbours of the best block so far,
+//   * the most promising blocks of all, and
+//   * the most promising blocks with layouts of Megatron-LM.
+// The search ends after some rounds that find nothing better. While nothing
+// fits, it does not end, and of the blocks that seem too large the smallest is
+// the most promising one. The result does not depend on the number of threads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_BLOCKSEARCH_H
 #define DPC_COST_MODEL_SEARCH_BLOCKSEARCH_H
 
-#include "cost-model/search/SearchParts.h"
+#include "cost-model/search/CandidatePool.h"
+#include "cost-model/search/Pending.h"
 
 #include <array>
 #include <functional>
@@ -28,19 +30,20 @@ namespace dpc::cost {
 
 class BlockSearch {
 public:
-  /// `estimate` fills in what the formulas say.
-  BlockSearch(Evaluator &evaluator, std::vector<Pending> &pending,
-              const std::function<void(Pending &)> &estimate,
-              Objective objective, double memoryLimitBytes, int64_t top);
+  /// Sets the composed evaluations of `pending`. `estimate` sets the estimate
+  /// of an entry.
+  BlockSearch(const SearchProblem &problem, std::vector<Pending> &pending,
+              const std::function<void(Pending &)> &estimate);
 
-  /// Measures up to `most` blocks; of plain layouts only where not `all`.
+  /// Measures blocks until `most` of them are measured; unless `all`, only
+  /// blocks with layouts of Megatron-LM.
   void run(int64_t most, bool all);
   int64_t measured() const { return count; }
-  /// Called after every measurement.
+  /// Called after every round.
   std::function<void()> onMeasured;
 
 private:
-  /// Coordinates in which blocks are alike that are near.
+  /// Coordinates: blocks with a small distance are similar.
   using Features = std::array<double, 12>;
   struct HashFeatures {
     size_t operator()(const Features &features) const {
@@ -49,7 +52,7 @@ private:
     }
   };
   using PlaceNumbers = std::unordered_map<Features, size_t, HashFeatures>;
-  /// What formulas are off by: a mean of logs.
+  /// The error of the formulas: a weighted mean of logarithms.
   struct Factor {
     double weight = 1e-9, sum = 0;
     double get() const { return std::exp(sum / weight); }
@@ -59,21 +62,23 @@ private:
     Features features{};
     Factor seconds, bytes;
   };
-  /// What a promise is made of, side by side: all are asked in every round.
+  /// What promises need of an entry. Every round reads all samples, so they
+  /// lie side by side.
   struct Sample {
     double seconds, boundSeconds, stateBytes, otherBytes;
-    bool isPlain;
+    bool isMegatron;
   };
   struct Block {
     std::vector<size_t> members;
     size_t place = 0;
-    /// Of `samples`: of these formulas are asked, for chunks change little.
+    /// A range of `samples`. Interleaved strategies have none, because virtual
+    /// stages change little.
     size_t begin = 0, end = 0;
     bool isMeasured = false;
   };
-  /// Does not seem to fit, value.
+  /// Whether the block does not seem to fit, and its value.
   using Promise = std::pair<bool, double>;
-  enum class Turn { Near, Any, Plain };
+  enum class Turn { Near, Any, Megatron };
 
   void findBlocks();
   void addBlock(size_t first, PlaceNumbers &placeNumbers);
@@ -90,21 +95,15 @@ private:
   const Pending *best() const;
   Promise rankOf(const Pending &entry) const;
   double limit() const;
-  double value(double seconds, double bytes) const {
-    return objective == Objective::Memory ? bytes : seconds;
-  }
 
-  Evaluator &evaluator;
+  const SearchProblem &problem;
   std::vector<Pending> &pending;
-  Objective objective;
-  double memoryLimitBytes;
-  int64_t top;
   std::vector<Block> blocks;
   std::vector<Place> places;
-  std::vector<size_t> sampled; ///< Of `pending`: those of `samples`.
+  std::vector<size_t> sampled; ///< The entries of `samples`.
   std::vector<Sample> samples;
-  std::vector<size_t> known; ///< Of `pending`: made of measured pieces.
-  int64_t count = 0;         ///< Of measured ones.
+  std::vector<size_t> known; ///< The entries with composed evaluations.
+  int64_t count = 0;         ///< Measured blocks.
 };
 
 } // namespace dpc::cost

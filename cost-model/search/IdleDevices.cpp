@@ -15,7 +15,7 @@ static int64_t numNodes(const Cluster &cluster) {
   return nodes;
 }
 
-/// Devices of the largest node.
+/// The number of devices of the largest node.
 static int64_t mostPerNode(const Cluster &cluster) {
   int64_t most = 0;
   for (const NodeGroup &group : cluster.groups)
@@ -23,7 +23,7 @@ static int64_t mostPerNode(const Cluster &cluster) {
   return most;
 }
 
-/// The nodes of `part`, by kind.
+/// The groups of nodes of `part`.
 static std::vector<NodeGroup> groupsOf(const Cluster &cluster,
                                        const ClusterPart &part) {
   std::vector<NodeGroup> groups;
@@ -98,8 +98,8 @@ static std::vector<ClusterPart> roundParts(int64_t nodes, int64_t inside) {
   return parts;
 }
 
-/// Whether `part` is the whole but for the nodes that make their number a bad
-/// one to divide. (I5) of the header.
+/// Whether `part` is the largest part of (I3): the whole without the nodes that
+/// give their number a large prime factor.
 static bool isRoundedDown(const Cluster &cluster, const ClusterPart &part) {
   return part.perNode == mostPerNode(cluster) &&
          part.nodes < numNodes(cluster) &&
@@ -116,7 +116,7 @@ std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
       for (int64_t perNode = 1; perNode <= inside; ++perNode)
         parts.push_back({count, perNode});
   std::erase_if(parts, [&](const ClusterPart &part) {
-    // As with one device a node less: no node of the part has so many.
+    // The same part as with one device less: no node has `perNode` devices.
     bool isOther = part.perNode > 1 &&
                    devicesOf(cluster, part) ==
                        devicesOf(cluster, {part.nodes, part.perNode - 1});
@@ -139,7 +139,7 @@ std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks) {
     for (int64_t perNode = 1; perNode <= inside; ++perNode)
       if (devicesOf(cluster, {count, perNode}) == ranks) {
         parts.push_back({count, perNode});
-        break; // with more a node it is the same
+        break; // A larger `perNode` gives the same part.
       }
   return parts;
 }
@@ -171,14 +171,15 @@ public:
   PartResult take();
 
 private:
-  /// What was found on a part with little effort.
+  /// The value of the best plan that a short search found on a part.
   struct FoundPart {
     ClusterPart part;
     double value = 0;
   };
 
-  /// `isThorough`: all strategies of the part, whatever others found. A search
-  /// that cannot look at all of them finds better ones near the baselines.
+  /// `isThorough`: searches all strategies of the part, without (I5) and (I6).
+  /// A search that skips candidates finds better ones with `baselines`, because
+  /// it evaluates their neighbours.
   SearchResult searchOne(const Cluster &part, bool isThorough, bool baselines);
   bool mayWin(const ClusterPart &part) const;
   bool hasPlenty() const;
@@ -194,19 +195,14 @@ private:
   const PartProblem &problem;
   std::optional<PartResult> best;
   Objective objective = Objective::Throughput;
-  bool isExact = true; ///< All of the whole was looked at.
+  bool isExact = true; ///< The search of the whole skipped nothing.
   static constexpr int64_t kFewest = 4;
-  int64_t numParts = 0; ///< That may win.
+  int64_t numParts = 0; ///< Parts that may win.
   SearchCounts counts;  ///< Of all searches.
   ParetoFront pareto;   ///< Of all searches.
 };
 
 } // namespace
-
-static double valueOf(const Candidate &candidate, Objective objective) {
-  return objective == Objective::Memory ? candidate.evaluation.memory.total()
-                                        : candidate.evaluation.stepSeconds;
-}
 
 /// (I5) of the header.
 static void keepInside(StrategyRequest &request, const Strategy &strategy) {
@@ -228,8 +224,8 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
   options.baselines = baselines;
   objective = options.objective;
   if (!isExact && !isThorough) {
-    // One of many, and not the one that promises most: all of them together
-    // take about as long as the whole.
+    // The searches of all parts together take about as long as that of the
+    // whole.
     constexpr int64_t kLeast = 8;
     options.maxEvaluations =
         std::max(kLeast, options.maxEvaluations / std::max(kFewest, numParts));
@@ -241,8 +237,9 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
       progress.considered += counts.considered;
       progress.done += counts.considered;
       if (best && best->search.hasWinner())
-        progress.best = std::min(
-            progress.best, valueOf(best->search.candidates[0], objective));
+        progress.best =
+            std::min(progress.best,
+                     valueOf(objective, best->search.candidates[0].evaluation));
       tell(progress);
     };
   SearchResult result = searchStrategies(part, *evaluator, options);
@@ -257,7 +254,7 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   if (isExact)
     return true;
   if (!best->search.hasWinner() || objective == Objective::Memory)
-    return false; // fewer devices, more memory on each
+    return false; // Fewer devices need more memory each.
   const Candidate &winner = best->search.candidates.front();
   const ModelTotals &totals = best->search.totals;
   auto ranks = static_cast<double>(winner.strategy.ranks());
@@ -267,11 +264,11 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   double atPeak = totals.flopsPerStep / (ranks * peak);
   double computation = winner.evaluation.computeSeconds;
   // The best plans of a DiT on 64 devices and of an expert model on 8,192
-  // reach 0.38 and 0.42 of the peak while they compute; a sample split over
-  // many devices does not come near.
+  // devices reach 0.38 and 0.42 of the peak while they compute. Plans that
+  // split one sample over many devices reach far less.
   constexpr double kBusy = 0.15;
-  // Larger kernels on fewer devices are faster: of a small transformer 1.65
-  // times on 2 ranks as in two stages on 4. Few devices have few parts.
+  // Larger kernels on fewer devices are faster: a small transformer computes
+  // 1.65 times as fast on 2 ranks as in two stages on 4.
   constexpr double kLarger = 2;
   if (atPeak < kBusy * computation)
     computation = atPeak;
@@ -281,8 +278,8 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   return computation * ranks / fewer < winner.evaluation.stepSeconds;
 }
 
-/// Whether every device has samples of its own to spare. Where it has not, the
-/// whole splits samples for its devices' sake, and fewer may be far better.
+/// Whether every device has enough samples of its own. Where it has not, plans
+/// for all devices split samples, and fewer devices may be far better.
 bool PartSearch::hasPlenty() const {
   constexpr double kSamples = 8;
   return !isExact && best->search.hasWinner() &&
@@ -295,9 +292,9 @@ bool PartSearch::hasPlenty() const {
 void PartSearch::limitEffort(SearchOptions &options) const {
   if (!best->search.hasWinner() || cluster.numDevices() <= kFewDevices)
     return;
-  constexpr double kOff = 1.15;   // More than pieces and folds are off by.
-  constexpr double kOthers = 1.3; // How much better others of a part may be.
-  double value = valueOf(best->search.candidates.front(), objective);
+  constexpr double kOff = 1.15;   // Above the error of composed evaluations.
+  constexpr double kOthers = 1.3; // How much other plans of a part may gain.
+  double value = valueOf(objective, best->search.candidates.front().evaluation);
   options.closeLookUpTo = kOff * value;
   if (hasPlenty())
     options.goesOnUpTo = kOthers * value;
@@ -307,8 +304,9 @@ void PartSearch::limitEffort(SearchOptions &options) const {
 bool PartSearch::endsParts(const SearchResult &result) const {
   constexpr double kHopeless = 2;
   return hasPlenty() && result.hasWinner() &&
-         valueOf(result.candidates.front(), objective) >
-             kHopeless * valueOf(best->search.candidates.front(), objective);
+         valueOf(objective, result.candidates.front().evaluation) >
+             kHopeless *
+                 valueOf(objective, best->search.candidates.front().evaluation);
 }
 
 bool PartSearch::isBetter(const SearchResult &result) const {
@@ -316,9 +314,9 @@ bool PartSearch::isBetter(const SearchResult &result) const {
     return true;
   if (!result.hasWinner() || !best->search.hasWinner())
     return result.hasWinner();
-  // Of equals the one with fewer devices, which are tried later.
-  return valueOf(result.candidates.front(), objective) <=
-         valueOf(best->search.candidates.front(), objective);
+  // Parts with fewer devices come later, and win against equals.
+  return valueOf(objective, result.candidates.front().evaluation) <=
+         valueOf(objective, best->search.candidates.front().evaluation);
 }
 
 void PartSearch::searchAll(const std::vector<ClusterPart> &parts) {
@@ -335,13 +333,14 @@ void PartSearch::keepBetter(SearchResult result, Cluster used) {
     best = {std::move(result), std::move(used)};
 }
 
-/// All strategies of the parts that came near the best one with a few of them.
+/// Searches all strategies of the parts whose short search came near the best.
 void PartSearch::searchNear(std::vector<FoundPart> found) {
   constexpr double kNear = 1.1;
   constexpr size_t kMost = 3;
   if (!best->search.hasWinner())
     return;
-  double limit = kNear * valueOf(best->search.candidates.front(), objective);
+  double limit =
+      kNear * valueOf(objective, best->search.candidates.front().evaluation);
   std::erase_if(found,
                 [&](const FoundPart &part) { return part.value > limit; });
   std::stable_sort(
@@ -356,7 +355,7 @@ void PartSearch::searchNear(std::vector<FoundPart> found) {
   }
 }
 
-/// Baselines are those on all devices.
+/// Searches the smaller parts. The baselines stay those on all devices.
 void PartSearch::searchFewer() {
   SearchResult whole = best->search;
   isExact = whole.skipped == 0;
@@ -371,7 +370,8 @@ void PartSearch::searchFewer() {
     bool isThorough = isRoundedDown(cluster, part);
     SearchResult result = searchOne(used, isThorough, /*baselines=*/isThorough);
     if (result.hasWinner() && !isThorough)
-      found.push_back({part, valueOf(result.candidates.front(), objective)});
+      found.push_back(
+          {part, valueOf(objective, result.candidates.front().evaluation)});
     bool isLast = endsParts(result);
     keepBetter(std::move(result), std::move(used));
     if (isLast)
@@ -389,21 +389,22 @@ PartResult PartSearch::take() {
   return std::move(*best);
 }
 
-/// "1.20 ms slower", or what else is worse about it.
+/// "1.20 ms slower", or "1.50 GiB more memory".
 static std::string worseBy(const Candidate &candidate, const Candidate &winner,
                            Objective objective) {
-  double more = valueOf(candidate, objective) - valueOf(winner, objective);
+  double more = valueOf(objective, candidate.evaluation) -
+                valueOf(objective, winner.evaluation);
   return objective == Objective::Memory ? formatBytes(more) + " more memory"
                                         : formatSeconds(more) + " slower";
 }
 
-/// Among the candidates that fit, at its place, or at the last of `count`.
+/// Inserts a candidate that fits at its place, or as the last of `count`.
 void PartSearch::insert(Candidate candidate, size_t count) {
   std::vector<Candidate> &all = best->search.candidates;
   count = std::max(all.size(), count);
   auto place = std::find_if(all.begin(), all.end(), [&](const Candidate &kept) {
-    return !kept.fits ||
-           valueOf(kept, objective) > valueOf(candidate, objective);
+    return !kept.fits || valueOf(objective, kept.evaluation) >
+                             valueOf(objective, candidate.evaluation);
   });
   if (place == all.end() && all.size() == count && count > 1)
     --place;
@@ -412,8 +413,8 @@ void PartSearch::insert(Candidate candidate, size_t count) {
     all.resize(count);
 }
 
-/// Puts the best of all devices among the candidates, and compares the
-/// baselines, which are on all devices, with the winner.
+/// Adds the best plan on all devices to the candidates, and compares it and the
+/// baselines, which use all devices, with the winner.
 void PartSearch::explain(SearchResult whole) {
   SearchResult &result = best->search;
   const Candidate winner = result.candidates.front();
@@ -436,8 +437,8 @@ void PartSearch::explain(SearchResult whole) {
 }
 
 Expected<PartResult> searchParts(const Cluster &cluster,
-                               const StrategyRequest &request,
-                               const PartProblem &problem) {
+                                 const StrategyRequest &request,
+                                 const PartProblem &problem) {
   std::vector<ClusterPart> parts =
       partsOf(cluster, request.ranks.value_or(cluster.numDevices()));
   if (parts.empty())

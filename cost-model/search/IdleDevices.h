@@ -1,38 +1,39 @@
 //===- IdleDevices.h - Plans that leave devices idle ------------*- C++ -*-===//
 //
-// A plan need not use all devices. The part of a cluster that one uses has the
-// same number of devices on each of its nodes, or all of a node that has fewer,
-// and what is searched is
+// A plan may leave devices idle. The part of a cluster that a plan uses has the
+// same number of devices on each of its nodes, or all devices of a node that
+// has fewer. The search solves
 //
 //   minimize  value(s)  over  p in parts(c), s in strategies(p)
 //
 // where the parts of c are (I1) c itself and (I2) all `nodes` x `perNode` with
 // nodes <= nodes(c) and perNode <= devices of the largest node of c. A part of
 // a cluster is, to the last bit, a part of the same cluster with more devices
-// or nodes: so that an answer never gets worse when a device is added.
+// or nodes, so that an answer never gets worse when a device is added.
 //
-// Large clusters have too many parts, and a search that could not look at
-// everything (SearchResult::skipped) is not exact as it is. There
-//   (I3) nodes are counted in 2^a and 3 * 2^a, devices of one node in 2^a; and
-//        where the number of nodes has a prime factor above 7, the largest
-//        below it that has none;
-//   (I4) parts are left out in which computation alone takes longer than the
-//        best step so far: on r devices n / r times as long as on n, where it
-//        keeps those busy (on few devices half of that: larger kernels are
-//        faster); else, as where kernels are shorter than their launches or
-//        ranks have no sample, what products take at the peak;
-//   (I5) what splits a block (tp, cp, ep, sp, zero, recompute) is as the best
-//        so far has it: only dp, pp, the schedule and micro-batches are
-//        searched, in all parts together about as long as on c. All is, once
-//        more, on the parts that come within a tenth of the best, three at
-//        most, and on the largest of (I3): who adds one node to 128 does not
-//        want 43 stages;
-//   (I6) on more than a few devices the best plan of a part is not looked at
-//        closer where it is 1.15 times as slow as the best so far. Where each
-//        device has eight samples, the search of a part ends with its first
-//        plan if that is 1.3 times as slow, and parts smaller than one whose
-//        best is twice as slow are not tried: what is lost with fewer devices
-//        does not come back with still fewer.
+// Large clusters have too many parts, and a search that skips candidates
+// (SearchResult::skipped) is not exact. These rules limit the work there:
+//   (I3) Parts have 2^a or 3 * 2^a whole nodes, or 2^a devices of one node.
+//        Where the number of nodes has a prime factor above 7, the largest
+//        smaller number without such a factor joins them.
+//   (I4) A part is left out if its computation alone takes longer than the best
+//        step so far. On r of n devices computation takes n / r times as long,
+//        if the devices are busy; on few devices half of that, because larger
+//        kernels are faster. If the devices are not busy (kernels are shorter
+//        than their launches, or ranks have no sample), the time of the GEMMs
+//        at the peak counts.
+//   (I5) The keys that split a block (tp, cp, ep, sp, zero, recompute) come
+//   from
+//        the best plan so far. Only dp, pp, the schedule and micro-batches
+//        are searched, on all parts together about as long as on c. Afterwards
+//        all keys are searched on at most three parts whose plans are within a
+//        tenth of the best, and on the largest part of (I3): with 129 nodes,
+//        128 nodes are better than 43 stages.
+//   (I6) On more than a few devices, a plan that is 1.15 times as slow as the
+//        best so far is not evaluated exactly. Where each device has eight
+//        samples, the search of a part ends with its first plan if that is 1.3
+//        times as slow. If the best plan of a part is twice as slow, smaller
+//        parts are not tried, because they are slower still.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_IDLEDEVICES_H
@@ -45,11 +46,11 @@
 
 namespace dpc::cost {
 
-/// Clusters of up to so many devices have all their parts tried.
+/// The most devices of a cluster of which all parts are tried.
 inline constexpr int64_t kFewDevices = 16;
 
-/// So many devices on each of so many nodes, the first of the cluster; nodes
-/// that have fewer give all of theirs.
+/// The first `perNode` devices of each of the cluster's first `nodes` nodes, or
+/// all devices of a node that has fewer.
 struct ClusterPart {
   int64_t nodes = 1;
   int64_t perNode = 1;
@@ -57,49 +58,50 @@ struct ClusterPart {
   bool operator==(const ClusterPart &) const = default;
 };
 
-/// How many devices `part` is.
+/// The number of devices of `part`.
 int64_t devicesOf(const Cluster &cluster, const ClusterPart &part);
 
 /// Whether `part` is all of `cluster`.
 bool isWhole(const Cluster &cluster, const ClusterPart &part);
 
-/// The cluster as one sees it who uses a part of it only.
+/// `part` as a cluster of its own.
 Cluster partOf(const Cluster &cluster, const ClusterPart &part);
 
-/// (I2), or (I3) where there are many: without the whole, falling devices.
+/// The parts of (I2), or of (I3) on a large cluster, without the whole. Parts
+/// with more devices come first.
 std::vector<ClusterPart> partsToTry(const Cluster &cluster);
 
-/// The parts of exactly `ranks` devices, the whole included; fewest nodes
-/// first.
+/// The parts with exactly `ranks` devices, the whole cluster included. Parts
+/// with fewer nodes come first.
 std::vector<ClusterPart> partsOf(const Cluster &cluster, int64_t ranks);
 
-/// What several searches did in all.
+/// The effort of several searches together.
 struct SearchCounts {
   double seconds = 0;
   int64_t considered = 0, pruned = 0, skipped = 0;
 
   void add(const SearchResult &result);
-  /// Makes them those of `result`.
+  /// Writes the sums to `result`.
   void writeTo(SearchResult &result) const;
 };
 
-/// What is searched on one part.
+/// Makes the search of one part.
 struct PartProblem {
-  /// The cluster outlives what is made.
+  /// The cluster outlives the evaluator.
   std::function<std::unique_ptr<Evaluator>(const Cluster &)> evaluator;
   std::function<SearchOptions(Evaluator &, const Cluster &)> options;
 };
 
-/// The best of all parts, and the part it is for. Where degrees that make ranks
-/// are named (StrategyRequest::namesRanks) all devices are used; where `ranks`
-/// is, so many. Fails in one line when no part has so many.
+/// The best plan of all parts, and the part that it uses. A request that names
+/// all degrees (StrategyRequest::namesRanks) uses all devices; a request with
+/// `ranks` uses that many. Fails in one line when no part has that many.
 struct PartResult {
   SearchResult search;
   Cluster used;
 };
 Expected<PartResult> searchParts(const Cluster &cluster,
-                               const StrategyRequest &request,
-                               const PartProblem &problem);
+                                 const StrategyRequest &request,
+                                 const PartProblem &problem);
 
 } // namespace dpc::cost
 

@@ -1,4 +1,4 @@
-//===- Neighbours.cpp - Strategies that differ in little ------------------===//
+//===- Neighbours.cpp - Strategies with small differences -----------------===//
 
 #include "cost-model/search/Neighbours.h"
 
@@ -14,7 +14,8 @@ static int octaves(int64_t a, int64_t b) {
   return most <= 2 * least && most >= 2 * least - 1 ? 1 : kFar;
 }
 
-/// Degrees that make ranks: a factor moves from one to the other.
+/// The distance of the degrees whose product is the number of ranks: a factor
+/// moves from one to the other.
 static int movedDegrees(const Strategy &a, const Strategy &b) {
   int distance = 0, changed = 0;
   const std::pair<int64_t, int64_t> degrees[] = {
@@ -27,7 +28,7 @@ static int movedDegrees(const Strategy &a, const Strategy &b) {
   return changed > 2 ? kFar : distance;
 }
 
-/// Keys that are not degrees.
+/// The distance of the other keys.
 static int otherKeys(const Strategy &a, const Strategy &b) {
   int distance = octaves(a.microBatch, b.microBatch);
   distance += a.tp.grid != b.tp.grid;

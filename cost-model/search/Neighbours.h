@@ -1,4 +1,4 @@
-//===- Neighbours.h - Strategies that differ in little ----------*- C++ -*-===//
+//===- Neighbours.h - Strategies with small differences ---------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_SEARCH_NEIGHBOURS_H
 #define DPC_COST_MODEL_SEARCH_NEIGHBOURS_H
 
@@ -7,12 +7,12 @@
 namespace dpc::cost {
 
 /// Whether two strategies differ in at most two respects: a factor of 2 that
-/// one degree has instead of another; a factor of 2 of the micro-batch; the
-/// schedule with its chunks; any other key.
+/// moves from one degree to another; a factor of 2 of the micro-batch; the
+/// schedule with its virtual stages; any other key.
 bool areNeighbours(const Strategy &a, const Strategy &b);
 
-/// The same for what pieces of strategies depend on: neither stages and their
-/// schedule, nor how many ranks share the batch, count.
+/// The same for the keys that the segments of a strategy depend on. Stages,
+/// their schedule and the data-parallel degree do not count.
 bool areNeighbourBlocks(const Strategy &a, const Strategy &b);
 
 } // namespace dpc::cost

@@ -9,24 +9,23 @@
 
 namespace dpc::cost {
 
-/// A strategy that fits, and what it takes.
+/// A strategy that fits, with its time and memory.
 struct ParetoPoint {
   Strategy strategy;
   double stepSeconds = 0;
   double memoryBytes = 0;
-  /// As Candidate::method, or "pieces": made of what strategies share.
+  /// See Candidate::method.
   std::string method;
 };
 
-/// The strategies of which none is faster without taking more memory, and none
-/// takes less without being slower.
+/// Strategies of which none is both faster and smaller than another.
 class ParetoFront {
 public:
-  /// Of equal points the first one stays.
+  /// Adds a point unless an equal or better one is there.
   void add(const ParetoPoint &point);
-  /// Takes what is known better of a strategy instead of what was added.
+  /// Replaces the points of the same strategy by a more exact one.
   void replace(const ParetoPoint &point);
-  /// By rising seconds, hence falling memory.
+  /// Sorted by rising seconds, and therefore by falling memory.
   const std::vector<ParetoPoint> &points() const { return front; }
 
 private:

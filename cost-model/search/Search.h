@@ -1,18 +1,20 @@
 //===- Search.h - The outer loop over strategies ----------------*- C++ -*-===//
 //
-// Strategies that share pieces (`Evaluator::blockOf`) are searched by pieces
-// (BlockSearch.h): a few measurements tell about all strategies made of them,
-// and the best of these are then evaluated by themselves. Elsewhere branch and
-// bound: candidates are bounded cheaply (`Evaluator::bound`) and evaluated by
-// what the formulas promise (estimateByFormula), which learn from what
-// evaluations say; where not all can be, two in three among the neighbours
-// (Neighbours.h) of the best one so far. Plain strategies that everybody knows,
-// the baselines, are always among them. A candidate is pruned when its bounds
-// prove that it cannot enter the kept list:
-//   (P1) its memory lower bound is past the device's usable memory, or
-//   (P2) its time lower bound exceeds the worst of the `top` best that fit.
-// Both are exact as long as the bounds are admissible (never above the true
-// value), so that pruning never changes the winner.
+// The search evaluates candidates through an Evaluator and keeps the best:
+//   * SearchSpace.h lists the candidates, Evaluator::bound bounds them.
+//   * BranchAndBound.h evaluates candidates in the order of what the formulas
+//     promise (FormulaEstimate.h). BlockSearch.h replaces that where candidates
+//     share segments (Evaluator::blockOf): few measurements compose the
+//     evaluations of all candidates.
+//   * BaselineSearch.h evaluates the strategies that people use by default.
+//   * ConfirmWinner.h evaluates the best candidates exactly.
+//   * Changes.h and Explain.h say why the winner wins.
+//
+// A candidate is pruned when its bounds prove that it cannot be shown:
+//   (P1) its memory bound is beyond the device's usable memory, or
+//   (P2) its time bound is beyond the worst of the `top` best that fit.
+// Both rules are exact as long as the bounds are admissible (never above the
+// true value), so that pruning never changes the winner.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_SEARCH_H
@@ -29,27 +31,35 @@ namespace dpc::cost {
 
 enum class Objective { Throughput, Memory };
 
-/// throughput, latency or memory. Steps have a fixed batch: the one that is
-/// over first has the highest throughput and the least latency.
+/// Parses throughput, latency or memory. Throughput and latency are the same
+/// objective because the batch of a step is fixed.
 std::optional<Objective> symbolizeObjective(std::string_view name);
+
+/// What `objective` minimizes: the step's seconds, or the bytes of the fullest
+/// device.
+inline double valueOf(Objective objective, double seconds, double bytes) {
+  return objective == Objective::Memory ? bytes : seconds;
+}
+inline double valueOf(Objective objective, const Evaluation &evaluation) {
+  return valueOf(objective, evaluation.stepSeconds, evaluation.memory.total());
+}
 
 /// A strategy with what was found about it.
 struct Candidate {
   Strategy strategy;
   Evaluation evaluation;
   bool fits = false;
-  /// "formula" for estimates that were not made over the IR, "pieces" for those
-  /// made of what strategies share, "folded" for those made over a few of the
-  /// layers, else "graph".
+  /// "formula" for estimates, "pieces" for composed evaluations, "folded" for
+  /// folded ones, "graph" for evaluations of the whole program.
   std::string method = "graph";
-  /// Empty for the winner; else one line: why it is not chosen.
+  /// One line that says why the candidate is not chosen; empty for the winner.
   std::string why;
-  /// Not empty when the strategy was left to the formula because others
-  /// promised more: nothing is known against it.
+  /// One line that says why the candidate was only estimated although nothing
+  /// excludes it; else empty.
   std::string skipped;
 };
 
-/// A plain strategy everybody knows, evaluated or rejected.
+/// A strategy that people use by default, evaluated or rejected.
 struct Baseline {
   std::string name; ///< single, ddp, zero1, zero2, zero3, megatron-3d.
   Candidate candidate;
@@ -58,14 +68,14 @@ struct Baseline {
 /// What a search has done so far.
 struct SearchProgress {
   int64_t considered = 0;
-  int64_t done = 0; ///< Evaluated, or made of measured pieces, or excluded.
-  /// Value of the best that fits, in seconds or bytes as the objective has it.
+  int64_t done = 0; ///< Evaluated, composed or excluded.
+  /// The value of the best candidate that fits, see valueOf.
   double best = std::numeric_limits<double>::infinity();
 };
 
-/// A plan on the way from a well-known one to the winner.
+/// A plan on the path from a baseline to the winner.
 struct Change {
-  std::string what; ///< "zero 0 -> 1"; of the first plan, all its keys.
+  std::string what; ///< "zero 0 -> 1"; for the first plan, all its keys.
   double stepSeconds = 0;
   double memoryBytes = 0;
   bool fits = false;
@@ -75,78 +85,66 @@ struct SearchOptions {
   StrategyRequest request;
   StrategySpace space;
   Objective objective = Objective::Throughput;
-  int64_t top = 10;
-  /// Most calls of Evaluator::evaluate for candidates, or blocks measured, the
-  /// most promising first; past it candidates are only bounded, and the winner
-  /// is the best of those evaluated. Baselines are not counted.
+  int64_t top = 10; ///< How many candidates the result has at most.
+  /// The most candidates that are evaluated, or blocks that are measured. The
+  /// most promising come first; the other candidates are only bounded.
+  /// Baselines do not count.
   int64_t maxEvaluations = INT64_MAX;
-  /// For a search whose winner is compared with a plan that is known: a winner
-  /// of more than this value may be neither evaluated by itself nor whole, and
-  /// a first evaluation of more than the second value is the last.
+  /// For a search whose winner is compared with a known plan, as values of the
+  /// objective: a winner above the first is not evaluated exactly, and a first
+  /// evaluation above the second ends the search.
   double closeLookUpTo = std::numeric_limits<double>::infinity();
   double goesOnUpTo = std::numeric_limits<double>::infinity();
   /// Whether the baselines are wanted.
   bool baselines = true;
-  /// The request's micro-batch is that of the one strategy that is asked about:
-  /// baselines take what is best for each.
+  /// The request names one strategy, whose micro-batch does not apply to the
+  /// baselines: each takes the best one.
   bool freesBaselines = false;
-  /// The winner is evaluated whole even if folding is exact enough: a plan
-  /// follows.
+  /// The winner is evaluated whole even if folding is exact enough, because its
+  /// plan will be written.
   bool confirmsWinner = false;
   /// Called between evaluations, on the thread that searches.
   std::function<void(const SearchProgress &)> progress;
 };
 
 struct SearchResult {
-  /// Index 0 is the winner; sorted by the objective, those that do not fit
-  /// after those that fit, those that cannot be built last. At most `top`.
-  /// Pruned candidates fill free places, with what their bounds say. Empty only
-  /// when the request allows no strategy.
+  /// The winner is first. Candidates that fit come first, sorted by the
+  /// objective, then those that do not fit, then those that cannot be built. At
+  /// most `top`. Pruned candidates fill free places, with what their bounds
+  /// say. Empty only when the request allows no strategy.
   std::vector<Candidate> candidates;
   std::vector<Baseline> baselines;
   /// What limits the winner: "compute", "memory", "communication over LEVEL",
   /// "pipeline bubble", "transfers to host memory", "transfers to disk",
   /// "launch overhead".
   std::string bindingConstraint;
-  /// Where memory limits a winner: the fastest plan that it keeps away, and
-  /// what that needs. Else empty.
+  /// Where memory limits the winner: the fastest plan that does not fit, and
+  /// the memory that it needs. Else empty.
   std::string bindingDetail;
   ModelTotals totals;
-  double memoryLimitBytes = 0;
-  double seconds = 0;
+  double memoryLimitBytes = 0; ///< Feasibility::limitBytes.
+  double seconds = 0;          ///< That the search took.
   int64_t considered = 0;
   int64_t pruned = 0;  ///< Proven worse by their bounds.
-  int64_t skipped = 0; ///< Past maxEvaluations.
-  /// Of all that fit and were evaluated, top or not.
+  int64_t skipped = 0; ///< Beyond maxEvaluations.
+  /// The Pareto front of all evaluated candidates that fit.
   ParetoFront pareto;
   /// The baseline that the winner is compared with, and the plans from it to
-  /// the winner, each evaluated; empty where there is none, or it is the
-  /// winner.
+  /// the winner, each evaluated. Empty where there is no such baseline, or it
+  /// is the winner.
   std::string changedFrom;
   std::vector<Change> changes;
-  /// Why some devices stay idle; empty where all are used (IdleDevices.h).
+  /// Why some devices are idle; empty where the plan uses all of them
+  /// (IdleDevices.h).
   std::string idle;
 
   bool hasWinner() const { return !candidates.empty() && candidates[0].fits; }
 };
 
-/// What there is to try for a model on a cluster with the keys that are
-/// available: pipelines up to one layer per chunk, the schedules, sequences
-/// over the ranks of a node, grids, ZeRO stages, recomputation and, where
-/// nothing fits without, offloading of training.
-StrategySpace
-spaceFor(const ModelTotals &totals, const Cluster &cluster,
-         const std::vector<std::string_view> &available = availableKeys());
-
-/// Runs the search. A fixed strategy that does not fit is still returned with
-/// `fits` false: the caller decides whether to go on.
+/// Runs the search on all devices of `cluster`. A fixed strategy that does not
+/// fit is still returned, with `fits` false: the caller decides what follows.
 SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
                               const SearchOptions &options);
-
-/// Estimates a strategy from totals alone (no graph): used for baselines that
-/// this build cannot execute. Formulas in Baselines.cpp.
-Evaluation estimateByFormula(const Cluster &cluster, const ModelTotals &totals,
-                             const Strategy &strategy);
 
 } // namespace dpc::cost
 

@@ -1,18 +1,9 @@
-//===- SearchSpace.cpp - What there is to try for a model -----------------===//
-
-#include "cost-model/search/Search.h"
+//===- SearchSpace.cpp - The strategies to consider for a model -----------===//
+#include "cost-model/search/SearchSpace.h"
 
 #include <algorithm>
 
 namespace dpc::cost {
-
-std::optional<Objective> symbolizeObjective(std::string_view name) {
-  if (name == "throughput" || name == "latency")
-    return Objective::Throughput;
-  if (name == "memory")
-    return Objective::Memory;
-  return std::nullopt;
-}
 
 StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
                        const std::vector<std::string_view> &available) {
@@ -32,14 +23,14 @@ StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster,
     return schedule != ScheduleKind::OneFOneB &&
            (isMissing("schedule")(schedule) || !totals.training);
   });
-  // On so few all parts are tried as well (IdleDevices.h).
+  // Small clusters are searched with all their parts (IdleDevices.h).
   constexpr int64_t kAllTried = 16;
   space.idleStages = cluster.numDevices() <= kAllTried;
   if (isKeyAvailable("cp", "", available) && totals.tokensPerSample > 1)
     space.maxCp = cluster.devicesPerNode();
   if (isKeyAvailable("ep", "", available))
     space.experts = totals.experts;
-  // Everything is tried on a few devices, one ep a level on many.
+  // On many devices only one ep is considered for each link level.
   constexpr int64_t kFewDevices = 64;
   if (cluster.numDevices() > kFewDevices)
     for (const Level &level : cluster.levels)

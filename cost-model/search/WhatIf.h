@@ -6,29 +6,29 @@
 
 namespace dpc::cost {
 
-/// A cluster that somebody might buy instead.
+/// A change of the cluster.
 struct ChangedCluster {
   std::string change; ///< "one more node"
   Cluster cluster;
-  std::string why; ///< Why there is no such cluster; else empty.
+  std::string why; ///< Why the change is not possible; else empty.
 };
 
-/// One node more (of the last group), twice the memory of every device, half
-/// the bandwidth of the level that joins nodes.
+/// The changes that --what-if asks about: one node more in the last group,
+/// twice the memory of every device, half the bandwidth of the outermost level.
 std::vector<ChangedCluster> changedClusters(const Cluster &cluster);
 
-/// What is chosen after a change.
+/// The winner after a change.
 struct WhatIf {
   std::string change;
-  std::string why;   ///< Why nothing is known of it; else empty.
-  Strategy strategy; ///< Of the winner, with its placement.
+  std::string why;   ///< Why there is no winner; else empty.
+  Strategy strategy; ///< The winner with its placement.
   double stepSeconds = 0, memoryBytes = 0;
   int64_t idleDevices = 0;
-  double tokensPerSecond = 0; ///< Or samples: unitOf in Report.h.
+  double tokensPerSecond = 0; ///< Or samples, see unitOf in Report.h.
   std::string bindingConstraint;
 };
 
-/// The answer that a search on the changed cluster of `devices` gave.
+/// The winner of a search on the changed cluster with `devices` devices.
 WhatIf answerOf(const std::string &change, const SearchResult &result,
                 int64_t devices);
 

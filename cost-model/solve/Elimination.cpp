@@ -1,11 +1,11 @@
 //===- Elimination.cpp - Exact bucket elimination -------------------------===//
 //
-// Eliminating node v: all factors that mention v are added up, and
-//   table[x_S] = min over x_v of sum of those factors
-// over v's neighbours S becomes a new factor; the argmin is kept to assign v
-// once its neighbours are known. Nodes go by the size of that table, smallest
-// first. Factors over one node are folded into its own costs at once, so that
-// a hub with thousands of leaves stays cheap.
+// To eliminate node v, the solver adds all factors of v, and the table
+//   table[x_S] = min over x_v of the sum of these factors
+// over v's neighbours S becomes a new factor. The solver keeps the argmin to
+// assign v once its neighbours are assigned. The node with the smallest table
+// is eliminated first. A factor over one node joins that node's costs
+// immediately, so that a hub with thousands of leaves is cheap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,20 +29,20 @@ struct Factor {
   std::vector<uint64_t> strides;
   /// Shared between copies of a state, and with the problem's matrices.
   std::shared_ptr<const Table> table;
-  uint64_t base = 0; ///< From nodes that were fixed.
+  uint64_t base = 0; ///< The index of the options of fixed nodes.
 };
 
-/// What is left of the graph.
+/// The rest of the graph.
 struct State {
   std::vector<Table> unary;
   std::vector<std::vector<NodeId>> neighbours; ///< Sorted.
   std::vector<std::vector<uint32_t>> factorsOf;
   std::vector<Factor> factors;
-  std::vector<int64_t> weight; ///< Of the table its elimination makes.
+  std::vector<int64_t> weight; ///< Of the table of its elimination.
   std::vector<bool> isLive;
-  size_t live = 0; ///< How many.
-  /// A heap, the least first, with the present weight of each live node; what
-  /// else is in it is out of date.
+  size_t live = 0; ///< The number of live nodes.
+  /// A heap, the least first, with the present weight of each live node. Other
+  /// entries are out of date.
   std::vector<std::pair<int64_t, NodeId>> queue;
   double constant = 0;
 
@@ -50,7 +50,7 @@ struct State {
     queue.emplace_back(weight[node], node);
     std::push_heap(queue.begin(), queue.end(), std::greater<>());
   }
-  /// The live node of least weight; there must be one.
+  /// The live node with the least weight; there must be one.
   NodeId lightest() {
     while (!isLive[queue.front().second] ||
            weight[queue.front().second] != queue.front().first) {
@@ -61,7 +61,7 @@ struct State {
   }
 };
 
-/// How to assign an eliminated node.
+/// The options of an eliminated node, by the options of its neighbours.
 struct Record {
   NodeId node;
   std::vector<NodeId> scope;
@@ -84,8 +84,8 @@ public:
   Expected<Solution> run();
 
 private:
-  /// Solves what is left; false when a limit is hit (see `failure`). The value
-  /// is infinity when nothing is feasible. Fills `choice` for live nodes.
+  /// Solves the rest; false when a limit is reached (see `failure`). The value
+  /// is infinity when nothing is feasible. Sets `choice` of the live nodes.
   bool solve(State &state, std::vector<uint32_t> &choice, double &value,
              uint64_t conditionings);
   bool condition(State &state, std::vector<uint32_t> &choice, double &value,
@@ -113,7 +113,7 @@ private:
   const EliminationOptions &options;
   EliminationStats &stats;
   std::vector<int64_t> weights; ///< By node, see weightOf.
-  /// Nodes of large degree are guessed: conditioning on them took too long.
+  /// Nodes of large degree are guessed because conditioning took too long.
   bool mayGuess = false;
   std::string failure;
 };
@@ -460,8 +460,8 @@ Expected<Solution> Eliminator::run() {
 }
 
 Expected<Solution> solveByElimination(const Problem &problem,
-                                    const EliminationOptions &options,
-                                    EliminationStats *stats) {
+                                      const EliminationOptions &options,
+                                      EliminationStats *stats) {
   if (Status status = problem.check(); !status)
     return Error{status.message()};
   for (const Node &node : problem.nodes())

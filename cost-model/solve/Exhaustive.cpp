@@ -4,7 +4,7 @@
 
 namespace dpc::cost {
 
-/// The objective of a choice; infinity when (C2) fails. Written apart from
+/// The objective of a choice; infinity when (C2) fails. It is independent of
 /// Problem::verify, which checks the result.
 static double valueOf(const Problem &problem,
                       const std::vector<uint32_t> &choice) {

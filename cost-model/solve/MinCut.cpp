@@ -19,8 +19,8 @@ void FlowNetwork::addEdge(int32_t from, int32_t to, int64_t capacity) {
   edges.push_back({from, 0});
 }
 
-/// Distances from the source over edges with capacity left; whether the sink
-/// has one.
+/// Computes distances from the source over edges with capacity left. Returns
+/// whether the sink is reached.
 bool FlowNetwork::findLevels(int32_t source, int32_t sink) {
   level.assign(outgoing.size(), -1);
   level[source] = 0;
@@ -36,7 +36,7 @@ bool FlowNetwork::findLevels(int32_t source, int32_t sink) {
   return level[sink] >= 0;
 }
 
-/// Sends what one path along rising levels can take; 0 when there is none.
+/// Sends as much as possible along one path of rising levels; 0 without one.
 int64_t FlowNetwork::augment(int32_t source, int32_t sink) {
   std::vector<int32_t> path;
   int32_t node = source;
@@ -55,7 +55,7 @@ int64_t FlowNetwork::augment(int32_t source, int32_t sink) {
       continue;
     if (path.empty())
       return 0;
-    // A dead end: step back, and past the edge that led here.
+    // At a dead end go back, and skip the edge that led here.
     node = edges[path.back() ^ 1].to;
     path.pop_back();
     ++next[node];

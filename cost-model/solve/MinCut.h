@@ -1,7 +1,7 @@
 //===- MinCut.h - The cheapest separation of a flow network -----*- C++ -*-===//
 //
-// Dinic's algorithm: phases of shortest augmenting paths. The networks made of
-// training programs are long and narrow, where it takes a few phases.
+// Dinic's algorithm: phases of shortest augmenting paths. The networks of
+// training programs are long and narrow and need a few phases.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOLVE_MINCUT_H
@@ -16,7 +16,7 @@ namespace dpc::cost {
 /// A directed network with capacities; nodes are numbered in order of creation.
 class FlowNetwork {
 public:
-  /// More than any sum of finite capacities may be.
+  /// An upper bound of every sum of finite capacities.
   static constexpr int64_t kUnlimited = INT64_MAX / 4;
 
   /// Adds a node and returns its number.
@@ -43,7 +43,7 @@ private:
   std::vector<Edge> edges; ///< Edge i's reverse is i ^ 1.
   std::vector<std::vector<int32_t>> outgoing;
   std::vector<int32_t> level;
-  std::vector<size_t> next; ///< First edge of a node not known to be useless.
+  std::vector<size_t> next; ///< By node, the first edge that may be useful.
   int64_t value = 0;
 };
 

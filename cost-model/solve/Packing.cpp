@@ -1,12 +1,12 @@
 //===- Packing.cpp - Offsets of buffers in one arena ----------------------===//
 //
-// First fit: items are placed one by one at the lowest offset that is free for
-// their whole life. What matters is the order. Training graphs nest (the first
-// activation made is the last one freed), so the longest lives first packs them
-// like a stack; other graphs prefer the largest first. All orders are tried,
-// then the order of the best is improved by moving items that stick out at the
-// top to an earlier place, at random. The work is bounded by a count of
-// comparisons, not by a clock, so that the result is the same on every machine.
+// First fit places items one by one at the lowest offset that is free during
+// their live range. The order decides the size. The live ranges of training
+// graphs nest (the first activation is freed last), and the longest first packs
+// them like a stack; other graphs prefer the largest first. The solver tries
+// all orders, then improves the best order: it moves random items that reach
+// the top to an earlier place. A count of comparisons limits the work, not a
+// clock, so that the result is the same on every machine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,10 +42,10 @@ struct Layout {
   int64_t bytes = INT64_MAX;
 };
 
-/// Comparisons after which nothing new is started; half a second or so.
+/// The comparisons after which no new order starts; about half a second.
 constexpr int64_t comparisonBudget = 200'000'000;
 
-/// An arena this near to its lower bound is not improved any further.
+/// An arena this close to its lower bound is not improved.
 bool isTight(int64_t bytes, int64_t lowerBound) {
   return bytes - lowerBound <= lowerBound / 1000;
 }
@@ -93,7 +93,7 @@ static Layout placeInOrder(const std::vector<Item> &items,
   return layout;
 }
 
-/// Orders worth trying, the best for training graphs first.
+/// The orders to try, the best one for training graphs first.
 static std::vector<std::vector<uint32_t>>
 candidateOrders(const std::vector<Item> &items) {
   using Key = std::function<double(const Item &)>;
@@ -124,8 +124,8 @@ candidateOrders(const std::vector<Item> &items) {
   return orders;
 }
 
-/// One of the items that reach over the bound moves to an earlier place,
-/// repeatedly. Equal layouts are taken too: small changes wander.
+/// Moves items that reach beyond the bound to an earlier place, one at a time.
+/// Takes layouts of equal size too, because they may lead to smaller ones.
 static void improveOrder(const std::vector<Item> &items,
                          std::vector<uint32_t> order, int64_t lowerBound,
                          Layout &best, int64_t &comparisons) {
@@ -135,7 +135,7 @@ static void improveOrder(const std::vector<Item> &items,
   for (int64_t round = 0; round < mostRounds && comparisons < limit &&
                           !isTight(best.bytes, lowerBound);
        ++round) {
-    // Now and then what only comes near it.
+    // Sometimes an item that only comes close to the bound.
     int64_t top = lowerBound - lowerBound / 100 * (round % 20);
     std::vector<size_t> high;
     for (size_t i = 1; i < order.size(); ++i)
@@ -213,8 +213,8 @@ static Status checkInput(const std::vector<Buffer> &buffers,
 }
 
 Expected<Packing> packBuffers(const std::vector<Buffer> &buffers,
-                            const std::vector<Bundle> &bundles,
-                            int64_t alignment) {
+                              const std::vector<Bundle> &bundles,
+                              int64_t alignment) {
   assert(alignment >= 1 && "alignment in bytes");
   if (Status status = checkInput(buffers, bundles); !status)
     return Error{status.message()};
@@ -296,7 +296,7 @@ Status verifyPacking(const std::vector<Buffer> &buffers,
   if (Status status = verifyOffsets(buffers, bundles, packing, alignment);
       !status)
     return status;
-  // Sweep over time; live buffers, by offset, must not reach their successor.
+  // A sweep over time: no live buffer may reach the next one by offset.
   std::vector<uint32_t> byFirst, byLast;
   for (uint32_t id = 0; id < buffers.size(); ++id)
     if (buffers[id].bytes > 0)

@@ -1,4 +1,5 @@
-//===- PeakMemory.cpp - Live bytes over time ----------------------------------===//
+//===- PeakMemory.cpp - Live bytes over time
+//----------------------------------===//
 
 #include "cost-model/solve/PeakMemory.h"
 
@@ -27,7 +28,7 @@ static int64_t alignUp(int64_t bytes, int64_t alignment) {
 MemoryPeak peakMemory(const std::vector<Buffer> &buffers, int64_t alignment) {
   struct Event {
     int64_t step;
-    int64_t bytes; ///< Negative: freed before this step.
+    int64_t bytes; ///< Negative for a buffer freed before this step.
   };
   std::vector<Event> events;
   for (const Buffer &buffer : buffers) {

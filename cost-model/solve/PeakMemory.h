@@ -1,8 +1,9 @@
-//===- PeakMemory.h - Live bytes over time, and offsets in an arena -*- C++ -*-===//
+//===- PeakMemory.h - Live bytes over time, and offsets in an arena -*- C++
+//-*-===//
 //
-// Two different computations over the same buffers, so that one checks the
-// other: `peakMemory` is the largest sum of live bytes over the steps (no
-// packing can be below it); `packBuffers` assigns offsets (the arena).
+// Two computations over the same buffers, of which one checks the other:
+// `peakMemory` is the largest sum of live bytes over the steps, a lower bound
+// of every packing; `packBuffers` assigns offsets in an arena.
 //
 // A buffer is live in the steps first..last, both included.
 //
@@ -46,7 +47,7 @@ struct MemoryBreakdown {
   double total() const;
 };
 
-/// A named use of memory; the name is the index in the caller's list.
+/// A buffer; its name is its index in the caller's list.
 struct Buffer {
   int64_t bytes = 0;
   MemoryCategory category = MemoryCategory::Activations;
@@ -54,15 +55,15 @@ struct Buffer {
   int64_t last = 0;  ///< Last step it is live in; >= first.
 };
 
-/// The most demanding moment of a schedule.
+/// The step with the most live bytes.
 struct MemoryPeak {
   int64_t bytes = 0;
-  int64_t step = 0; ///< The first step with that sum.
+  int64_t step = 0; ///< The first step with that sum of live bytes.
   MemoryBreakdown categories;
 };
 
-/// The peak of the live sums; each buffer counts with its size rounded up to
-/// `alignment`, as the arena does. O(n log n).
+/// The largest sum of live bytes. The size of each buffer is rounded up to
+/// `alignment`, as in the arena. O(n log n).
 MemoryPeak peakMemory(const std::vector<Buffer> &buffers,
                       int64_t alignment = 64);
 
@@ -77,15 +78,15 @@ struct Packing {
   int64_t bytes = 0;            ///< Arena size.
 };
 
-/// Places buffers so that no two live at the same time overlap. Tries several
-/// orders and keeps the smallest arena; deterministic. Size 0 takes no space.
-/// Fails on a negative size, last < first, or a buffer in two bundles.
+/// Places buffers so that no two of them overlap while both are live. Tries
+/// several orders and keeps the smallest arena; deterministic. Fails on a
+/// negative size, on last < first, and on a buffer in two bundles.
 Expected<Packing> packBuffers(const std::vector<Buffer> &buffers,
-                            const std::vector<Bundle> &bundles = {},
-                            int64_t alignment = 64);
+                              const std::vector<Bundle> &bundles = {},
+                              int64_t alignment = 64);
 
-/// Tests a packing: alignment, bounds, bundles, and that live buffers are
-/// disjoint. The message names the two buffers.
+/// Checks the alignment, the bounds and the bundles of a packing, and that live
+/// buffers are disjoint. The message names the buffers.
 Status verifyPacking(const std::vector<Buffer> &buffers,
                      const std::vector<Bundle> &bundles, const Packing &packing,
                      int64_t alignment = 64);

@@ -3,26 +3,25 @@
 // Choose one option (sharding) per node so that the program is fastest.
 //
 // Variables
-//   x_v in {0 .. options(v)-1}          for every node v (an op or a tensor
-//   copy)
+//   x_v in {0 .. options(v)-1}          for every node v (op or tensor copy)
 // Objective
 //   minimize  sum_v cost_v[x_v]  +  sum_e C_e[x_producer(e), x_consumer(e)]
 // Constraints
 //   (C1) x_v is one of v's options.
-//   (C2) cost_v[x_v] and C_e[...] are finite: infinity forbids an option or
-//   pair.
-// Memory is none of it: what a node holds is least where it is split, which
-// its seconds reward already (reading, writing and updating what is held).
-// Input conditions, tested by check()
+//   (C2) cost_v[x_v] and C_e[...] are finite: infinity forbids a choice.
+// The problem has no constraint on memory: an option that splits a tensor needs
+// the least memory, and its seconds are lower as well, because it reads, writes
+// and updates fewer bytes.
+// Conditions on the input, tested by check()
 //   (I1) every node has at least one option.
 //   (I2) costs are not NaN and not -infinity.
 //   (I3) an edge joins two different existing nodes, and its matrix has
 //        options(producer) rows and options(consumer) columns.
 //   (I4) every node has at least one option of finite cost.
 //
-// Nodes and matrices are ids; callers keep their own table from ids to ops.
-// Edges with equal costs share one matrix by id, which keeps a graph of
-// thousands of identical layers small. Several edges may join the same nodes.
+// Nodes and matrices are ids; callers keep a table from ids to ops. Edges with
+// equal costs share one matrix, so that a graph of thousands of identical
+// layers is small. Several edges may join the same nodes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOLVE_PROBLEM_H
@@ -70,7 +69,8 @@ struct Edge {
 struct Solution {
   std::vector<uint32_t> choice; ///< Option per node.
   double objective = 0;         ///< Seconds.
-  /// No solution has a smaller objective; equal to `objective` when optimal.
+  /// No solution has a smaller objective. Equal to `objective` when that is
+  /// optimal.
   double lowerBound = 0;
 };
 

@@ -13,21 +13,21 @@
 
 namespace dpc::cost {
 
-/// Tries all assignments: exact. The oracle of the other solver.
+/// Tries all assignments. The result is exact and checks the other solver.
 /// Fails when there are more than `limit` assignments.
 Expected<Solution> solveExhaustive(const Problem &problem,
-                                 uint64_t limit = uint64_t(1) << 24);
+                                   uint64_t limit = uint64_t(1) << 24);
 
 struct EliminationOptions {
   /// Entries of the largest table an elimination may build.
   uint64_t maxTableEntries = uint64_t(1) << 21;
-  /// When every table would grow past the limit, nodes of large degree are
-  /// conditioned on: what is left is solved once per option. This is the most
-  /// times that may happen, the product of their option counts.
+  /// When every table would exceed the limit, the solver conditions on nodes of
+  /// large degree: it solves the rest once per option. This limits the product
+  /// of the numbers of options of these nodes.
   uint64_t maxConditionings = 4096;
-  /// Where that is not enough such nodes get the option that promises most, one
-  /// after the other, and another one only where that leaves no solution. This
-  /// is how often.
+  /// Beyond that limit the solver guesses: such a node gets its most promising
+  /// option, and another one only where that leaves no solution. This limits
+  /// the guesses.
   uint64_t maxGuesses = 256;
 };
 
@@ -40,12 +40,12 @@ struct EliminationStats {
 
 /// Exact: min-degree bucket elimination. Time and memory grow with
 /// options^treewidth. Nodes of large degree (a tied embedding) are conditioned
-/// on, and guessed where that takes too long: then the solution may not be
-/// optimal, and its lower bound says nothing. Fails, naming the node, when no
+/// on, and guessed where that takes too long. A guessed solution may not be
+/// optimal, and its lower bound is meaningless. Fails, naming the node, when no
 /// guess leaves a solution.
 Expected<Solution> solveByElimination(const Problem &problem,
-                                    const EliminationOptions &options = {},
-                                    EliminationStats *stats = nullptr);
+                                      const EliminationOptions &options = {},
+                                      EliminationStats *stats = nullptr);
 
 } // namespace dpc::cost
 

@@ -3,7 +3,7 @@
 
 #include "passes/lower/Levels.h"
 #include "passes/price/SmallProgram.h"
-#include "passes/price/SoftwareMemory.h"
+#include "passes/price/SoftwareBuffers.h"
 #include "passes/price/StepQueues.h"
 #include "passes/shard/Passes.h"
 

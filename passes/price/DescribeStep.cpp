@@ -6,7 +6,7 @@
 #include "ir/GemmEpilogues.h"
 #include "passes/graph/Fp8.h"
 #include "passes/price/Evaluator.h"
-#include "passes/price/SoftwareMemory.h"
+#include "passes/price/SoftwareBuffers.h"
 #include "passes/shard/Passes.h"
 
 using namespace mlir;
@@ -194,7 +194,7 @@ static int64_t fullestOf(ArrayRef<func::FuncOp> steps,
             cluster,
             estimateMemory(step, memoryOwner(cluster, degrees)).categories)
             .total();
-    if (cost::isMixed(cluster))
+    if (cost::isHeterogeneous(cluster))
       full /=
           cost::devicesOfStage(cluster, rankOrder(degrees), i, cost::DType::F32)
               .usableBytes;

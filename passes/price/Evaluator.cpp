@@ -1,15 +1,16 @@
 //===- Evaluator.cpp - Strategies evaluated over the IR -------------------===//
+#include "passes/price/ShareTime.h"
 #include "passes/price/Evaluator.h"
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/machine/SoftwareMemory.h"
+#include "cost-model/search/Feasibility.h"
 #include "cost-model/search/IdleDevices.h"
 #include "passes/lower/LinkSpeeds.h"
-#include "passes/price/ShareTime.h"
 #include "passes/price/DescribeStep.h"
 #include "passes/lower/FirstError.h"
 #include "passes/price/HeterogeneousPipeline.h"
-#include "passes/price/SoftwareMemory.h"
+#include "passes/price/SoftwareBuffers.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/shard/Passes.h"
 #include "runtime/base/Parallel.h"
@@ -75,8 +76,8 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   double peak =
       *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
   double samples = ceilDiv(sums.globalBatch, strategy.dp);
-  // There shares of the batch may be unlike.
-  if (cost::isMixed(cluster)) {
+  // On a heterogeneous cluster the shares of the batch may be uneven.
+  if (cost::isHeterogeneous(cluster)) {
     peak = cost::meanPeak(cluster, strategy.ranks());
     samples = static_cast<double>(sums.globalBatch) / strategy.dp;
   }
@@ -161,19 +162,16 @@ cost::Evaluation ProgramEvaluator::placed(
   return isFaster ? other : usual;
 }
 
-/// What fits comes first, then what is faster.
+/// Whether `a` is to be preferred: an evaluation that fits to one that does
+/// not, then the faster one.
 bool ProgramEvaluator::isBetter(const cost::Evaluation &a,
                                 const cost::Evaluation &b) const {
-  auto fits = [&](const cost::Evaluation &evaluation) {
-    double limit = evaluation.memoryLimitBytes > 0 ? evaluation.memoryLimitBytes
-                                                   : cluster.usableBytes();
-    return evaluation.memory.total() <= limit;
+  cost::Feasibility feasibility(cluster);
+  auto rank = [&](const cost::Evaluation &evaluation) {
+    return std::tuple(!evaluation.rejected.empty(),
+                      !feasibility.fits(evaluation), evaluation.stepSeconds);
   };
-  if (a.rejected.empty() != b.rejected.empty())
-    return a.rejected.empty();
-  if (fits(a) != fits(b))
-    return fits(a);
-  return a.stepSeconds < b.stepSeconds;
+  return rank(a) < rank(b);
 }
 
 /// Whether everything can be tried: all parts of the cluster, and all programs
@@ -211,15 +209,16 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
 
 cost::Evaluation ProgramEvaluator::evaluateOne(const LoweringSpec &asked) {
   return placed(asked, [&](const LoweringSpec &degrees) {
-    // Stages of one shape are not alike on unlike devices.
-    bool isUnlike = degrees.stages() > 1 &&
-                    (cost::isMixed(cluster) || !degrees.batchShares.empty());
+    // Stages with the same ops take different times on heterogeneous devices.
+    bool hasDifferentStages =
+        degrees.stages() > 1 &&
+        (cost::isHeterogeneous(cluster) || !degrees.batchShares.ratios.empty());
     std::optional<cost::Evaluation> folded;
-    if (folder && !isUnlike)
+    if (folder && !hasDifferentStages)
       folded = folder->evaluate(degrees);
     if (!folded)
       return evaluateWhole(degrees, /*describes=*/false);
-    if (cost::isMixed(cluster))
+    if (cost::isHeterogeneous(cluster))
       folded->memoryLimitBytes =
           cost::devicesOfStage(cluster, rankOrder(degrees), 0, cost::DType::F32)
               .usableBytes;
@@ -239,10 +238,10 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
 
 /// Pieces are priced with the axes in their usual order.
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
-  if (!folder || cost::isMixed(cluster))
+  if (!folder || cost::isHeterogeneous(cluster))
     return "";
   LoweringSpec degrees = degreesFor(strategy);
-  return degrees.placement.axes.empty() && degrees.batchShares.empty()
+  return degrees.placement.axes.empty() && degrees.batchShares.ratios.empty()
              ? folder->blockOf(degrees, totalsOfProgram.sums.globalBatch)
              : "";
 }
@@ -298,12 +297,12 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
   return evaluation;
 }
 
-/// Cuts stages again, with less for those that are too full, where their
-/// devices are unlike.
+/// Cuts the stages of a heterogeneous cluster again, with less work for stages
+/// that need too much memory.
 cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &asked,
                                                  bool describes) {
   cost::Evaluation evaluation = evaluateCut(asked, describes);
-  if (!cost::isMixed(cluster) || asked.pp == 1)
+  if (!cost::isHeterogeneous(cluster) || asked.pp == 1)
     return evaluation;
   constexpr int kTries = 3;
   LoweringSpec degrees = asked;
@@ -339,7 +338,7 @@ static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
                            const cost::Cluster &cluster,
                            const LoweringSpec &degrees, int64_t &fullest) {
   double limit = 0;
-  if (cost::isMixed(cluster)) {
+  if (cost::isHeterogeneous(cluster)) {
     cost::StageDevices devices =
         cost::devicesOfStage(cluster, rankOrder(degrees), i, cost::DType::F32);
     limit = devices.usableBytes;
@@ -348,7 +347,7 @@ static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
       evaluation.stages[i].memoryLimitBytes = limit;
     }
   }
-  // Limits are unlike where devices are, all or none is 0.
+  // Heterogeneous devices have different limits: the fullest is relative.
   double full = memory.total(), most = evaluation.memory.total();
   if (limit > 0 && i > 0) {
     full /= limit;

@@ -1,9 +1,9 @@
-//===- HeterogeneousPipeline.cpp - Strategies on groups of unlike devices
-//---------===//
+//===- HeterogeneousPipeline.cpp - Pipelines on heterogeneous groups ------===//
 #include "passes/price/HeterogeneousPipeline.h"
 
 #include "cost-model/machine/ComputeCost.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "cost-model/search/Feasibility.h"
 #include "runtime/base/Parallel.h"
 
 using namespace mlir;
@@ -50,28 +50,25 @@ ArrangedEvaluator::ArrangedEvaluator(const cost::Cluster &cluster,
   }
 }
 
-/// What fits before what does not, then what is faster, or the less over the
-/// limit.
-static bool isBetter(const cost::Evaluation &a, const cost::Evaluation &b) {
-  auto rank = [](const cost::Evaluation &evaluation) {
-    double over = evaluation.memory.total() - evaluation.memoryLimitBytes;
-    return std::tuple(!evaluation.rejected.empty(), std::max(0.0, over),
-                      evaluation.stepSeconds);
-  };
-  return rank(a) < rank(b);
-}
-
 cost::Evaluation ArrangedEvaluator::best(
     const cost::Strategy &strategy,
     llvm::function_ref<cost::Evaluation(ProgramEvaluator &)> ask) {
   cost::Evaluation best = ask(first());
-  // Without stages all ranks do alike, wherever they are.
+  cost::Feasibility feasibility(arrangements.front()->cluster);
+  // An evaluation that fits comes first, then the nearest miss, then the faster
+  // one.
+  auto rank = [&](const cost::Evaluation &evaluation) {
+    return std::tuple(!evaluation.rejected.empty(),
+                      feasibility.excessBytes(evaluation),
+                      evaluation.stepSeconds);
+  };
+  // Without stages all ranks do the same work wherever they are.
   if (strategy.pp == 1 &&
       strategy.ranks() == arrangements.front()->cluster.numDevices())
     return best;
   for (auto &arrangement : llvm::drop_begin(arrangements)) {
     cost::Evaluation next = ask(*arrangement->evaluator);
-    if (!isBetter(next, best))
+    if (!(rank(next) < rank(best)))
       continue;
     best = std::move(next);
     best.decisions.groups = arrangement->groups;
@@ -115,7 +112,7 @@ dpc::makeEvaluator(ProgramFamily *family, ModuleOp program,
                ? std::make_unique<ProgramEvaluator>(*family, arranged, common)
                : std::make_unique<ProgramEvaluator>(program, arranged, common);
   };
-  if (cost::isMixed(cluster) && !isArranged)
+  if (cost::isHeterogeneous(cluster) && !isArranged)
     return std::make_unique<ArrangedEvaluator>(cluster, make);
   return make(cluster);
 }

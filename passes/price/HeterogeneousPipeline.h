@@ -1,8 +1,8 @@
-//===- HeterogeneousPipeline.h - Strategies on groups of unlike devices -*- C++ -*-===//
+//===- HeterogeneousPipeline.h - Heterogeneous groups -----------*- C++ -*-===//
 //
-// A pipeline on groups of unlike devices can begin with any of them: each order
-// of the groups is a cluster of its own, which the program is lowered and
-// evaluated for. The best order is the strategy's.
+// A pipeline on groups of heterogeneous devices can begin with any group. Each
+// order of the groups is a cluster, for which the program is lowered and
+// evaluated. The strategy takes the best order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_HETEROGENEOUSPIPELINE_H
@@ -12,9 +12,10 @@
 
 namespace dpc {
 
-/// The most of the work, of 1, that each stage of a pipeline has memory for, as
-/// LoweringSpec::stageRoom; nothing where all stages fit. Bytes are taken to be
-/// in proportion to work, which is not quite so: ask again.
+/// The largest fraction of the work that each stage has memory for, as
+/// LoweringSpec::stageRoom; nothing where all stages fit. The estimate assumes
+/// that bytes are proportional to work, so the caller evaluates the new stages
+/// and asks again.
 std::optional<std::vector<double>> roomOfStages(const cost::Evaluation &whole,
                                                 const cost::Cluster &cluster,
                                                 cost::DType type);
@@ -24,7 +25,7 @@ class ArrangedEvaluator : public cost::Evaluator {
 public:
   using Maker = std::function<std::unique_ptr<ProgramEvaluator>(
       const cost::Cluster &cluster)>;
-  /// `make` makes the evaluator of an arrangement, which stays where it is.
+  /// `make` makes the evaluator of an arrangement, whose cluster does not move.
   ArrangedEvaluator(const cost::Cluster &cluster, const Maker &make);
 
   cost::ModelTotals totals() override { return first().totals(); }
@@ -55,8 +56,8 @@ private:
        llvm::function_ref<cost::Evaluation(ProgramEvaluator &)> ask);
 };
 
-/// The evaluator of `family`, or of `program` where that is null; in every
-/// order of the cluster's groups, unless that is decided.
+/// The evaluator of `family`, or of `program` where `family` is null. It tries
+/// every order of the cluster's groups unless `isArranged`.
 std::unique_ptr<cost::Evaluator> makeEvaluator(ProgramFamily *family,
                                                mlir::ModuleOp program,
                                                const cost::Cluster &cluster,

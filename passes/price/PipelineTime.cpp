@@ -477,9 +477,9 @@ std::vector<cost::ScheduleStep> dpc::scheduleOf(func::FuncOp step) {
 }
 
 Expected<StepTime> dpc::runPipeline(PipelineParts parts,
-                                        const ScheduleTables &tables,
-                                        const cost::Cluster &cluster,
-                                        StepRecord *record) {
+                                    const ScheduleTables &tables,
+                                    const cost::Cluster &cluster,
+                                    StepRecord *record) {
   return Pipeline(std::move(parts), tables, cluster, record).run();
 }
 
@@ -501,10 +501,10 @@ static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
 
 /// The time of the replica that takes longest: they meet after it.
 static Expected<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
-                                               const ScheduleTables &tables,
-                                               const cost::Cluster &cluster,
-                                               ArrayRef<int64_t> shares,
-                                               StepRecord *record) {
+                                           const ScheduleTables &tables,
+                                           const cost::Cluster &cluster,
+                                           ArrayRef<int64_t> shares,
+                                           StepRecord *record) {
   Expected<StepTime> slowest = StepTime();
   std::vector<PipelineReplica> kinds;
   for (const PipelineReplica &replica : replicasOf(steps, cluster, shares)) {
@@ -540,8 +540,8 @@ static Expected<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
 }
 
 Expected<StepTime> dpc::estimatePipeline(ArrayRef<func::FuncOp> steps,
-                                             const cost::Cluster &cluster,
-                                             StepRecord *record) {
+                                         const cost::Cluster &cluster,
+                                         StepRecord *record) {
   ScheduleTables tables;
   for (func::FuncOp step : steps)
     tables.push_back(scheduleOf(step));

@@ -1,9 +1,9 @@
 //===- SmallProgram.cpp - A few layers, lowered and measured --------------===//
 #include "passes/price/SmallProgram.h"
 
-#include "runtime/base/Parallel.h"
 #include "passes/lower/Lower.h"
-#include "passes/price/SoftwareMemory.h"
+#include "passes/price/SoftwareBuffers.h"
+#include "runtime/base/Parallel.h"
 
 using namespace mlir;
 using namespace dpc;

@@ -6,7 +6,7 @@
 // first.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/price/SoftwareMemory.h"
+#include "passes/price/SoftwareBuffers.h"
 
 #include <cmath>
 #include <map>

@@ -55,7 +55,7 @@ static double bytesOf(ValueRange values) {
 static const cost::Device &deviceOf(func::FuncOp step,
                                     const cost::RankOrder &order,
                                     const cost::Cluster &cluster) {
-  if (!cost::isMixed(cluster))
+  if (!cost::isHeterogeneous(cluster))
     return cluster.slowestDevice(cost::DType::F32);
   int64_t stage = stageOf(step).value_or(0);
   return cluster
@@ -284,15 +284,16 @@ static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster,
       estimateOn(step, cluster, deviceOf(step, order, cluster), microBatches,
                  parts, record ? &record->stages.front() : nullptr);
   std::vector<int64_t> shares = sharesOf(step);
-  bool isMixed = cost::isMixed(cluster);
-  bool mayShare = isMixed && microBatches > 1 && whyEvenShares(step).empty();
+  bool isHeterogeneous = cost::isHeterogeneous(cluster);
+  bool mayShare =
+      isHeterogeneous && microBatches > 1 && whyEvenShares(step).empty();
   if (!mayShare && shares.empty())
     return result;
   for (const cost::NodeGroup &group : cluster.groups) {
     cost::LoopSeconds own;
-    if (isMixed)
+    if (isHeterogeneous)
       estimateOn(step, cluster, group.device, microBatches, own);
-    result.groupSeconds.push_back(isMixed ? own : parts);
+    result.groupSeconds.push_back(isHeterogeneous ? own : parts);
   }
   if (shares.empty())
     return result;
@@ -310,14 +311,14 @@ static StepTime estimateOne(func::FuncOp step, const cost::Cluster &cluster,
 }
 
 Expected<StepTime> dpc::estimateTime(ArrayRef<func::FuncOp> steps,
-                                         const cost::Cluster &cluster,
-                                         StepRecord *record) {
+                                     const cost::Cluster &cluster,
+                                     StepRecord *record) {
   assert(!steps.empty() && "a program has a step");
   if (record)
     record->stages.resize(steps.size());
-  Expected<StepTime> time =
-      steps.size() > 1 ? estimatePipeline(steps, cluster, record)
-                       : estimateOne(steps.front(), cluster, record);
+  Expected<StepTime> time = steps.size() > 1
+                                ? estimatePipeline(steps, cluster, record)
+                                : estimateOne(steps.front(), cluster, record);
   if (record && time) {
     record->seconds = time->seconds;
     record->hostSeconds = cluster.software.hostStepSeconds;

@@ -332,7 +332,7 @@ HomedOps Marker::homedOps() {
                crossingBytes(),
                {},
                {}};
-  if (cost::isMixed(cluster))
+  if (cost::isHeterogeneous(cluster))
     for (const cost::NodeGroup &group : cluster.groups)
       ops.secondsOfGroup.push_back(opSecondsOfBatch(group.device));
   for (Operation *op : homed)

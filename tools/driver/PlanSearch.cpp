@@ -3,6 +3,7 @@
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/report/Report.h"
+#include "cost-model/search/SearchSpace.h"
 #include "ir/Attributes.h"
 #include "passes/price/HeterogeneousPipeline.h"
 #include "passes/shard/Passes.h"
@@ -38,10 +39,8 @@ cost::Objective PlanSearch::objective() const {
 
 /// The degrees of the mesh that the model's own shardings are over; an error
 /// where the command line has others.
-static Status keepUserDegrees(ModuleOp program,
-                                    const std::string &strategy,
-                                    int64_t devices,
-                                    cost::StrategyRequest &request) {
+static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
+                              int64_t devices, cost::StrategyRequest &request) {
   auto degrees = program->getAttrOfType<DictionaryAttr>(attr::kUserDegrees);
   if (!degrees)
     return Status();
@@ -72,11 +71,11 @@ static Status keepUserDegrees(ModuleOp program,
       return Error{mesh + "; expected whole numbers from 1 on"};
   if (devices % ranks)
     return Error{mesh + ", which " + std::to_string(devices) +
-                       " devices are no multiple of"};
+                 " devices are no multiple of"};
   for (const Asked &asked : all) {
     if (*asked.degree && **asked.degree != asked.value)
       return Error{"--strategy=" + strategy + ": " + mesh +
-                         "; give these, or export the model without them"};
+                   "; give these, or export the model without them"};
     *asked.degree = asked.value;
   }
   return Status();
@@ -87,14 +86,14 @@ Expected<cost::StrategyRequest> PlanSearch::request() const {
   if (!request)
     return request;
   if (Status kept = keepUserDegrees(sample, options.strategy,
-                                          cluster.numDevices(), *request);
+                                    cluster.numDevices(), *request);
       !kept)
     return Error{kept.message()};
   if (options.microBatch && request->microBatch &&
       options.microBatch != *request->microBatch)
     return Error{"--micro-batch=" + std::to_string(options.microBatch) +
-                       " and --strategy=" + options.strategy +
-                       " differ; give one of them"};
+                 " and --strategy=" + options.strategy +
+                 " differ; give one of them"};
   if (options.microBatch)
     request->microBatch = options.microBatch;
   if (isArranged)

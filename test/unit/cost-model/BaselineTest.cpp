@@ -1,4 +1,5 @@
 //===- BaselineTest.cpp - Plain strategies beside the winner --------------===//
+#include "cost-model/search/FormulaEstimate.h"
 #include "test/unit/cost-model/ToySearch.h"
 
 #include <gtest/gtest.h>

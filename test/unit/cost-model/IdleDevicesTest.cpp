@@ -1,5 +1,6 @@
 #include "cost-model/search/IdleDevices.h"
 #include "cost-model/report/Report.h"
+#include "cost-model/search/SearchSpace.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -142,7 +143,7 @@ private:
 };
 
 Expected<PartResult> searchFor(const Cluster &cluster, double work,
-                             const StrategyRequest &request = {}) {
+                               const StrategyRequest &request = {}) {
   PartProblem problem;
   problem.evaluator = [&](const Cluster &) {
     return std::make_unique<Talkative>(work);

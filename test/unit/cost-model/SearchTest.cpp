@@ -1,5 +1,7 @@
 #include "cost-model/report/Report.h"
+#include "cost-model/search/FormulaEstimate.h"
 #include "cost-model/search/Neighbours.h"
+#include "cost-model/search/SearchSpace.h"
 #include "test/unit/cost-model/ToySearch.h"
 
 #include <gtest/gtest.h>

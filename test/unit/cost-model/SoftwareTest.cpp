@@ -111,10 +111,10 @@ TEST(Software, AClusterNamesOrHoldsIt) {
   EXPECT_EQ(read()->software.name, "megatron-2022");
   cluster["software"] = "megatron-1999";
   EXPECT_EQ(read().message().find("c.json: software: unknown software "
-                                "'megatron-1999'; expected one of"),
+                                  "'megatron-1999'; expected one of"),
             0u)
       << read().message();
   cluster["software"] = 3;
   EXPECT_EQ(read().message(), "c.json: software: value 3; expected a software "
-                            "profile's name or the profile");
+                              "profile's name or the profile");
 }

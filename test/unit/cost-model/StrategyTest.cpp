@@ -25,7 +25,8 @@ static std::string errorOf(std::string_view text, int64_t ranks) {
 /// All strategies of a text when every key is available.
 static std::vector<std::string> strategiesOf(std::string_view text,
                                              const StrategySpace &space) {
-  Expected<StrategyRequest> request = parseStrategy(text, space.ranks, everyKey);
+  Expected<StrategyRequest> request =
+      parseStrategy(text, space.ranks, everyKey);
   if (!request)
     return {request.message()};
   std::vector<std::string> names;

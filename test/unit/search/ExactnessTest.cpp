@@ -20,14 +20,15 @@
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/search/IdleDevices.h"
-#include "runtime/base/Parallel.h"
+#include "cost-model/search/SearchSpace.h"
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
-#include "passes/price/Evaluator.h"
 #include "passes/lower/LinkSpeeds.h"
 #include "passes/lower/Lower.h"
+#include "passes/price/Evaluator.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/shard/Passes.h"
+#include "runtime/base/Parallel.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"

@@ -1,5 +1,6 @@
-//===- SoftwareMemory.cpp - A step's buffers as software has them ---------===//
-#include "passes/price/SoftwareMemory.h"
+//===- SoftwareBuffers.cpp - A step's buffers as software has them
+//---------===//
+#include "passes/price/SoftwareBuffers.h"
 
 #include "cost-model/machine/SoftwareMemory.h"
 #include "ir/GemmEpilogues.h"

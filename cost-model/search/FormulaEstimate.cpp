@@ -1,49 +1,52 @@
-//===- Baselines.cpp - Strategies estimated by formula --------------------===//
+//===- FormulaEstimate.cpp - Strategies estimated by formula --------------===//
 //
-// Used for what this build cannot execute, and to decide what is evaluated
-// first, from the totals of the model alone. With ranks N = dp * tp * pp * cp,
-// local batch s = ceil(G / dp), m = ceil(s / mb) micro-batches:
-//   memory   parameters / (tp * pp), / (dp * cp) for zero 3; gradients the
-//   same,
-//            / (dp * cp) from zero 2; optimizer states the same, / (dp * cp)
-//            from zero 1 (hybrid_shard: / hybrid_shard); activations of the
-//            micro-batches in flight, / (tp * pp * cp): m for gpipe, else
-//            min(m, pp), for interleaved 1 + (pp - 1) / (pp * vpp) times that.
-//            tp without sp leaves 10 of 34 parts of a block's activations whole
-//            (Korthikanti et al. 2022, equations 1 to 4), a grid none.
-//   compute  FLOPs of the padded share over the rate of the block's products,
-//            plus 3 passes over the activations and 3 over the update's state;
-//            on unlike devices that of the slowest, times unlikeShare.
-//   recompute full keeps a block's input, for a third more FLOPs; selective
-//            keeps what products make, about 18 of 34 parts, for one more pass.
-//   bubble   (pp - 1) / vpp slots of one micro-batch, a third of that for
-//   zb-h1. tp       2 all_reduces of a block's output forward, 2 backward, per
-//   block
-//            and micro-batch, all exposed. A grid a x b: over a what b has
-//            split and the other way round.
-//   cp       ring: keys and values go round forward, they and their gradients
-//            backward; ulysses: 4 all_to_alls of a block's output, twice.
-//   ep       a share f of the parameters is split over the e ranks that share
-//            experts: 1 - f + f / e of them on each, in memory and in what is
-//            gathered and reduced. What goes in and out of experts is sent to
-//            all of them, forward and backward, in every block.
-//   offload  what lies elsewhere takes no memory but that of two blocks on
-//   their
-//            way; optimizer states go both ways once a step, parameters come in
-//            in every pass of every micro-batch and go back once, beside
-//            computation.
-//   dp       gradients: all_reduce, or reduce_scatter + all_gather (zero 1, 2);
-//            zero 3 gathers parameters twice per micro-batch instead. Under
-//            hybrid_shard=h all that is among h neighbours, and what they hold
-//            of the gradients is reduced over their dp / h groups. Half of the
-//            last micro-batch's time hides it.
+// With ranks N = dp * tp * pp * cp, local batch s = ceil(G / dp) and
+// m = ceil(s / mb) micro-batches:
+//
+//   memory    Parameters / (tp * pp), for ZeRO 3 / (dp * cp) as well; gradients
+//             the same, / (dp * cp) from ZeRO 2; optimizer states the same,
+//             / (dp * cp) from ZeRO 1 (hybrid_shard: / hybrid_shard).
+//             Activations of the micro-batches in flight, / (tp * pp * cp): m
+//             for GPipe, else min(m, pp), for interleaved 1F1B
+//             1 + (pp - 1) / (pp * vpp) times that. Without sp, tp keeps 10 of
+//             34 parts of a block's activations whole (Korthikanti et al. 2022,
+//             equations 1 to 4); a tensor grid keeps nothing whole.
+//   compute   FLOPs of the padded share over the rate of the block's GEMMs,
+//             3 passes over the activations and 3 over the update's state. On
+//             heterogeneous devices: the time of the slowest device, times
+//             heterogeneousShare.
+//   recompute Full keeps a block's input, for a third more FLOPs. Selective
+//             keeps the results of GEMMs, about 18 of 34 parts, for one more
+//             pass.
+//   bubble    (pp - 1) / vpp times the time of one micro-batch; a third of that
+//             for ZB-H1.
+//   tp        2 all_reduces of a block's output in each of the forward and the
+//             backward pass, per block and micro-batch, all exposed. In a grid
+//             a x b each factor reduces what the other one has split.
+//   cp        Ring: keys and values travel around the ring in the forward pass,
+//             they and their gradients in the backward pass. Ulysses: 4
+//             all_to_alls of a block's output, twice.
+//   ep        A fraction f of the parameters is split over the e ranks that
+//             share experts. Each holds 1 - f + f / e of the parameters, in
+//             memory and in what is gathered and reduced. The inputs and
+//             outputs of experts travel between all e ranks, forward and
+//             backward, in every block.
+//   offload   Offloaded values take no memory but that of two blocks in
+//             transfer. Optimizer states travel both ways once a step.
+//             Parameters arrive in every pass of every micro-batch and return
+//             once. All of that overlaps with computation.
+//   dp        Gradients: all_reduce, or reduce_scatter + all_gather for ZeRO 1
+//             and 2. ZeRO 3 gathers parameters twice per micro-batch instead.
+//             Under hybrid_shard = h these collectives join h neighbours, whose
+//             shards of the gradients are reduced over the dp / h groups. Half
+//             of the last micro-batch's time hides all of it.
 //
 //===----------------------------------------------------------------------===//
+#include "cost-model/search/FormulaEstimate.h"
 
 #include "cost-model/machine/CollectiveCost.h"
 #include "cost-model/machine/ComputeCost.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
-#include "cost-model/search/Search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -52,7 +55,7 @@ namespace dpc::cost {
 
 namespace {
 
-/// The quantities every formula needs.
+/// The quantities that every formula needs.
 class Formula {
 public:
   Formula(const Cluster &cluster, const ModelTotals &totals,
@@ -81,10 +84,10 @@ private:
   const Device &device;
   DType type;
   double dp, tp, pp, cp;
-  double shards;          ///< tp * pp: what parameters are split over.
-  double zeroShards;      ///< What ZeRO splits over besides.
+  double shards;          ///< tp * pp: the ranks that split parameters.
+  double zeroShards;      ///< The ranks that ZeRO splits states over.
   double expertRanks = 1; ///< Data-parallel ranks that share experts.
-  double kept = 1;        ///< Of the parameters, where experts are shared.
+  double kept = 1;        ///< Fraction of parameters that experts leave.
   double microBatch, numMicroBatches;
   double layersPerStage;
   Evaluation result;
@@ -117,7 +120,7 @@ Formula::Formula(const Cluster &cluster, const ModelTotals &totals,
   result.bytesPerLevel.assign(cluster.levels.size(), 0.0);
 }
 
-/// Samples whose activations a stage holds at once.
+/// The samples whose activations a stage holds at the same time.
 double Formula::inFlight() const {
   double batches = std::min(numMicroBatches, pp);
   if (strategy.schedule == ScheduleKind::GPipe && pp > 1)
@@ -133,7 +136,7 @@ void Formula::estimateMemory() {
   MemoryBreakdown &memory = result.memory;
   memory[MemoryCategory::Parameters] =
       totals.parameterBytes / share * (zero >= 3 ? 1 / zeroShards : kept);
-  // A block's parameters are whole while they are used.
+  // ZeRO 3 gathers the parameters of two blocks at a time.
   if (zero >= 3)
     memory[MemoryCategory::Communication] =
         2 * totals.parameterBytes * kept / tp / double(totals.layers);
@@ -184,7 +187,7 @@ double Formula::offloadSeconds() const {
   return bytes / hostLinkBytesPerSecond(cluster, strategy.offloadTo == OffloadTarget::Disk);
 }
 
-/// FLOP/s of a rank on the products of a block.
+/// The FLOP/s that a rank reaches on a block's GEMMs.
 double Formula::rate() const {
   double hidden = totals.hiddenBytesPerSample / totals.tokensPerSample /
                   bytesPerElement(totals.computeType);
@@ -212,12 +215,13 @@ double Formula::computeSeconds() const {
         3 *
         (totals.parameterBytes + totals.gradientBytes + totals.optimizerBytes) /
         shards * (strategy.zero >= 1 ? 1 / zeroShards : kept);
-  double unlike =
-      isMixed(cluster)
-          ? unlikeShare(cluster, strategy, std::llround(numMicroBatches), type)
+  double heterogeneous =
+      isHeterogeneous(cluster)
+          ? heterogeneousShare(cluster, strategy, std::llround(numMicroBatches),
+                               type)
           : 1;
-  return unlike * (flops / (shards * cp) / rate() +
-                   traffic / cp / achievableBandwidth(device)) +
+  return heterogeneous * (flops / (shards * cp) / rate() +
+                          traffic / cp / achievableBandwidth(device)) +
          update / achievableBandwidth(device);
 }
 
@@ -272,7 +276,7 @@ double Formula::expertSeconds() {
 }
 
 double Formula::dataSeconds() {
-  // Order on the levels: tp innermost, then cp, dp, pp.
+  // On the link levels tp is innermost, then cp, dp and pp.
   int64_t sharing =
       strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
   GroupPlacement group = placeAxis(cluster, strategy.tp, strategy.cp * sharing);

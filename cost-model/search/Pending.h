@@ -1,10 +1,10 @@
-//===- SearchParts.h - What the search works on -----------------*- C++ -*-===//
+//===- Pending.h - Strategies before they are evaluated ---------*- C++ -*-===//
 //
-// Private to Search.cpp and BaselineStrategies.cpp.
+// Private to the search.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_COST_MODEL_SEARCH_SEARCHPARTS_H
-#define DPC_COST_MODEL_SEARCH_SEARCHPARTS_H
+#ifndef DPC_COST_MODEL_SEARCH_PENDING_H
+#define DPC_COST_MODEL_SEARCH_PENDING_H
 
 #include "cost-model/search/Search.h"
 
@@ -15,26 +15,28 @@ namespace dpc::cost {
 
 /// A strategy before it is evaluated.
 struct Pending {
-  const Strategy *strategy = nullptr; ///< Large: of a list that outlives this.
+  const Strategy *strategy = nullptr; ///< In a list that outlives this.
   Bounds bounds;
-  /// Estimate by formula: only decides what is evaluated first. Memory of
-  /// parameters and what goes along with them, and the rest.
+  /// The estimate by formula, which only decides what is evaluated first: the
+  /// step's seconds, the bytes of parameters, gradients and optimizer states,
+  /// and the other bytes.
   double seconds = 0;
   double stateBytes = 0;
   double otherBytes = 0;
-  size_t family = 0; ///< Of strategies whose formulas are off in the same way.
+  size_t family = 0; ///< See familyOf.
   bool isDone = false, isPruned = false;
-  bool isAllowed = true;    ///< By the request; else a baseline's only.
-  bool isPlain = false;     ///< A layout that a baseline is chosen from.
-  bool isEstimated = false; ///< The formulas have been asked.
-  /// Made of measured pieces.
+  bool isAllowed = true;    ///< By the request; else for a baseline only.
+  bool isMegatron = false;  ///< A layout of Megatron-LM.
+  bool isEstimated = false; ///< The estimate is set.
+  /// The composed evaluation, where there is one.
   std::unique_ptr<Evaluation> composed;
 };
 
-/// Strategies that a thread bounds or estimates at a time.
+/// How many strategies a thread bounds or estimates at a time.
 inline constexpr size_t kPendingAtOnce = 256;
 
-/// Strategies whose formulas are off in the same way.
+/// The number of a family of strategies for which the formulas have similar
+/// errors.
 inline constexpr size_t numFamilies = 96;
 inline size_t familyOf(const Strategy &strategy) {
   size_t recompute = strategy.recompute == Recompute::None        ? 0
@@ -49,8 +51,8 @@ inline size_t familyOf(const Strategy &strategy) {
   return (recompute * 4 + schedule) * 8 + flags;
 }
 
-/// What formulas are off by for one kind of strategies: the mean of the logs of
-/// the factors that were found.
+/// The error of the formulas for one family: the sums of the logarithms of the
+/// factors between evaluations and estimates.
 struct Correction {
   double seconds = 0;
   double otherBytes = 0;
@@ -62,11 +64,11 @@ struct Correction {
   }
 };
 
-/// Of all families.
+/// The corrections of all families.
 class Corrections {
 public:
   const Correction &operator[](size_t family) const { return all[family]; }
-  /// Compares a formula with the truth.
+  /// Compares the estimate of `entry` with its evaluation.
   void learn(const Pending &entry, const Evaluation &truth);
 
 private:
@@ -79,13 +81,6 @@ inline double stateBytesOf(const MemoryBreakdown &memory) {
          memory[MemoryCategory::Gradients] + memory[MemoryCategory::Optimizer];
 }
 
-/// Megatron's layouts: tp inside a node, pp over the layers, dp the rest.
-std::vector<Strategy> megatronStrategies(const Cluster &cluster,
-                                         const ModelTotals &totals,
-                                         const SearchOptions &options);
-/// Whether `strategy` is one of them, as far as its keys say.
-bool isMegatronLike(const Strategy &strategy, const Cluster &cluster);
-
 } // namespace dpc::cost
 
-#endif // DPC_COST_MODEL_SEARCH_SEARCHPARTS_H
+#endif // DPC_COST_MODEL_SEARCH_PENDING_H

@@ -1,5 +1,5 @@
 //===- SoftwareMemoryTest.cpp - A step's memory under a profile -----------===//
-#include "passes/price/SoftwareMemory.h"
+#include "passes/price/SoftwareBuffers.h"
 
 #include "mlir/Parser/Parser.h"
 

@@ -1,33 +1,29 @@
-//===- SearchChanges.cpp - From a well-known plan to the winner -----------===//
-//
-// The keys in which the winner differs from the baseline that it is compared
-// with are changed group by group, and every plan between the two is evaluated
-// as they are: what a change brings is measured, and what all bring adds up.
-//
-//===----------------------------------------------------------------------===//
+//===- Changes.cpp - From a baseline to the winner ------------------------===//
+#include "cost-model/search/Changes.h"
 
-#include "cost-model/search/StrategySearch.h"
-
-#include <nlohmann/json.hpp>
+#include "cost-model/search/ConfirmWinner.h"
 
 #include <algorithm>
 
 namespace dpc::cost {
 
-/// Megatron's layout; where that was not evaluated, the best that fits.
-const Baseline *StrategySearch::wellKnownPlan() const {
+/// The baseline that the winner is compared with: Megatron-LM's layout; where
+/// that was not evaluated, the best baseline that fits. Null if there is none.
+static const Baseline *comparedBaseline(const SearchProblem &problem,
+                                        const CandidatePool &pool) {
   auto isEvaluated = [](const Baseline &baseline) {
     return baseline.candidate.method != "formula" &&
            baseline.candidate.evaluation.rejected.empty();
   };
   const Baseline *best = nullptr;
-  for (const Baseline &baseline : result.baselines) {
+  for (const Baseline &baseline : pool.baselines) {
     if (!isEvaluated(baseline))
       continue;
     if (baseline.name == "megatron-3d")
       return &baseline;
     if (baseline.candidate.fits &&
-        (!best || valueOf(baseline.candidate) < valueOf(best->candidate)))
+        (!best || problem.valueOf(baseline.candidate) <
+                      problem.valueOf(best->candidate)))
       best = &baseline;
   }
   return best;
@@ -40,7 +36,7 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
   auto change = [&](auto... keys) {
     Strategy next = path.back();
     ((next.*keys = to.*keys), ...);
-    // What degrees leave of a rank's share.
+    // A micro-batch is no larger than a rank's share of the batch.
     int64_t local = (globalBatch + next.dp - 1) / next.dp;
     next.microBatch = std::min(next.microBatch, local);
     if (next.pp == 1)
@@ -63,7 +59,7 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
   return path;
 }
 
-/// What is known exactly of a strategy, or nothing.
+/// The candidate with an exact evaluation of `strategy`, or null.
 static const Candidate *findKnown(const std::vector<Candidate> &candidates,
                                   const Strategy &strategy) {
   for (const Candidate &candidate : candidates)
@@ -73,78 +69,78 @@ static const Candidate *findKnown(const std::vector<Candidate> &candidates,
   return nullptr;
 }
 
-/// Evaluates what is not known of `path`, and confirms the winner. What turns
-/// out to be better than it is the winner.
-std::vector<Candidate>
-StrategySearch::evaluatePath(const std::vector<Strategy> &path) {
+/// Confirms the winner and evaluates the strategies of `path` that have no
+/// exact evaluation yet. A plan on the path that is better than the winner
+/// becomes the winner.
+static std::vector<Candidate> evaluatePath(const SearchProblem &problem,
+                                           CandidatePool &pool,
+                                           const std::vector<Strategy> &path) {
   std::vector<Strategy> unknown;
   for (const Strategy &strategy : path)
-    if (!findKnown(result.candidates, strategy))
+    if (!findKnown(pool.candidates, strategy))
       unknown.push_back(strategy);
   std::vector<Evaluation> answers;
-  confirmWinner([&] { answers = evaluator.evaluateMany(unknown); });
+  confirmWinner(problem, pool,
+                [&] { answers = problem.evaluator.evaluateMany(unknown); });
   std::vector<Candidate> plans;
   for (const Strategy &strategy : path) {
-    Candidate plan;
-    plan.strategy = strategy;
     auto asked = std::find(unknown.begin(), unknown.end(), strategy);
-    if (const Candidate *known = findKnown(result.candidates, strategy))
-      plan = *known;
+    if (const Candidate *known = findKnown(pool.candidates, strategy))
+      plans.push_back(*known);
     else
-      take(plan, std::move(answers[asked - unknown.begin()]));
-    plans.push_back(std::move(plan));
+      plans.push_back(candidateOf(problem, strategy,
+                                  std::move(answers[asked - unknown.begin()])));
   }
   for (const Candidate &plan : plans) {
-    for (Baseline &baseline : result.baselines)
-      if (baseline.candidate.strategy == plan.strategy)
-        baseline.candidate = plan;
-    // What was made of pieces is known better now.
+    pool.updateBaselines(plan, /*replacesEstimates=*/true);
+    // The new evaluation is more exact than a composed one.
     auto same = std::find_if(
-        result.candidates.begin(), result.candidates.end(),
+        pool.candidates.begin(), pool.candidates.end(),
         [&](const Candidate &c) { return c.strategy == plan.strategy; });
-    if (same != result.candidates.end())
+    if (same != pool.candidates.end())
       *same = plan;
-    else if (plan.fits &&
-             options.request.allows(plan.strategy, options.space.globalBatch))
-      result.candidates.push_back(plan);
+    else if (plan.fits && problem.allows(plan.strategy))
+      pool.candidates.push_back(plan);
   }
-  sortAll();
-  confirmWinner();
+  pool.sort();
+  confirmWinner(problem, pool);
   return plans;
 }
 
-void StrategySearch::findChanges() {
-  const Baseline *from = wellKnownPlan();
-  if (!result.hasWinner() || !from)
-    return;
+ChangesToWinner findChanges(const SearchProblem &problem, CandidatePool &pool) {
+  const Baseline *from = comparedBaseline(problem, pool);
+  if (!pool.hasWinner() || !from)
+    return {};
   std::vector<Candidate> plans;
-  // A plan on the way may be the winner then.
+  // A plan on the path may become the winner.
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
-    Strategy winner = result.candidates.front().strategy;
+    Strategy winner = pool.candidates.front().strategy;
     if (from->candidate.strategy == winner)
-      return;
-    plans = evaluatePath(pathBetween(from->candidate.strategy, winner,
-                                     result.totals.globalBatch));
-    if (result.candidates.front().strategy == winner)
+      return {};
+    plans = evaluatePath(problem, pool,
+                         pathBetween(from->candidate.strategy, winner,
+                                     problem.totals.globalBatch));
+    if (pool.candidates.front().strategy == winner)
       break;
   }
-  if (plans.back().strategy != result.candidates.front().strategy)
-    return;
-  result.changedFrom = from->name;
+  if (plans.back().strategy != pool.candidates.front().strategy)
+    return {};
+  ChangesToWinner result{from->name, {}};
   std::optional<Strategy> last;
   for (const Candidate &plan : plans) {
     const Evaluation &found = plan.evaluation;
-    // A plan that cannot be built is one with the next change.
+    // A plan that cannot be built is joined with the next change.
     if (!found.rejected.empty())
       continue;
-    // With the placement that was found for it, which other keys may change.
+    // The other keys may change the placement, so it is a part of the change.
     Strategy placed = placedStrategy(plan.strategy, found.decisions);
     result.changes.push_back(
         {last ? differenceOf(*last, placed) : stringifyStrategy(placed),
          found.stepSeconds, found.memory.total(), plan.fits});
     last = std::move(placed);
   }
+  return result;
 }
 
 } // namespace dpc::cost

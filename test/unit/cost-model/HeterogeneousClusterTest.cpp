@@ -1,7 +1,7 @@
 //===- MixedClusterTest.cpp - Groups of unlike devices --------------------===//
 
 #include "cost-model/machine/HeterogeneousCluster.h"
-#include "cost-model/search/Search.h"
+#include "cost-model/search/FormulaEstimate.h"
 
 #include <gtest/gtest.h>
 
@@ -34,9 +34,9 @@ const std::vector<int64_t> kBackwards = {2, 1, 0};
 
 } // namespace
 
-TEST(MixedCluster, DevicesOfStages) {
+TEST(HeterogeneousCluster, DevicesOfStages) {
   Cluster cluster = threeGroups();
-  ASSERT_TRUE(isMixed(cluster));
+  ASSERT_TRUE(isHeterogeneous(cluster));
   RankOrder order = {{"dp", 4}, {"pp", 4}};
   const size_t groups[] = {0, 0, 1, 2};
   const double bytes[] = {40, 40, 16, 80};
@@ -47,7 +47,7 @@ TEST(MixedCluster, DevicesOfStages) {
   }
 }
 
-TEST(MixedCluster, TheSlowestOfAStageDecides) {
+TEST(HeterogeneousCluster, TheSlowestOfAStageDecides) {
   Cluster cluster = threeGroups();
   // Stages next to each other: both have devices of all groups.
   for (int64_t stage = 0; stage < 2; ++stage) {
@@ -60,7 +60,7 @@ TEST(MixedCluster, TheSlowestOfAStageDecides) {
   EXPECT_EQ(devicesOfStage(cluster, {{"dp", 8}}, 0, DType::F32).group, 0u);
 }
 
-TEST(MixedCluster, Arrangements) {
+TEST(HeterogeneousCluster, Arrangements) {
   Cluster cluster = threeGroups();
   EXPECT_EQ(groupOrders(cluster).size(), 6u);
   EXPECT_EQ(groupOrders(cluster).front(), std::vector<int64_t>({0, 1, 2}));
@@ -80,30 +80,30 @@ TEST(MixedCluster, Arrangements) {
             "from 0");
 }
 
-TEST(MixedCluster, LikeGroupsHaveOneOrder) {
+TEST(HeterogeneousCluster, LikeGroupsHaveOneOrder) {
   Cluster cluster = threeGroups();
   cluster.groups.resize(1);
   cluster.groups.push_back(cluster.groups.front());
-  EXPECT_FALSE(isMixed(cluster));
+  EXPECT_FALSE(isHeterogeneous(cluster));
   EXPECT_EQ(groupOrders(cluster).size(), 1u);
   EXPECT_TRUE(someGroups(cluster).empty());
   EXPECT_EQ(someGroups(threeGroups()).size(), 6u);
 }
 
-TEST(MixedCluster, MeanOfTheFastest) {
+TEST(HeterogeneousCluster, MeanOfTheFastest) {
   EXPECT_DOUBLE_EQ(meanPeak(threeGroups(), 8), 4e12);
   EXPECT_DOUBLE_EQ(meanPeak(threeGroups(), 16),
                    (8 * 4e12 + 4 * 2e12 + 4 * 1e12) / 16);
 }
 
-TEST(MixedCluster, FastRanksTakeWholeMicroBatchesMore) {
+TEST(HeterogeneousCluster, FastRanksTakeWholeMicroBatchesMore) {
   Cluster cluster;
   cluster.groups = {group("fast", 1, 3e12, 40), group("slow", 1, 1e12, 40)};
   Strategy strategy;
   strategy.dp = 8;
   strategy.zero = 1;
   auto share = [&](int64_t microBatches) {
-    return unlikeShare(cluster, strategy, microBatches, DType::F32);
+    return heterogeneousShare(cluster, strategy, microBatches, DType::F32);
   };
   // 32 micro-batches: 6 and 2 each. 16: 3 and 1. 24: 5 and 1, in 5 / 3.
   EXPECT_NEAR(share(4), 2.0 / 4, 1e-9);
@@ -120,7 +120,7 @@ TEST(MixedCluster, FastRanksTakeWholeMicroBatchesMore) {
   EXPECT_EQ(share(4), 1);
 }
 
-TEST(MixedCluster, FormulasKnowOfShares) {
+TEST(HeterogeneousCluster, FormulasKnowOfShares) {
   Cluster cluster = threeGroups();
   for (NodeGroup &group : cluster.groups) {
     group.device.memoryBytesPerSecond = 1e12;

@@ -1,0 +1,359 @@
+//===- BranchAndBound.cpp - Which strategies are evaluated ----------------===//
+#include "cost-model/search/BranchAndBound.h"
+
+#include "cost-model/report/Report.h"
+#include "cost-model/search/BaselineSearch.h"
+#include "cost-model/search/BlockSearch.h"
+#include "cost-model/search/ConfirmWinner.h"
+#include "cost-model/search/Explain.h"
+#include "cost-model/search/Neighbours.h"
+#include "runtime/base/Parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace dpc::cost {
+
+Pending BranchAndBound::bounded(const Strategy &strategy) const {
+  Pending entry;
+  entry.bounds = problem.evaluator.bound(strategy);
+  entry.family = familyOf(strategy);
+  entry.strategy = &strategy;
+  return entry;
+}
+
+void BranchAndBound::estimate(Pending &entry) const {
+  if (entry.isEstimated)
+    return;
+  Evaluation estimate = estimatedCandidate(problem, *entry.strategy).evaluation;
+  entry.seconds = estimate.stepSeconds;
+  entry.stateBytes = stateBytesOf(estimate.memory);
+  entry.otherBytes = estimate.memory.total() - entry.stateBytes;
+  entry.isEstimated = true;
+}
+
+void BranchAndBound::estimateAll(std::vector<Pending> &pending) const {
+  parallelFor(pending.size(), kPendingAtOnce,
+              [&](size_t i) { estimate(pending[i]); });
+}
+
+std::vector<Pending> BranchAndBound::list(const StrategyRequest &request) {
+  const std::vector<Strategy> &all =
+      listed.emplace_back(enumerateStrategies(request, problem.options.space));
+  std::vector<Pending> pending(all.size());
+  parallelFor(pending.size(), kPendingAtOnce,
+              [&](size_t i) { pending[i] = bounded(all[i]); });
+  numConsidered += static_cast<int64_t>(pending.size());
+  return pending;
+}
+
+void BranchAndBound::learn(const Candidate &candidate) {
+  Pending entry = bounded(candidate.strategy);
+  estimate(entry);
+  corrections.learn(entry, candidate.evaluation);
+}
+
+/// (P1) and (P2) of Search.h. `worst` is the value that a candidate must beat.
+bool BranchAndBound::isPruned(const Pending &entry, double worst) const {
+  return entry.bounds.memoryBytes > problem.feasibility.limitBytes() ||
+         problem.value(entry.bounds.stepSeconds, entry.bounds.memoryBytes) >
+             worst;
+}
+
+/// Why an entry need not be evaluated; empty when it must be.
+std::string BranchAndBound::whyPruned(const Pending &entry, double worst,
+                                      bool isFirst) const {
+  double limit = problem.feasibility.limitBytes();
+  // When nothing fits, the smallest candidate is still worth an exact number; a
+  // strategy that the user fixed is always evaluated.
+  if (entry.bounds.memoryBytes > limit)
+    return isFirst ? ""
+                   : "at least " + overMemory(entry.bounds.memoryBytes, limit);
+  if (!isPruned(entry, worst))
+    return "";
+  double bound =
+      problem.value(entry.bounds.stepSeconds, entry.bounds.memoryBytes);
+  return "at least " +
+         (problem.options.objective == Objective::Memory
+              ? formatBytes(bound)
+              : formatSeconds(bound)) +
+         ", past the kept ones";
+}
+
+/// Candidates that cannot fit come last, the smallest excess first. Candidates
+/// that do not seem to fit come before them.
+BranchAndBound::Promise BranchAndBound::promiseOf(const Pending &entry) const {
+  double limit = problem.feasibility.limitBytes();
+  bool isTooLarge = entry.bounds.memoryBytes > limit;
+  const Correction &correction = corrections[entry.family];
+  double bytes = entry.stateBytes + entry.otherBytes * correction.bytesFactor();
+  double promise =
+      problem.value(std::max(entry.seconds * correction.secondsFactor(),
+                             entry.bounds.stepSeconds),
+                    bytes);
+  return {isTooLarge, isTooLarge ? entry.bounds.memoryBytes : 0, bytes > limit,
+          promise};
+}
+
+/// The most promising entries that are open, at most `count`. With `isNear`
+/// only neighbours of the best candidate so far, if there are any.
+std::vector<size_t>
+BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
+                              bool isNear) const {
+  const Candidate *best = isNear ? pool.bestToExtend() : nullptr;
+  std::vector<std::pair<Promise, size_t>> order;
+  for (size_t i = 0; i < pending.size(); ++i)
+    if (!pending[i].isDone &&
+        (!best || areNeighbours(*pending[i].strategy, best->strategy)))
+      order.emplace_back(promiseOf(pending[i]), i);
+  if (order.empty() && best)
+    return mostPromising(pending, count, false);
+  std::vector<size_t> found, others;
+  std::set<std::tuple<int64_t, int64_t, int64_t, int64_t>> degrees;
+  std::make_heap(order.begin(), order.end(), std::greater<>());
+  while (!order.empty() && found.size() < count) {
+    std::pop_heap(order.begin(), order.end(), std::greater<>());
+    size_t i = order.back().second;
+    order.pop_back();
+    // One neighbour for each move of the degrees comes first.
+    const Strategy &next = *pending[i].strategy;
+    bool isFirstOfMove =
+        !best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
+    (isFirstOfMove ? found : others).push_back(i);
+  }
+  others.resize(std::min(others.size(), count - found.size()));
+  found.insert(found.end(), others.begin(), others.end());
+  return found;
+}
+
+/// Evaluates those of `chosen` that bounds do not exclude, and returns how many
+/// these are. Where bounds exclude all of them, it marks them as pruned and
+/// returns nothing.
+std::optional<int64_t>
+BranchAndBound::evaluateSome(std::vector<Pending> &pending,
+                             const std::vector<size_t> &chosen, bool isFirst) {
+  double worst = pool.worstShown();
+  std::vector<Strategy> strategies;
+  std::vector<size_t> asked;
+  bool isAnyDone = false;
+  for (size_t i : chosen) {
+    Pending &entry = pending[i];
+    if (pool.adoptEvaluated(*entry.strategy)) {
+      entry.isDone = true;
+    } else if (whyPruned(entry, worst, isFirst && asked.empty()).empty()) {
+      entry.isDone = true;
+      strategies.push_back(*entry.strategy);
+      asked.push_back(i);
+    }
+    isAnyDone |= entry.isDone;
+  }
+  if (!isAnyDone) {
+    for (size_t i : chosen)
+      pending[i].isDone = pending[i].isPruned = true;
+    return std::nullopt;
+  }
+  std::vector<Evaluation> answers = problem.evaluator.evaluateMany(strategies);
+  for (size_t k = 0; k < asked.size(); ++k) {
+    Candidate candidate =
+        candidateOf(problem, strategies[k], std::move(answers[k]));
+    corrections.learn(pending[asked[k]], candidate.evaluation);
+    pool.candidates.push_back(std::move(candidate));
+  }
+  reportProgress(pending);
+  return static_cast<int64_t>(asked.size());
+}
+
+/// Evaluates candidates one by one. Where not all of them can be evaluated, it
+/// stops after some rounds that find nothing better.
+void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
+  estimateAll(pending);
+  const SearchOptions &options = problem.options;
+  int64_t evaluations = 0, rounds = 0, most = options.maxEvaluations;
+  bool isLimited = most < static_cast<int64_t>(pending.size());
+  constexpr int64_t kPatience = 5; // Rounds: all kinds of them, and two more.
+  constexpr double kBetter = 1e-3;
+  double least = std::numeric_limits<double>::infinity();
+  int64_t idle = 0;
+  while (evaluations < most && !(isLimited && idle >= kPatience)) {
+    int64_t count = std::min(problem.evaluator.batchSize(), most - evaluations);
+    // The first evaluation decides whether others follow.
+    if (evaluations == 0 && std::isfinite(options.goesOnUpTo))
+      count = 1;
+    std::vector<size_t> next =
+        mostPromising(pending, count, isLimited && rounds++ % 3 != 1);
+    if (next.empty())
+      break;
+    std::optional<int64_t> evaluated =
+        evaluateSome(pending, next, evaluations == 0);
+    if (!evaluated)
+      continue;
+    evaluations += *evaluated;
+    double best = pool.best();
+    idle = best < (1 - kBetter) * least ? 0 : idle + std::isfinite(best);
+    least = std::min(least, best);
+    if (std::isfinite(least) && least > options.goesOnUpTo)
+      break;
+  }
+  countSkipped(pending, evaluations);
+}
+
+/// Counts the candidates that were not evaluated, and keeps the most promising
+/// of them, to show these where there is room.
+void BranchAndBound::countSkipped(std::vector<Pending> &pending,
+                                  int64_t evaluations) {
+  double worst = pool.worstShown();
+  std::atomic<int64_t> proven = 0, open = 0;
+  parallelFor(pending.size(), kPendingAtOnce, [&](size_t i) {
+    Pending &entry = pending[i];
+    if (entry.isDone && !entry.isPruned)
+      return;
+    entry.isDone = false;
+    ++(isPruned(entry, worst) ? proven : open);
+  });
+  numPruned += proven;
+  numSkipped += open;
+  size_t room =
+      problem.shown() - std::min(problem.shown(), pool.candidates.size());
+  if (room == 0)
+    return;
+  estimateAll(pending);
+  for (size_t i : mostPromising(pending, room, false)) {
+    std::string why = whyPruned(pending[i], worst, false);
+    Candidate candidate = estimatedCandidate(problem, *pending[i].strategy);
+    candidate.fits = false;
+    if (why.empty())
+      candidate.skipped = "not evaluated: behind the most promising " +
+                          std::to_string(evaluations);
+    else
+      candidate.evaluation.rejected = why;
+    pool.candidates.push_back(std::move(candidate));
+  }
+}
+
+void BranchAndBound::search(std::vector<Pending> pending) {
+  bool hasBlocks =
+      !pending.empty() &&
+      !problem.evaluator.blockOf(*pending.front().strategy).empty();
+  if (hasBlocks)
+    searchBlocks(std::move(pending));
+  else
+    evaluateEach(std::move(pending));
+  listed.clear();
+}
+
+/// Measures blocks, and evaluates the strategies one by one where that does not
+/// find a plan that fits.
+void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
+  const SearchOptions &options = problem.options;
+  int64_t asked = static_cast<int64_t>(pending.size());
+  bool hasChoice = asked > 1;
+  if (options.baselines)
+    addMegatronLayouts(pending);
+  BlockSearch blocks(problem, pending,
+                     [this](Pending &entry) { estimate(entry); });
+  blocks.onMeasured = [&] { reportProgress(pending); };
+  constexpr int64_t kMegatronBlocks = 4;
+  blocks.run(hasChoice ? options.maxEvaluations : kMegatronBlocks, hasChoice);
+  keepComposed(pending);
+  if (hasChoice && !anyFitsConfirmed(problem, pool)) {
+    // Composed evaluations may have seemed to fit: the search continues with
+    // the exact ones.
+    for (Pending &entry : pending)
+      if (const Candidate *known =
+              entry.composed ? pool.find(*entry.strategy) : nullptr)
+        *entry.composed = known->evaluation;
+    blocks.run(blocks.measured() + options.maxEvaluations, true);
+    keepComposed(pending);
+  }
+  std::erase_if(pending, [](const Pending &entry) { return !entry.isAllowed; });
+  // A strategy that cannot be composed may still fit.
+  if (!hasChoice || !anyFitsConfirmed(problem, pool))
+    return evaluateEach(std::move(pending));
+  countSkipped(pending, blocks.measured());
+}
+
+/// Marks Megatron-LM's layouts in `pending`, and adds those that the request
+/// does not allow.
+void BranchAndBound::addMegatronLayouts(std::vector<Pending> &pending) {
+  parallelFor(pending.size(), kPendingAtOnce, [&](size_t i) {
+    pending[i].isMegatron =
+        isMegatronLike(*pending[i].strategy, problem.cluster);
+  });
+  std::vector<Strategy> &others =
+      listed.emplace_back(megatronStrategies(problem));
+  std::erase_if(others, [&](const Strategy &strategy) {
+    return problem.allows(strategy);
+  });
+  pending.reserve(pending.size() + others.size());
+  for (const Strategy &strategy : others) {
+    pending.push_back(bounded(strategy));
+    pending.back().isMegatron = true;
+    pending.back().isAllowed = false;
+  }
+}
+
+/// Keeps the best composed evaluations as candidates, and the best of
+/// Megatron-LM's layouts.
+void BranchAndBound::keepComposed(const std::vector<Pending> &pending) {
+  std::vector<Candidate> found;
+  auto isBetter = [&](const Candidate &a, const Candidate &b) {
+    return isBefore(problem, a, b);
+  };
+  for (const Pending &entry : pending) {
+    if (!entry.composed)
+      continue;
+    Candidate candidate =
+        candidateOf(problem, *entry.strategy, *entry.composed);
+    pool.addToFront(candidate);
+    if (entry.isMegatron && (!megatron || isBetter(candidate, *megatron)))
+      megatron = candidate;
+    if (entry.isAllowed && !pool.find(*entry.strategy))
+      found.push_back(std::move(candidate));
+  }
+  std::stable_sort(found.begin(), found.end(), isBetter);
+  auto miss = std::find_if(found.begin(), found.end(),
+                           [](const Candidate &c) { return !c.fits; });
+  // Candidates that miss the limit by less than the error of composed
+  // evaluations are sorted by their value.
+  auto far = std::find_if(miss, found.end(), [&](const Candidate &candidate) {
+    return kindOf(candidate) != CandidateKind::TooLarge ||
+           !mayFitNearLimit(problem, candidate);
+  });
+  std::stable_sort(miss, far, [&](const Candidate &a, const Candidate &b) {
+    return problem.valueOf(a) < problem.valueOf(b);
+  });
+  auto keep = [&](auto begin, auto end, size_t most) {
+    for (; begin != end && most > 0; ++begin, --most)
+      pool.candidates.push_back(std::move(*begin));
+  };
+  constexpr size_t kMisses = 4;
+  bool nothingFits = miss == found.begin();
+  keep(found.begin(), miss, 2 * problem.kept());
+  keep(miss, found.end(), nothingFits ? problem.kept() : kMisses);
+}
+
+void BranchAndBound::reportProgress(const std::vector<Pending> &pending) const {
+  if (!problem.options.progress)
+    return;
+  SearchProgress progress;
+  progress.considered = numConsidered;
+  auto consider = [&](const Evaluation &evaluation) {
+    if (evaluation.rejected.empty() && problem.feasibility.fits(evaluation))
+      progress.best = std::min(progress.best,
+                               valueOf(problem.options.objective, evaluation));
+  };
+  for (const Pending &entry : pending) {
+    progress.done += entry.isDone;
+    if (entry.composed && entry.isAllowed)
+      consider(*entry.composed);
+  }
+  for (const Candidate &candidate : pool.candidates)
+    if (candidate.method != "formula")
+      consider(candidate.evaluation);
+  problem.options.progress(progress);
+}
+
+} // namespace dpc::cost

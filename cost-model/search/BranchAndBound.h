@@ -1,0 +1,75 @@
+//===- BranchAndBound.h - Which strategies are evaluated --------*- C++ -*-===//
+//
+// Private to the search. Candidates are listed and bounded, then evaluated in
+// the order of what the formulas promise. Evaluations correct the formulas.
+// Where the evaluations are limited, two rounds of three evaluate neighbours
+// (Neighbours.h) of the best candidate so far. Strategies that share segments
+// are evaluated by blocks instead (BlockSearch.h). Search.h gives the rules
+// (P1) and (P2) by which candidates are pruned.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_COST_MODEL_SEARCH_BRANCHANDBOUND_H
+#define DPC_COST_MODEL_SEARCH_BRANCHANDBOUND_H
+
+#include "cost-model/search/CandidatePool.h"
+#include "cost-model/search/Pending.h"
+
+#include <deque>
+#include <tuple>
+
+namespace dpc::cost {
+
+class BranchAndBound {
+public:
+  /// Adds what it evaluates to `pool`.
+  BranchAndBound(const SearchProblem &problem, CandidatePool &pool)
+      : problem(problem), pool(pool) {}
+
+  /// All strategies that `request` allows, each with its bounds. The entries
+  /// are valid until the next `search` ends.
+  std::vector<Pending> list(const StrategyRequest &request);
+  /// Corrects the formulas by a candidate that was evaluated elsewhere.
+  void learn(const Candidate &candidate);
+  /// Evaluates `pending`, the result of one call of `list`.
+  void search(std::vector<Pending> pending);
+
+  /// The best of Megatron-LM's layouts that blocks have told, if any.
+  const std::optional<Candidate> &bestMegatron() const { return megatron; }
+  int64_t considered() const { return numConsidered; }
+  int64_t pruned() const { return numPruned; }
+  int64_t skipped() const { return numSkipped; }
+
+private:
+  /// Cannot fit, by how many bytes, does not seem to fit, value.
+  using Promise = std::tuple<bool, double, bool, double>;
+
+  Pending bounded(const Strategy &strategy) const;
+  void estimate(Pending &entry) const;
+  void estimateAll(std::vector<Pending> &pending) const;
+  Promise promiseOf(const Pending &entry) const;
+  std::vector<size_t> mostPromising(const std::vector<Pending> &pending,
+                                    size_t count, bool isNear) const;
+  bool isPruned(const Pending &entry, double worst) const;
+  std::string whyPruned(const Pending &entry, double worst, bool isFirst) const;
+  void evaluateEach(std::vector<Pending> pending);
+  std::optional<int64_t> evaluateSome(std::vector<Pending> &pending,
+                                      const std::vector<size_t> &chosen,
+                                      bool isFirst);
+  void searchBlocks(std::vector<Pending> pending);
+  void addMegatronLayouts(std::vector<Pending> &pending);
+  void keepComposed(const std::vector<Pending> &pending);
+  void countSkipped(std::vector<Pending> &pending, int64_t evaluations);
+  void reportProgress(const std::vector<Pending> &pending) const;
+
+  const SearchProblem &problem;
+  CandidatePool &pool;
+  Corrections corrections;
+  /// The strategies that pending entries point to.
+  std::deque<std::vector<Strategy>> listed;
+  std::optional<Candidate> megatron;
+  int64_t numConsidered = 0, numPruned = 0, numSkipped = 0;
+};
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_SEARCH_BRANCHANDBOUND_H

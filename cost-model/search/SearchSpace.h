@@ -1,0 +1,20 @@
+//===- SearchSpace.h - The strategies to consider for a model ---*- C++ -*-===//
+#ifndef DPC_COST_MODEL_SEARCH_SEARCHSPACE_H
+#define DPC_COST_MODEL_SEARCH_SEARCHSPACE_H
+
+#include "cost-model/machine/Cluster.h"
+#include "cost-model/search/Evaluation.h"
+
+namespace dpc::cost {
+
+/// The strategies to consider for a model on a cluster, with the keys and
+/// values of `available`: pipelines up to one layer per chunk, all schedules,
+/// context parallelism over the ranks of a node, tensor grids, ZeRO stages,
+/// recomputation and, for training, offloading.
+StrategySpace
+spaceFor(const ModelTotals &totals, const Cluster &cluster,
+         const std::vector<std::string_view> &available = availableKeys());
+
+} // namespace dpc::cost
+
+#endif // DPC_COST_MODEL_SEARCH_SEARCHSPACE_H
