@@ -56,8 +56,8 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
       ProgramEvaluator evaluator(*program, cluster, commonDegrees(options));
       cost::Evaluation evaluation = evaluator.evaluateWhole(strategy);
       ASSERT_EQ(evaluation.rejected, "");
-      auto plan = PlanBuilder{options, init}.build(
-          *program, cluster,
+      auto plan = buildForRanks(
+          PlanSettings{options, init}, *program, cluster,
           degreesOf(strategy, evaluation, kBatch, commonDegrees(options)),
           root);
       ASSERT_TRUE(plan);
