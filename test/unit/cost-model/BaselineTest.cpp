@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 TEST(Baselines, ThatAreAllowedDoNotBeatTheWinner) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// Strategies with the same tp share pieces; the formulas know nothing of tp=8,

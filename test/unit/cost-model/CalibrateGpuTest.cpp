@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 namespace {

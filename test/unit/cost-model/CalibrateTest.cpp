@@ -8,6 +8,7 @@
 #include <fstream>
 #include <unistd.h>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// FLOP/s of one core of the made-up machine.

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+using namespace dpc;
 using namespace dpc::cost;
 using nlohmann::json;
 

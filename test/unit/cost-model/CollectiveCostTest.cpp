@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// Nodes of 8 at 100 B/s and 1 s latency, 4 nodes at 10 B/s and 2 s.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// 4 SMs, 8x8 tiles, 1000 FLOP/s, 50 B/s of 100, 1 s launch.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// Nodes joined by a slower net; one device holds a GiB.

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 namespace {

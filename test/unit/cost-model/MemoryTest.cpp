@@ -4,6 +4,7 @@
 
 #include <random>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 TEST(PeakMemory, ByHand) {

@@ -5,6 +5,7 @@
 
 #include <random>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 namespace {

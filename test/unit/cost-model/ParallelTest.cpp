@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 TEST(Parallel, EverythingRunsOnce) {

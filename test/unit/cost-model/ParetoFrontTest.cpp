@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 TEST(ParetoFront, KeepsWhatNothingBeats) {

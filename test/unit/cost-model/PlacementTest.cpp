@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 static Problem twoNodes() {

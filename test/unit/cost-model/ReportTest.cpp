@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 TEST(Report, Formats) {

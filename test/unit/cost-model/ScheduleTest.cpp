@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 using Table = std::vector<ScheduleStep>;

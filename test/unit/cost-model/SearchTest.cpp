@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 TEST(Search, FindsTheWinnerAndSaysWhyOthersLose) {

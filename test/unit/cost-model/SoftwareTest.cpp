@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+using namespace dpc;
 using namespace dpc::cost;
 using nlohmann::json;
 

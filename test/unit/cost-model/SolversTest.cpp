@@ -5,6 +5,7 @@
 
 #include <random>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// Random costs are small whole numbers: sums are exact in any order.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// The shrunk strategy of a text for its ranks, and its batch.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+using namespace dpc;
 using namespace dpc::cost;
 
 /// The keys of the spine alone, so that messages do not change with the build.

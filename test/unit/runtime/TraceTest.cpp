@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+using namespace dpc;
 using namespace dpc::rt;
 
 /// A plan of one rank that runs `entries` times a phase of two instructions.
