@@ -13,7 +13,7 @@ namespace dpc {
 /// read, not more than ten times a second; never wider than the terminal is at
 /// the moment. Gone before anything else is printed: when it is cleared, or
 /// destroyed.
-class ProgressLine : public Progress {
+class ProgressLine : public ProgressView {
 public:
   ProgressLine();
   ~ProgressLine() override { clear(); }
@@ -43,7 +43,7 @@ public:
   /// The width and the colors that stdout has; 100 columns and no colors where
   /// it is no terminal.
   cost::TextForm form() const override;
-  Progress *progress() override { return line.isShown() ? &line : nullptr; }
+  ProgressView *progress() override { return line.isShown() ? &line : nullptr; }
 
 private:
   ProgressLine line;

@@ -87,18 +87,18 @@ namespace {
 /// Shows how far a compilation is whose messages nobody wants.
 class QuietReporter : public Reporter {
 public:
-  explicit QuietReporter(Progress *progress) : shown(progress) {}
-  Progress *progress() override { return shown; }
+  explicit QuietReporter(ProgressView *progress) : shown(progress) {}
+  ProgressView *progress() override { return shown; }
 
 private:
-  Progress *shown;
+  ProgressView *shown;
 };
 
 } // namespace
 
 /// What is chosen for `options` alone, or why nothing is.
 static Expected<cost::SearchResult> searchAlone(const CompileOptions &options,
-                                                Progress *progress) {
+                                                ProgressView *progress) {
   QuietReporter reporter(progress);
   Session session(options, reporter);
   FailureOr<Loaded> loaded = load(session);
@@ -119,7 +119,7 @@ static Expected<cost::SearchResult> searchAlone(const CompileOptions &options,
 }
 
 static Expected<cost::SearchResult> searchLonger(const CompileOptions &options,
-                                                 Progress *progress) {
+                                                 ProgressView *progress) {
   SmallString<128> path;
   if (std::error_code code =
           llvm::sys::fs::createTemporaryFile("dpc-longer", "onnx", path))

@@ -140,7 +140,7 @@ static std::string progressText(const cost::SearchProgress &progress,
 
 /// What shows on `progress`, unless that is null, how far a search is.
 static std::function<void(const cost::SearchProgress &)>
-showingOn(Progress *progress, cost::Objective objective) {
+showingOn(ProgressView *progress, cost::Objective objective) {
   if (!progress)
     return nullptr;
   auto begin = std::chrono::steady_clock::now();

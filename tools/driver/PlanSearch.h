@@ -17,7 +17,7 @@ struct PlanSearch {
   /// The order of the cluster's groups of nodes is decided, and that all are
   /// used.
   bool isArranged = false;
-  Progress *progress = nullptr;
+  ProgressView *progress = nullptr;
   /// Of all strategies these only; empty: all. See StrategyRequest.
   std::function<bool(const cost::Strategy &)> accepts = nullptr;
   bool baselines = true; ///< Evaluates these as well.

@@ -76,12 +76,12 @@ void Session::remark(const std::string &text) {
 }
 
 void Session::begin(const std::string &phase) {
-  if (Progress *progress = sink.progress())
+  if (ProgressView *progress = sink.progress())
     progress->begin(phase);
 }
 
 void Session::clearProgress() {
-  if (Progress *progress = sink.progress())
+  if (ProgressView *progress = sink.progress())
     progress->clear();
 }
 

@@ -15,9 +15,9 @@ namespace dpc {
 void registerEverything(mlir::DialectRegistry &registry);
 
 /// Shows how far a compilation is. Each text replaces the one before.
-class Progress {
+class ProgressView {
 public:
-  virtual ~Progress() = default;
+  virtual ~ProgressView() = default;
   /// Shows `text`, one line, unless the text before it is too recent to be
   /// read.
   virtual void show(const std::string &text) = 0;
@@ -39,7 +39,7 @@ public:
   /// Returns the form of the tables that are printed there.
   virtual cost::TextForm form() const { return {}; }
   /// Returns null where nobody watches.
-  virtual Progress *progress() { return nullptr; }
+  virtual ProgressView *progress() { return nullptr; }
 };
 
 /// The options, the MLIR context and the messages of one compilation. Every
