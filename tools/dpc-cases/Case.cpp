@@ -6,12 +6,11 @@
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
 #include "tools/dpc-cases/CaseProgram.h"
-#include "tools/driver/Compiler.h"
 #include "tools/driver/Inputs.h"
+#include "tools/driver/Pipelines.h"
+#include "tools/driver/Session.h"
 
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
@@ -95,8 +94,7 @@ std::string writeTensors(const std::map<std::string, rt::HostTensor> &tensors,
   std::error_code code;
   fs::create_directories(folder, code);
   for (const auto &[name, value] : tensors)
-    if (Status status = rt::writeNpy(fileOf(folder, name), value);
-        !status.ok())
+    if (Status status = rt::writeNpy(fileOf(folder, name), value); !status.ok())
       return status.message();
   return "";
 }
@@ -115,12 +113,6 @@ importModel(const std::string &model, MLIRContext &context,
   return parsed;
 }
 
-bool runPasses(ModuleOp program, const std::string &pipeline) {
-  PassManager passes(program.getContext());
-  return succeeded(parsePassPipeline(pipeline, passes)) &&
-         succeeded(passes.run(program));
-}
-
 OwningOpRef<ModuleOp> loadFused(const std::string &model, MLIRContext &context,
                                 const ImportOptions &options) {
   auto imported = importModel(model, context, options);
@@ -128,8 +120,7 @@ OwningOpRef<ModuleOp> loadFused(const std::string &model, MLIRContext &context,
     return {};
   OwningOpRef<ModuleOp> program = std::move(*imported);
   makeSourcesAbsolute(*program);
-  bool isFused =
-      runPasses(*program, "func.func(dpc-simplify,dpc-fuse,dpc-simplify)");
+  bool isFused = succeeded(runPipeline(*program, kFusePipeline));
   return isFused ? std::move(program) : OwningOpRef<ModuleOp>();
 }
 
@@ -157,7 +148,7 @@ std::optional<rt::Plan> buildOnRanks(ModuleOp program,
   LoweringSpec degrees;
   degrees.dp = ranks;
   rt::InitChoice init;
-  return PlanBuilder{options, init}.build(program, *cluster, degrees, folder);
+  return buildForRanks({options, init}, program, *cluster, degrees, folder);
 }
 
 std::string CaseRunner::run(const Case &one) const {
@@ -166,7 +157,8 @@ std::string CaseRunner::run(const Case &one) const {
     options.model = one.model;
     options.infer = true;
     OwningOpRef<ModuleOp> program = loadFused(one.model, context, {});
-    if (!program || !runPasses(*program, graphPipeline(options, false)))
+    if (!program ||
+        failed(runPipeline(*program, graphPipeline(options, false))))
       return "import failed";
     auto plan = buildOnRanks(*program, options, state->ranks, one.folder);
     return plan ? runPlan(*plan, one.folder) : "compilation failed";

@@ -4,8 +4,8 @@
 #define DPC_TOOLS_DPC_CASES_CASEPROGRAM_H
 
 #include "frontends/emit/Options.h"
-#include "runtime/io/Npy.h"
 #include "runtime/exec/RunPlan.h"
+#include "runtime/io/Npy.h"
 #include "tools/dpc-cases/Case.h"
 #include "tools/driver/BuildPlan.h"
 
@@ -35,9 +35,6 @@ std::string writeTensors(const std::map<std::string, rt::HostTensor> &tensors,
 mlir::OwningOpRef<mlir::ModuleOp> loadFused(const std::string &model,
                                             mlir::MLIRContext &context,
                                             const ImportOptions &options);
-
-/// False after a diagnostic.
-bool runPasses(mlir::ModuleOp program, const std::string &pipeline);
 
 /// A plan with its kernels in `folder`, the batch split over `ranks`. Nullopt
 /// after a diagnostic.

@@ -2,6 +2,7 @@
 #include "passes/graph/Autodiff.h"
 #include "passes/graph/Passes.h"
 #include "tools/dpc-cases/CaseProgram.h"
+#include "tools/driver/Pipelines.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -80,7 +81,7 @@ static void writeOps(ModuleOp program, const std::string &path) {
 
 /// Parameters that FOLDER/in has.
 static Expected<Tensors> givenParameters(const rt::Plan &plan,
-                                             const std::string &folder) {
+                                         const std::string &folder) {
   Tensors given;
   for (const rt::Tensor &tensor : plan.tensors) {
     std::string path = fileOf(folder + "/in", tensor.name);
@@ -212,9 +213,9 @@ std::string CaseRunner::differentiate(const Case &one) const {
     fs::create_directories(there, code);
     fs::create_directories(back, code);
     std::optional<rt::Plan> plan, training;
-    if (runPasses(*forward, graphPipeline(options, false)))
+    if (succeeded(runPipeline(*forward, graphPipeline(options, false))))
       plan = buildOnRanks(*forward, options, 1, there);
-    if (plan && runPasses(*step, graphPipeline(options, true)))
+    if (plan && succeeded(runPipeline(*step, graphPipeline(options, true))))
       training = buildOnRanks(*step, options, state->ranks, back);
     if (!training)
       return plan ? "differentiation failed" : "compilation failed";

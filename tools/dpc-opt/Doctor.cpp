@@ -2,10 +2,10 @@
 #include "tools/dpc-opt/Doctor.h"
 
 #include "codegen/cpu/KernelLinker.h"
+#include "codegen/report/Page.h"
 #include "cost-model/machine/Cluster.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Plan.h"
-#include "codegen/report/Page.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"

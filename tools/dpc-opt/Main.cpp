@@ -7,8 +7,10 @@
 #include "tools/dpc-opt/Main.h"
 
 #include "tools/dpc-opt/Options.h"
-#include "tools/driver/Compiler.h"
-#include "tools/driver/OpTable.h"
+#include "tools/dpc-opt/Terminal.h"
+#include "tools/driver/Calibration.h"
+#include "tools/driver/Compile.h"
+#include "tools/driver/PlanDiff.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
@@ -22,6 +24,7 @@
 #include <unistd.h>
 
 using namespace dpc;
+using namespace mlir;
 
 /// Whether the words ask for the mlir-opt side.
 static bool isPassTool(int argc, char **argv) {
@@ -81,20 +84,49 @@ static void keepFreedMemory() {
 #endif
 }
 
+/// --diff
+static LogicalResult printDiff(const CompileOptions &options,
+                               Reporter &reporter) {
+  auto text = diffOfPlans(options.diff[0], options.diff[1]);
+  if (!text) {
+    reporter.error(text.message());
+    return failure();
+  }
+  reporter.output() << *text;
+  return success();
+}
+
+/// --calibrate without a model.
+static LogicalResult calibrateOnly(const CompileOptions &options,
+                                   Reporter &reporter) {
+  std::string error = calibrate(options, reporter);
+  if (!error.empty()) {
+    reporter.error(error);
+    return failure();
+  }
+  reporter.output() << "wrote " << options.calibrate << "\n";
+  return success();
+}
+
+static int runCommand(const CompileOptions &options) {
+  Terminal terminal;
+  LogicalResult done = !options.diff.empty() ? printDiff(options, terminal)
+                       : options.model.empty()
+                           ? calibrateOnly(options, terminal)
+                           : compileModel(options, terminal);
+  return mlir::asMainReturnCode(done);
+}
+
 int dpc::dpcOptMain(int argc, char **argv) try {
   keepFreedMemory();
   std::set_new_handler(endWithoutMemory);
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { endWithoutMemory(); });
-  if (argc == 2 && std::string_view(argv[1]) == "--op-table") {
-    llvm::outs() << opTable();
-    return 0;
-  }
   if (isPassTool(argc, argv))
     return runPassTool(argc, argv);
   int exitCode = 0;
   std::optional<CompileOptions> options = parseOptions(argc, argv, exitCode);
-  return options ? compileModel(*options) : exitCode;
+  return options ? runCommand(*options) : exitCode;
 } catch (const std::exception &exception) {
   return failOn(exception);
 }

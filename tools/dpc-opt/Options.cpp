@@ -1,12 +1,13 @@
 //===- Options.cpp - the command line of dpc-opt --------------------------===//
 #include "tools/dpc-opt/Options.h"
 
+#include "codegen/export/Targets.h"
 #include "passes/shard/Degrees.h"
+#include "runtime/plan/PlanCommand.h"
 #include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
 #include "tools/dpc-opt/Doctor.h"
-#include "tools/driver/WriteCommand.h"
-#include "codegen/export/Targets.h"
+#include "tools/driver/Inputs.h"
 
 #include <CLI/CLI.hpp>
 
@@ -439,6 +440,40 @@ void finish(CompileOptions &o, const RawOptions &raw) {
   if (o.output.empty())
     o.output =
         std::filesystem::path(o.model).replace_extension(".plan").string();
+}
+
+bool namesFile(const std::string &option, const std::string &value) {
+  bool isRule =
+      value == "zeros" || value == "random" || value.starts_with("random:");
+  return option == "init" && !isRule;
+}
+
+/// Options that are written as what they came to: --strategy=@FILE sets the
+/// first three, --calibrate makes the last.
+bool isResolved(const std::string &option) {
+  return option == "global-batch" || option == "precision" ||
+         option == "train" || option == "device-file";
+}
+
+/// The words of a command line that say what a step computes
+/// (runtime/plan/PlanCommand.h), files from the root on.
+Strings stepWords(const CLI::App &app) {
+  Strings words;
+  for (const CLI::Option *option : app.get_options()) {
+    if (option->count() == 0 || option->get_lnames().empty())
+      continue;
+    std::string name = option->get_lnames().front();
+    if (!rt::isStepOption(name) || isResolved(name))
+      continue;
+    bool isFlag = option->get_expected_max() == 0;
+    if (isFlag && !option->as<bool>()) // --infer=false
+      continue;
+    std::string value = CLI::detail::join(option->results(), ",");
+    if (namesFile(name, value))
+      value = absoluteFile(value);
+    words.push_back("--" + name + (isFlag ? "" : "=" + value));
+  }
+  return words;
 }
 
 /// What is asked for in place of compiling something.

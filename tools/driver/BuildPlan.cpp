@@ -8,39 +8,11 @@
 #include "passes/shard/Passes.h"
 #include "tools/driver/Inputs.h"
 
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
-
 using namespace mlir;
 
 namespace fs = std::filesystem;
 
 namespace dpc {
-
-bool scalesLoss(const CompileOptions &options) {
-  return options.precision == "fp16" || options.lossScaleInterval == 0;
-}
-
-std::string graphPipeline(const CompileOptions &options, bool trains) {
-  if (!trains)
-    return "func.func(dpc-expand-cross-entropy,canonicalize,cse)";
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  out << "dpc-differentiate{optimizer="
-      << (options.train.empty() ? "adamw" : options.train)
-      << llvm::format(" beta1=%.17g", options.beta1)
-      << llvm::format(" beta2=%.17g", options.beta2)
-      << llvm::format(" eps=%.17g", options.eps)
-      << llvm::format(" momentum=%.17g", options.momentum)
-      << llvm::format(" clip-grad-norm=%.17g", options.clipGradNorm);
-  if (options.weightDecay)
-    out << llvm::format(" weight-decay=%.17g", *options.weightDecay);
-  if (scalesLoss(options))
-    out << llvm::format(" loss-scale=%.17g", options.lossScale)
-        << " loss-scale-interval=" << options.lossScaleInterval;
-  out << "},func.func(dpc-expand-cross-entropy,canonicalize)";
-  return text;
-}
 
 codegen::CodegenOptions codegenOptions(const CompileOptions &options,
                                        bool trains, bool onCpu) {
@@ -91,13 +63,15 @@ static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
 }
 
 std::optional<rt::Plan>
-PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
-                   const LoweringSpec &asked, const fs::path &dir,
-                   PhaseObserver observer, LayoutModel *layouts) const {
+buildForRanks(const PlanSettings &settings, ModuleOp program,
+              const cost::Cluster &cluster, const LoweringSpec &asked,
+              const fs::path &dir, PhaseObserver observer,
+              LayoutModel *layouts) {
+  const CompileOptions &options = settings.options;
   LoweringSpec degrees = asked;
   degrees.attention = attentionForm(options);
   degrees.attentionMustFuse = options.attention == "fused";
-  degrees.fusesEpilogues = !options.targetGpu.empty() && !onCpu;
+  degrees.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
   // Plans are verified phase by phase: an observer says so.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
@@ -106,13 +80,13 @@ PlanBuilder::build(ModuleOp program, const cost::Cluster &cluster,
   if (failed(lowered))
     return std::nullopt;
   bool trains = static_cast<bool>(program.lookupSymbol(kTrainStepFunction));
-  auto draft = codegen::buildPlan(findSteps(**lowered),
-                                  codegenOptions(options, trains, onCpu));
+  auto draft = codegen::buildPlan(
+      findSteps(**lowered), codegenOptions(options, trains, settings.onCpu));
   if (failed(draft) || failed(codegen::writeKernels(*draft, dir.string())))
     return std::nullopt;
   setInputLimits(findProgram(program), draft->plan);
-  setInitialValues(draft->plan, initialValues);
-  placeRanks(draft->plan, places);
+  setInitialValues(draft->plan, settings.initialValues);
+  placeRanks(draft->plan, settings.places);
   return std::move(draft->plan);
 }
 
@@ -145,9 +119,10 @@ double compressionOf(const LoweringSpec &degrees) {
   return rounding;
 }
 
-std::optional<rt::Plan> PlanBuilder::buildReference(ModuleOp program,
-                                                    const LoweringSpec &degrees,
-                                                    const fs::path &dir) const {
+std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
+                                          ModuleOp program,
+                                          const LoweringSpec &degrees,
+                                          const fs::path &dir) {
   Expected<cost::Cluster> single = cost::makeLocalCluster(1);
   if (!single) {
     program.emitError(single.message());
@@ -155,9 +130,9 @@ std::optional<rt::Plan> PlanBuilder::buildReference(ModuleOp program,
   }
   OwningOpRef<ModuleOp> grouped(cast<ModuleOp>(program->clone()));
   if (failed(expandBatchNorms(findProgram(*grouped), degrees.dp,
-                              degrees.numMicroBatches)))
+                              degrees.microBatches)))
     return std::nullopt;
-  return build(*grouped, *single, LoweringSpec{}, dir);
+  return buildForRanks(settings, *grouped, *single, LoweringSpec{}, dir);
 }
 
 } // namespace dpc

@@ -14,14 +14,6 @@
 
 namespace dpc {
 
-/// The passes from a fused @forward to what is sharded: losses, gradients,
-/// optimizer as `options` say where it `trains`.
-std::string graphPipeline(const CompileOptions &options, bool trains);
-
-/// Whether the program skips steps whose gradients are not finite: that of fp16
-/// does, others with a fixed scale alone.
-bool scalesLoss(const CompileOptions &options);
-
 /// What options fix for every strategy.
 LoweringSpec commonDegrees(const CompileOptions &options);
 
@@ -31,32 +23,34 @@ LoweringSpec withWholeGradients(LoweringSpec degrees);
 /// What compressed collectives round, for PlanInFolder.
 double compressionOf(const LoweringSpec &degrees);
 
-/// What codegen is told; `onCpu`: see PlanBuilder.
+/// Returns what codegen is told; `onCpu`: see PlanSettings.
 codegen::CodegenOptions codegenOptions(const CompileOptions &options,
                                        bool trains, bool onCpu = false);
 
-/// What plans of one command have in common.
-struct PlanBuilder {
+/// What the plans of one command have in common.
+struct PlanSettings {
   const CompileOptions &options;
   const rt::InitChoice &initialValues;
   /// By device, its place in the order of cluster.json; empty: as it is.
   std::vector<int64_t> places = {};
   /// Kernels are for this machine's CPU, whatever the plan is for: to verify.
   bool onCpu = false;
-
-  /// Lowers `program` and compiles its kernels into `dir`; does not write
-  /// plan.json. Nullopt after a diagnostic.
-  std::optional<rt::Plan>
-  build(mlir::ModuleOp program, const cost::Cluster &cluster,
-        const LoweringSpec &degrees, const std::filesystem::path &dir,
-        PhaseObserver observer = nullptr, LayoutModel *layouts = nullptr) const;
-
-  /// The same program for one device. What a batch norm computes depends on
-  /// the micro-batches: it groups the samples as the ranks do.
-  std::optional<rt::Plan>
-  buildReference(mlir::ModuleOp program, const LoweringSpec &degrees,
-                 const std::filesystem::path &dir) const;
 };
+
+/// Lowers `program` for `degrees` and compiles its kernels into `dir`; does not
+/// write plan.json. Nullopt after a diagnostic.
+std::optional<rt::Plan>
+buildForRanks(const PlanSettings &settings, mlir::ModuleOp program,
+              const cost::Cluster &cluster, const LoweringSpec &degrees,
+              const std::filesystem::path &dir,
+              PhaseObserver observer = nullptr, LayoutModel *layouts = nullptr);
+
+/// The same program for one device. What a batch norm computes depends on the
+/// micro-batches: it groups the samples as the ranks under `degrees` do.
+std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
+                                          mlir::ModuleOp program,
+                                          const LoweringSpec &degrees,
+                                          const std::filesystem::path &dir);
 
 } // namespace dpc
 

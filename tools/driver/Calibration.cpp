@@ -2,9 +2,12 @@
 #include "tools/driver/Calibration.h"
 
 #include "cost-model/calibrate/Calibrate.h"
+#include "cost-model/calibrate/CalibrateGpu.h"
 #include "cost-model/calibrate/LinkMeasurements.h"
 #include "runtime/base/ReadFile.h"
 #include "runtime/comm/MeasureCollectives.h"
+#include "runtime/exec/Device.h"
+#include "runtime/exec/MeasureDevice.h"
 #include "runtime/kernels/Matmul.h"
 #include "tools/driver/ElementwiseProbe.h"
 
@@ -267,11 +270,10 @@ static std::string writeText(const std::string &file, const std::string &text) {
   return out ? "" : file + ": cannot be written";
 }
 
-std::string calibrateLinks(const std::string &cluster,
-                           const std::vector<std::string> &links,
-                           const std::string &file) {
-  Expected<std::string> text =
-      readTextFile(cluster, "a cluster.json");
+static std::string calibrateLinks(const std::string &cluster,
+                                  const std::vector<std::string> &links,
+                                  const std::string &file, Reporter &reporter) {
+  Expected<std::string> text = readTextFile(cluster, "a cluster.json");
   if (!text)
     return text.message();
   Expected<cost::Cluster> parsed = cost::parseCluster(*text, cluster);
@@ -279,8 +281,8 @@ std::string calibrateLinks(const std::string &cluster,
     return parsed.message();
   std::vector<cost::LinkMeasurement> measurements;
   for (const std::string &link : links) {
-    Expected<std::string> table = readTextFile(
-        link, "what nccl-tests or dpc-run --measure-links wrote");
+    Expected<std::string> table =
+        readTextFile(link, "what nccl-tests or dpc-run --measure-links wrote");
     if (!table)
       return "--links=" + table.message();
     auto measured = cost::parseLinkMeasurement(*table, link);
@@ -295,11 +297,12 @@ std::string calibrateLinks(const std::string &cluster,
   auto result = cost::withMeasuredLevels(*text, cluster, *parsed);
   if (!result)
     return result.message();
-  llvm::outs() << cost::describeLevels(was, *parsed);
+  reporter.output() << cost::describeLevels(was, *parsed);
   return writeText(file, *result);
 }
 
-std::string calibrateMachine(const std::string &file) {
+static std::string calibrateMachine(const std::string &file,
+                                    Reporter &reporter) {
   Presence presence;
   cost::CalibrationProbe probe;
   probe.gemm = [&](const cost::GemmShape &shape) {
@@ -318,9 +321,8 @@ std::string calibrateMachine(const std::string &file) {
     probe.scalars = [&] { return elementwiseSeconds(presence, *kernel); };
     probe.scalarOperations = kElementwiseRuns * kernel->operations();
   } else {
-    llvm::errs() << "dpc-opt: warning: " << file
-                 << ": without the rate of elementwise kernels: " << missing
-                 << "\n";
+    reporter.warning(file +
+                     ": without the rate of elementwise kernels: " + missing);
   }
   probe.launch = launchSeconds;
   probe.allReduce = allReduceSeconds;
@@ -333,14 +335,62 @@ std::string calibrateMachine(const std::string &file) {
     return text.message();
   constexpr double kQuiet = 0.9;
   if (presence.share() < kQuiet)
-    llvm::errs() << llvm::formatv(
-        "dpc-opt: warning: {0}: other work had {1:f0} % of the cores while "
-        "they were measured; memory and links are slower in it than on a quiet "
-        "machine\n",
-        file, 100 * (1 - presence.share()));
+    reporter.warning(llvm::formatv(
+        "{0}: other work had {1:f0} % of the cores while they were measured; "
+        "memory and links are slower in it than on a quiet machine",
+        file, 100 * (1 - presence.share())));
   if (auto table = cost::describeCalibration(*text))
-    llvm::outs() << *table;
+    reporter.output() << *table;
   return writeText(file, *text);
+}
+
+/// Of this machine's first GPU.
+static Expected<std::string> measureGpu() {
+  auto device = rt::openCudaDevice();
+  if (!device)
+    return Status(device.status().code(),
+                  "--device=cuda: " + device.status().message());
+  auto probe = (*device)->probe(0);
+  if (!probe)
+    return probe.status();
+  return rt::measureDevice(**probe, rt::usualSchedule());
+}
+
+/// Of this machine's GPU (`device` is "cuda"), or of the one that the file
+/// `device` is of.
+static std::string calibrateGpu(const std::string &device,
+                                const std::string &file, Reporter &reporter) {
+  std::string text, from = "what was measured";
+  if (device == "cuda") {
+    auto measured = measureGpu();
+    if (!measured)
+      return measured.status().message();
+    text = *measured;
+  } else {
+    auto read = readTextFile(
+        device, "cpu, cuda, or what dpc-run --measure-device wrote");
+    if (!read)
+      return "--device=" + read.message();
+    text = *read;
+    from = device;
+  }
+  auto measured = cost::parseGpuMeasurements(text, from);
+  if (!measured)
+    return measured.message();
+  auto calibration = cost::calibrateGpu(*measured);
+  if (!calibration)
+    return calibration.message();
+  reporter.output() << calibration->table;
+  return writeText(file, calibration->device);
+}
+
+std::string calibrate(const CompileOptions &options, Reporter &reporter) {
+  const std::string &file = options.calibrate;
+  if (!options.calibrated.empty() && options.calibrated != "cpu")
+    return calibrateGpu(options.calibrated, file, reporter);
+  return options.links.empty()
+             ? calibrateMachine(file, reporter)
+             : calibrateLinks(options.cluster, options.links, file, reporter);
 }
 
 } // namespace dpc

@@ -50,11 +50,10 @@ void dpc::setInputLimits(func::FuncOp program, rt::Plan &plan) {
   }
 }
 
-/// `path` itself where the working folder is gone.
-static fs::path absolute(const fs::path &path) {
+std::string dpc::absoluteFile(const std::string &file) {
   std::error_code code;
-  fs::path result = fs::absolute(path, code);
-  return code ? path : result;
+  fs::path path = fs::absolute(file, code);
+  return code ? file : path.string();
 }
 
 void dpc::makeSourcesAbsolute(ModuleOp module) {
@@ -66,9 +65,10 @@ void dpc::makeSourcesAbsolute(ModuleOp module) {
       if (!file || file.empty())
         continue;
       NamedAttrList changed(source);
-      changed.set("file",
-                  builder.getStringAttr(
-                      absolute(file.str()).lexically_normal().string()));
+      changed.set(
+          "file",
+          builder.getStringAttr(
+              fs::path(absoluteFile(file.str())).lexically_normal().string()));
       func.setArgAttr(i, attr::kSource,
                       changed.getDictionary(source.getContext()));
     }
@@ -79,9 +79,9 @@ static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
   const rt::WeightFiles::Weight *weight = files.find(tensor.name);
   if (!weight || weight->entry.shape != tensor.globalShape)
     return; // dpc-run says what is missing.
-  tensor.source = rt::TensorSource{absolute(weight->file.path()).string(),
-                                   weight->entry.offset, weight->entry.bytes,
-                                   weight->entry.dtype};
+  tensor.source =
+      rt::TensorSource{absoluteFile(weight->file.path()), weight->entry.offset,
+                       weight->entry.bytes, weight->entry.dtype};
 }
 
 void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {

@@ -16,6 +16,10 @@ namespace dpc {
 /// those sizes.
 void setInputLimits(mlir::func::FuncOp program, rt::Plan &plan);
 
+/// The path of `file` from the root on; `file` itself where the working folder
+/// is gone.
+std::string absoluteFile(const std::string &file);
+
 /// Makes the file names of all `dpc.source` absolute: they are relative to the
 /// current folder, a plan may be run from any other.
 void makeSourcesAbsolute(mlir::ModuleOp module);

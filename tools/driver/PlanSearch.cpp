@@ -5,10 +5,8 @@
 #include "cost-model/report/Report.h"
 #include "cost-model/search/SearchSpace.h"
 #include "ir/Attributes.h"
-#include "passes/price/HeterogeneousPipeline.h"
 #include "passes/shard/Passes.h"
 #include "tools/driver/BuildPlan.h"
-#include "tools/driver/ProgressLine.h"
 #include "tools/driver/Remarks.h"
 
 using namespace mlir;
@@ -27,8 +25,7 @@ static constexpr int64_t kFoldedEvaluations = 32;
 
 std::unique_ptr<cost::Evaluator>
 PlanSearch::evaluatorFor(const cost::Cluster &part) const {
-  return makeEvaluator(family, program, part, isArranged,
-                       commonDegrees(options));
+  return program.evaluator(part, isArranged, commonDegrees(options));
 }
 
 cost::Objective PlanSearch::objective() const {
@@ -85,7 +82,7 @@ Expected<cost::StrategyRequest> PlanSearch::request() const {
   auto request = cost::parseStrategy(options.strategy, cluster.numDevices());
   if (!request)
     return request;
-  if (Status kept = keepUserDegrees(sample, options.strategy,
+  if (Status kept = keepUserDegrees(program.sample(), options.strategy,
                                     cluster.numDevices(), *request);
       !kept)
     return Error{kept.message()};
@@ -111,12 +108,13 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   search.top = options.top;
   // A strategy takes about 0.1 ms an op to evaluate, in every order of unlike
   // groups; a deep one as some layers.
-  int64_t ops = findProgram(sample).getBody().front().getOperations().size();
+  int64_t ops =
+      findProgram(program.sample()).getBody().front().getOperations().size();
   int64_t orders = isArranged ? 1 : cost::groupOrders(part).size();
   search.maxEvaluations = std::max<int64_t>(4, kEvaluatedOps / (ops * orders));
   if (part.numDevices() > kManyDevices)
     search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
-  if (family && family->isDeep())
+  if (program.isDeep())
     search.maxEvaluations = kFoldedEvaluations;
   // All that is written is of the whole program.
   search.confirmsWinner = true;
@@ -141,16 +139,16 @@ static std::string progressText(const cost::SearchProgress &progress,
   return text + ", " + std::to_string(std::llround(seconds)) + " s";
 }
 
-/// Shows on `line` how far a search is.
+/// What shows on `progress`, unless that is null, how far a search is.
 static std::function<void(const cost::SearchProgress &)>
-progressOn(ProgressLine &line, cost::Objective objective) {
-  if (!line.isShown())
+showingOn(ProgressView *progress, cost::Objective objective) {
+  if (!progress)
     return nullptr;
   auto begin = std::chrono::steady_clock::now();
-  return [&line, objective, begin](const cost::SearchProgress &progress) {
+  return [progress, objective, begin](const cost::SearchProgress &state) {
     std::chrono::duration<double> passed =
         std::chrono::steady_clock::now() - begin;
-    line.show(progressText(progress, objective, passed.count()));
+    progress->show(progressText(state, objective, passed.count()));
   };
 }
 
@@ -204,22 +202,21 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
   if (!countable)
     return Error{countable.message()};
   std::string why =
-      asked->microBatch ? "" : whyOneMicroBatch(findProgram(sample));
+      asked->microBatch ? "" : whyOneMicroBatch(findProgram(program.sample()));
   if (!why.empty())
     remarks.push_back(
         (objective() == cost::Objective::Throughput && !asked->pp
              ? "micro-batches were not searched, nor pipelines of them: "
              : "micro-batches were not searched: ") +
         why);
-  ProgressLine line;
-  auto progress = progressOn(line, objective());
+  auto showProgress = showingOn(progress, objective());
   cost::PartProblem problem;
   problem.evaluator = [&](const cost::Cluster &part) {
     return evaluatorFor(part);
   };
   problem.options = [&](cost::Evaluator &evaluator, const cost::Cluster &part) {
     cost::SearchOptions search = optionsFor(evaluator, part, *asked);
-    search.progress = progress;
+    search.progress = showProgress;
     search.baselines &= baselines;
     search.freesBaselines =
         asked->isFixed() && options.microBatch == 0 && why.empty();
@@ -232,6 +229,8 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
     return search;
   };
   auto found = searchGroups(*asked, problem);
+  if (progress)
+    progress->clear();
   if (found && found->search.hasWinner())
     llvm::append_range(remarks,
                        remarksOn(options.strategy,

@@ -4,21 +4,20 @@
 #define DPC_TOOLS_DRIVER_PLANSEARCH_H
 
 #include "cost-model/search/IdleDevices.h"
-#include "passes/lower/ProgramFamily.h"
-#include "tools/driver/CompileOptions.h"
+#include "tools/driver/ModelProgram.h"
+#include "tools/driver/Session.h"
 
 namespace dpc {
 
-/// The search over a program, or a family of them, for a cluster. All must
-/// outlive it.
+/// The search over a program for a cluster. All must outlive it.
 struct PlanSearch {
   const CompileOptions &options;
   const cost::Cluster &cluster;
-  ProgramFamily *family = nullptr; ///< Or a program:
-  mlir::ModuleOp program;
-  mlir::ModuleOp sample; ///< With a few layers of it, or all.
-  /// The order of its groups of nodes is decided, and that all are used.
+  const ModelProgram &program;
+  /// The order of the cluster's groups of nodes is decided, and that all are
+  /// used.
   bool isArranged = false;
+  ProgressView *progress = nullptr;
   /// Of all strategies these only; empty: all. See StrategyRequest.
   std::function<bool(const cost::Strategy &)> accepts = nullptr;
   bool baselines = true; ///< Evaluates these as well.

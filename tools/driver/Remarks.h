@@ -5,6 +5,7 @@
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/strategy/Strategy.h"
 #include "passes/shard/Degrees.h"
+#include "tools/driver/CompileOptions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -30,6 +31,15 @@ std::vector<std::string> remarksOn(const std::string &asked,
 /// devices that it is planned for, as far as their peaks tell; or "".
 std::string remarkOnTarget(const std::string &targetGpu,
                            const cost::Cluster &cluster);
+
+/// Why `options` ask for fp8 where there is none, or "". CPUs, whose device
+/// files know no type of 16 bits either, have the runtime's loops.
+std::string whyNoFp8(const CompileOptions &options,
+                     const cost::Cluster &cluster);
+
+/// What to say of a plan that fp8 was asked for and that has some, or not; or
+/// "".
+std::string remarkOnFp8(const CompileOptions &options, bool hasFp8);
 
 /// Why nothing would be compressed that the user wants compressed, or "".
 std::string refusedCompression(const LoweringSpec &degrees, bool trains,

@@ -3,11 +3,10 @@
 
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
-#include "runtime/base/Random.h"
+#include "runtime/exec/Random.h"
+#include "tools/driver/Pipelines.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 
 #include <chrono>
 #include <cmath>
@@ -56,11 +55,8 @@ static LogicalResult finish(ModuleOp module, const CompileOptions &options) {
   bool trains = false;
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     trains |= !options.infer && forward.getResultAttr(i, attr::kLoss);
-  PassManager pm(module.getContext());
-  std::string pipeline =
-      "func.func(dpc-simplify)," + graphPipeline(options, trains);
-  return success(succeeded(parsePassPipeline(pipeline, pm, llvm::errs())) &&
-                 succeeded(pm.run(module)));
+  return runPipeline(module, "func.func(dpc-simplify)," +
+                                 graphPipeline(options, trains));
 }
 
 /// The module with sizes as `shrink` says, made ready to be sharded.
@@ -149,12 +145,12 @@ static Verdict compareTwice(const PlanInFolder &plan,
   return verdict;
 }
 
-Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
+Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
                      const cost::Cluster &cluster, const fs::path &dir,
                      bool &keepsLayouts, PhaseObserver observer) {
   LoweringSpec degrees = withWholeGradients(
       specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
-                commonDegrees(builder.options)));
+                commonDegrees(settings.options)));
   Verdict verdict;
   verdict.cannotBeChecked = true;
   fs::path ranksDir = dir / "shrunk", oneDir = dir / "shrunk-one-device";
@@ -162,12 +158,13 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
   fs::create_directories(ranksDir, code);
   fs::create_directories(oneDir, code);
   LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideDegrees};
-  std::optional<rt::Plan> plan = builder.build(
-      *shrunk.program, cluster, degrees, ranksDir, observer, &layouts);
+  std::optional<rt::Plan> plan =
+      buildForRanks(settings, *shrunk.program, cluster, degrees, ranksDir,
+                    observer, &layouts);
   keepsLayouts = layouts.isUsed;
   std::optional<rt::Plan> one;
   if (plan)
-    one = builder.buildReference(*shrunk.program, degrees, oneDir);
+    one = buildForOneDevice(settings, *shrunk.program, degrees, oneDir);
   if (!plan || !one)
     verdict.why = "the shrunk model cannot be compiled";
   else
@@ -203,7 +200,7 @@ static cost::Verification describe(const ShrunkProgram &shrunk,
 }
 
 cost::Verification
-verifyInShrunkForm(ModuleOp fused, const PlanBuilder &builder,
+verifyInShrunkForm(ModuleOp fused, const PlanSettings &settings,
                    const cost::Cluster &cluster, const cost::Strategy &strategy,
                    double linkSpeed, int64_t globalBatch, const fs::path &dir,
                    std::string &mismatch) {
@@ -216,14 +213,14 @@ verifyInShrunkForm(ModuleOp fused, const PlanBuilder &builder,
   });
   cost::Verification verification;
   auto shrunk =
-      shrinkForStrategy(fused, builder.options, strategy, globalBatch);
+      shrinkForStrategy(fused, settings.options, strategy, globalBatch);
   if (failed(shrunk)) {
     verification.why = "the model cannot be shrunk: " + error;
     return verification;
   }
   shrunk->wideDegrees.linkSpeed = linkSpeed;
   bool keepsLayouts = false;
-  Verdict verdict = verifyShrunk(*shrunk, builder, cluster, dir, keepsLayouts);
+  Verdict verdict = verifyShrunk(*shrunk, settings, cluster, dir, keepsLayouts);
   if (!verdict.ok() && verdict.cannotBeChecked)
     verification.why = verdict.why + (error.empty() ? "" : ": " + error);
   else if (!verdict.ok())

@@ -38,7 +38,7 @@ mlir::FailureOr<ShrunkProgram> shrinkForStrategy(mlir::ModuleOp fused,
 /// large model; should the programs turn out to be unlike (`keepsLayouts` is
 /// set to false), for the small ones. `observer` sees the ranks' program, and
 /// may damage it to see what becomes of that.
-Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
+Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
                      const cost::Cluster &cluster,
                      const std::filesystem::path &dir, bool &keepsLayouts,
                      PhaseObserver observer = nullptr);
@@ -47,7 +47,7 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanBuilder &builder,
 /// verified, or why nothing is. Sets `mismatch` to a line when the ranks
 /// computed something else.
 cost::Verification
-verifyInShrunkForm(mlir::ModuleOp fused, const PlanBuilder &builder,
+verifyInShrunkForm(mlir::ModuleOp fused, const PlanSettings &settings,
                    const cost::Cluster &cluster, const cost::Strategy &strategy,
                    double linkSpeed, int64_t globalBatch,
                    const std::filesystem::path &dir, std::string &mismatch);

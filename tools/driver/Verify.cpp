@@ -84,12 +84,30 @@ Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference) {
   // Shards have scales of their own, and some sizes stay in bf16: all of a
   // plan's perhaps, but not one device's.
   if (rt::hasFp8(plan) || rt::hasFp8(reference))
-    return {6e-2, 4e-1, 6e-3, 2e-2, 4e-1, 0x1p-8, 1e-1};
+    return {.output = 6e-2,
+            .own = 4e-1,
+            .across = 6e-3,
+            .noise = 2e-2,
+            .ownNoise = 4e-1,
+            .ulp = 0x1p-8,
+            .outliers = 1e-1};
   for (const rt::Buffer &buffer : plan.buffers) {
     if (buffer.dtype == rt::DType::BF16)
-      return {3e-2, 2e-1, 3e-3, 1e-2, 2e-1, 0x1p-8, 5e-2};
+      return {.output = 3e-2,
+              .own = 2e-1,
+              .across = 3e-3,
+              .noise = 1e-2,
+              .ownNoise = 2e-1,
+              .ulp = 0x1p-8,
+              .outliers = 5e-2};
     if (buffer.dtype == rt::DType::F16)
-      rounding = {4e-3, 2e-2, 4e-4, 1e-3, 2e-2, 0x1p-11, 1e-2};
+      rounding = {.output = 4e-3,
+                  .own = 2e-2,
+                  .across = 4e-4,
+                  .noise = 1e-3,
+                  .ownNoise = 2e-2,
+                  .ulp = 0x1p-11,
+                  .outliers = 1e-2};
   }
   return rounding;
 }

@@ -1,13 +1,11 @@
 //===- Replay.cpp - Runs through the real path ----------------------------===//
 #include "tools/replay/Replay.h"
 
-#include "frontends/onnx/Import.h"
 #include "frontends/dims/ModelBuilder.h"
+#include "frontends/onnx/Import.h"
 #include "tools/driver/BuildPlan.h"
-#include "tools/driver/Compiler.h"
-
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
+#include "tools/driver/Pipelines.h"
+#include "tools/driver/Session.h"
 
 #include <mutex>
 
@@ -52,15 +50,6 @@ static CompileOptions optionsOf(const PublishedRun &run) {
   return options;
 }
 
-/// From the fused @forward to what is sharded.
-static std::string trainingPipeline(const CompileOptions &options) {
-  std::string text;
-  if (options.precision != "fp32")
-    text = std::string("func.func(dpc-mixed-precision{type=") +
-           (options.precision == "fp16" ? "f16" : "bf16") + "},canonicalize),";
-  return text + graphPipeline(options, /*trains=*/true);
-}
-
 bool Replay::makeProgram(const PublishedRun &run) {
   startContext();
   std::string bytes;
@@ -73,18 +62,10 @@ bool Replay::makeProgram(const PublishedRun &run) {
     return false;
   fused = std::move(*imported);
   // How attention ran is said by the cluster's software.
-  PassManager passes(context.get());
-  std::string message;
-  llvm::raw_string_ostream stream(message);
-  if (failed(parsePassPipeline("func.func(dpc-simplify,dpc-fuse,dpc-simplify)",
-                               passes, stream))) {
-    error = message;
+  if (failed(runPipeline(*fused, kFusePipeline)))
     return false;
-  }
-  if (failed(passes.run(*fused)))
-    return false;
-  family =
-      std::make_unique<ProgramFamily>(*fused, trainingPipeline(optionsOf(run)));
+  family = std::make_unique<ProgramFamily>(
+      *fused, stepPipeline(optionsOf(run), /*trains=*/true));
   // A program that cannot be made is not asked for strategies.
   return family->isDeep() || succeeded(family->whole());
 }

@@ -1,7 +1,7 @@
 //===- Replay.h - Runs through the real path --------------------*- C++ -*-===//
 //
 // A run's model is built (dpc-model), imported, differentiated and evaluated
-// (passes/search) exactly as dpc-opt does. Programs are made once for all runs
+// (passes/price) exactly as dpc-opt does. Programs are made once for all runs
 // that share them, and what folding measures is kept for all of them on one
 // cluster; one program is kept at a time. Deep models are folded where that is
 // exact: not with full recomputation, whose blocks span layers, and not with

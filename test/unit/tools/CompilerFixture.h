@@ -3,11 +3,10 @@
 #define DPC_TEST_UNIT_TOOLS_COMPILERFIXTURE_H
 
 #include "frontends/onnx/Import.h"
-#include "tools/driver/Compiler.h"
+#include "runtime/io/InitialValues.h"
 #include "tools/driver/Inputs.h"
-
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
+#include "tools/driver/Pipelines.h"
+#include "tools/driver/Session.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -44,9 +43,7 @@ protected:
     auto module = importOnnx(options.model, *context, import);
     EXPECT_TRUE(succeeded(module));
     makeSourcesAbsolute(**module);
-    mlir::PassManager passes(context.get());
-    EXPECT_TRUE(succeeded(mlir::parsePassPipeline(pipeline, passes)));
-    EXPECT_TRUE(succeeded(passes.run(**module)));
+    EXPECT_TRUE(succeeded(runPipeline(**module, pipeline)));
     return std::move(*module);
   }
 

@@ -7,14 +7,15 @@
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/strategy/Strategy.h"
+#include "frontends/dims/ModelBuilder.h"
 #include "frontends/onnx/Import.h"
+#include "passes/lower/SharedLowering.h"
 #include "passes/price/Evaluator.h"
 #include "passes/price/FoldStages.h"
-#include "passes/lower/SharedLowering.h"
 #include "passes/price/StepEstimate.h"
-#include "frontends/dims/ModelBuilder.h"
 #include "tools/driver/BuildPlan.h"
-#include "tools/driver/Compiler.h"
+#include "tools/driver/Pipelines.h"
+#include "tools/driver/Session.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -71,13 +72,11 @@ protected:
                                "model.onnx", *context, import);
     ASSERT_TRUE(succeeded(imported));
     fused = std::move(*imported);
-    PassManager passes(context.get());
-    ASSERT_TRUE(succeeded(parsePassPipeline(
-        "func.func(dpc-simplify,dpc-fuse,dpc-simplify)", passes)));
-    ASSERT_TRUE(succeeded(passes.run(*fused)));
+    ASSERT_TRUE(succeeded(runPipeline(*fused, kFusePipeline)));
+    CompileOptions options;
+    options.precision = "bf16";
     family = std::make_unique<ProgramFamily>(
-        *fused, "func.func(dpc-mixed-precision{type=bf16},canonicalize)," +
-                    graphPipeline(CompileOptions(), /*trains=*/true));
+        *fused, stepPipeline(options, /*trains=*/true));
     ASSERT_TRUE(family->isDeep());
   }
 

@@ -1,7 +1,7 @@
 //===- GpuEstimateTest.cpp - Plans for GPUs are what was estimated --------===//
 //
-// dpc-fuse-epilogues decides once what GEMMs compute: the estimated memory is
-// the plan's arena, and the estimated time is that of its instructions.
+// What a product does in passing (dpc-end-products) is decided once: memory is
+// that of the plan's arena, and time is that of the instructions that run.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/GemmEpilogues.h"
@@ -56,10 +56,9 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
       ProgramEvaluator evaluator(*program, cluster, commonDegrees(options));
       cost::Evaluation evaluation = evaluator.evaluateWhole(strategy);
       ASSERT_EQ(evaluation.rejected, "");
-      auto plan = PlanBuilder{options, init}.build(
-          *program, cluster,
-          specOf(strategy, evaluation.decisions, kBatch,
-                    commonDegrees(options)),
+      auto plan = buildForRanks(
+          PlanSettings{options, init}, *program, cluster,
+          specOf(strategy, evaluation.decisions, kBatch, commonDegrees(options)),
           root);
       ASSERT_TRUE(plan);
       for (auto [stage, arena] : llvm::enumerate(plan->arenaBytes)) {

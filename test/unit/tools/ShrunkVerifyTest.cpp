@@ -42,7 +42,7 @@ protected:
 
   Verdict verify(const ShrunkProgram &shrunk,
                  PhaseObserver observer = nullptr) {
-    return verifyShrunk(shrunk, PlanBuilder{options, init}, cluster, root,
+    return verifyShrunk(shrunk, PlanSettings{options, init}, cluster, root,
                         keepsLayouts, observer);
   }
 
@@ -109,8 +109,8 @@ TEST_F(ShrunkVerify, SaysWhatWasVerified) {
   cluster = *cost::makeLocalCluster(256);
   std::string mismatch;
   cost::Verification verification =
-      verifyInShrunkForm(*module, PlanBuilder{options, init}, cluster, strategy,
-                         0, 64, root, mismatch);
+      verifyInShrunkForm(*module, PlanSettings{options, init}, cluster,
+                         strategy, 0, 64, root, mismatch);
   EXPECT_EQ(mismatch, "");
   EXPECT_EQ(verification.scope, cost::Verification::Scope::shrunk);
   EXPECT_EQ(verification.ranks, 16);
@@ -131,8 +131,8 @@ TEST_F(ShrunkVerify, SaysWhyNothingWasVerified) {
   cluster = *cost::makeLocalCluster(6);
   std::string mismatch;
   cost::Verification verification =
-      verifyInShrunkForm(*module, PlanBuilder{options, init}, cluster, strategy,
-                         0, 8, root, mismatch);
+      verifyInShrunkForm(*module, PlanSettings{options, init}, cluster,
+                         strategy, 0, 8, root, mismatch);
   EXPECT_EQ(mismatch, "");
   EXPECT_EQ(verification.scope, cost::Verification::Scope::none);
   EXPECT_NE(verification.why, "");

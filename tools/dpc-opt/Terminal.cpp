@@ -1,7 +1,5 @@
-//===- ProgressLine.cpp - One line that is written in place ---------------===//
-#include "tools/driver/ProgressLine.h"
-
-#include "llvm/Support/raw_ostream.h"
+//===- Terminal.cpp - What a compilation shows on a terminal --------------===//
+#include "tools/dpc-opt/Terminal.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -51,6 +49,30 @@ void ProgressLine::clear() {
   llvm::errs() << "\r\x1b[K";
   llvm::errs().flush();
   isDirty = false;
+}
+
+void Terminal::error(const std::string &text) {
+  line.clear();
+  llvm::errs() << "dpc-opt: error: " << text << "\n";
+}
+
+void Terminal::warning(const std::string &text) {
+  line.clear();
+  llvm::errs() << "dpc-opt: warning: " << text << "\n";
+}
+
+cost::TextForm Terminal::form() const {
+  cost::TextForm form;
+  winsize size{};
+  if (!isatty(STDOUT_FILENO))
+    return form;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60)
+    form.width = size.ws_col;
+  const char *refused = std::getenv("NO_COLOR"); // no-color.org: not empty
+  const char *term = std::getenv("TERM");
+  form.hasColors =
+      !(refused && *refused) && term && llvm::StringRef(term) != "dumb";
+  return form;
 }
 
 } // namespace dpc

@@ -1,0 +1,180 @@
+//===- Alternatives.cpp - What a plan is compared with --------------------===//
+#include "tools/driver/Alternatives.h"
+
+#include "frontends/dims/StatedDims.h"
+#include "tools/driver/PlanSearch.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+std::optional<cost::BetterPlan> searchFreely(Session &session,
+                                             const Searched &searched) {
+  const CompileOptions &options = session.options();
+  const Machine &machine = searched.machine;
+  int64_t devices = machine.cluster.numDevices();
+  int64_t used = searched.result.candidates.empty()
+                     ? devices
+                     : searched.winner().strategy.ranks();
+  CompileOptions free = options;
+  free.microBatch = 0;
+  free.strategy = used < devices ? "ranks=" + std::to_string(used) : "auto";
+  std::vector<std::string> remarks;
+  auto found = PlanSearch{free, machine.cluster, searched.program,
+                          machine.isArranged, session.reporter().progress()}
+                   .run(remarks);
+  if (!found)
+    return std::nullopt;
+  return cost::betterPlan(searched.result, found->search,
+                          *cost::symbolizeObjective(options.objective),
+                          devices);
+}
+
+//===----------------------------------------------------------------------===//
+// Longer sequences
+//===----------------------------------------------------------------------===//
+
+/// seq, seq_len, sequence_length, src_seq, but not num_seqs.
+static bool isSequenceLength(StringRef name) {
+  SmallVector<StringRef> words;
+  name.split(words, '_');
+  return llvm::any_of(words, [](StringRef word) {
+    return word.equals_insensitive("seq") ||
+           word.equals_insensitive("sequence") ||
+           word.equals_insensitive("seqlen");
+  });
+}
+
+/// A model of twice the sequence in `path`, where the file of this one states
+/// what it was made of.
+static bool writeLongerModel(const std::string &file, const std::string &path) {
+  std::optional<model::ModelDims> dims = model::dimsOfFile(file);
+  if (!dims || dims->isImage())
+    return false;
+  dims->seq *= 2;
+  return dims->refusal().empty() && model::writeModelFile(*dims, path);
+}
+
+/// The same command with all sequences twice as long: of a dimension that was
+/// bound, or of a model made again in `path`. None where there is neither.
+static std::optional<CompileOptions>
+withLongerSequence(const CompileOptions &options, const std::string &path) {
+  CompileOptions longer = options;
+  if (!options.calibrate.empty()) // What was measured is what was written.
+    (options.links.empty() ? longer.device : longer.cluster) =
+        options.calibrate;
+  longer.calibrate.clear();
+  longer.links.clear();
+  longer.dumpIrDir.clear();
+  bool isLonger = false;
+  for (auto &[name, size] : longer.bind)
+    if (isSequenceLength(name)) {
+      size *= 2;
+      isLonger = true;
+    }
+  if (!isLonger && writeLongerModel(options.model, path)) {
+    longer.model = path;
+    isLonger = true;
+  }
+  return isLonger ? std::optional(std::move(longer)) : std::nullopt;
+}
+
+namespace {
+
+/// Shows how far a compilation is whose messages nobody wants.
+class QuietReporter : public Reporter {
+public:
+  explicit QuietReporter(ProgressView *progress) : shown(progress) {}
+  ProgressView *progress() override { return shown; }
+
+private:
+  ProgressView *shown;
+};
+
+} // namespace
+
+/// What is chosen for `options` alone, or why nothing is.
+static Expected<cost::SearchResult> searchAlone(const CompileOptions &options,
+                                                ProgressView *progress) {
+  QuietReporter reporter(progress);
+  Session session(options, reporter);
+  FailureOr<Loaded> loaded = load(session);
+  FailureOr<Prepared> prepared = failure();
+  if (succeeded(loaded))
+    prepared = prepare(session, std::move(*loaded));
+  session.clearProgress();
+  if (failed(prepared))
+    return Error{session.firstError()};
+  auto found = PlanSearch{options, prepared->machine.cluster, prepared->program,
+                          prepared->machine.isArranged, progress}
+                   .run(session.remarks());
+  if (!found) {
+    (void)session.fail(found.message()); // an error before it is the cause
+    return Error{session.firstError()};
+  }
+  return std::move(found->search);
+}
+
+static Expected<cost::SearchResult> searchLonger(const CompileOptions &options,
+                                                 ProgressView *progress) {
+  SmallString<128> path;
+  if (std::error_code code =
+          llvm::sys::fs::createTemporaryFile("dpc-longer", "onnx", path))
+    return Error{"no temporary file: " + code.message()};
+  llvm::FileRemover remover(path);
+  auto longer = withLongerSequence(options, path.str().str());
+  if (!longer)
+    return Error{"the file fixes the model's sequence: export it with a "
+                 "dimension that --bind=seq=N sets"};
+  return searchAlone(*longer, progress);
+}
+
+//===----------------------------------------------------------------------===//
+// --what-if
+//===----------------------------------------------------------------------===//
+
+static cost::WhatIf answer(const std::string &change,
+                           const Expected<cost::SearchResult> &found,
+                           int64_t devices) {
+  if (found)
+    return cost::answerOf(change, *found, devices);
+  cost::WhatIf unknown;
+  unknown.change = change;
+  unknown.why = found.message();
+  return unknown;
+}
+
+static Expected<cost::SearchResult>
+searchOn(Session &session, const Searched &searched,
+         const cost::ChangedCluster &changed) {
+  if (!changed.why.empty())
+    return Error{changed.why};
+  std::vector<std::string> remarks;
+  auto found =
+      PlanSearch{session.options(), changed.cluster, searched.program,
+                 searched.machine.isArranged, session.reporter().progress()}
+          .run(remarks);
+  if (!found)
+    return Error{found.message()};
+  return std::move(found->search);
+}
+
+std::vector<cost::WhatIf> searchChanges(Session &session,
+                                        const Searched &searched) {
+  const cost::Cluster &cluster = searched.machine.cluster;
+  std::vector<cost::WhatIf> answers;
+  for (const cost::ChangedCluster &changed : cost::changedClusters(cluster))
+    answers.push_back(answer(changed.change,
+                             searchOn(session, searched, changed),
+                             changed.cluster.numDevices()));
+  answers.push_back(
+      answer("sequences twice as long",
+             searchLonger(session.options(), session.reporter().progress()),
+             cluster.numDevices()));
+  return answers;
+}
+
+} // namespace dpc

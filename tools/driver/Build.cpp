@@ -1,0 +1,237 @@
+//===- Build.cpp - The plan and what --emit names beside it ---------------===//
+#include "cost-model/machine/HeterogeneousCluster.h"
+#include "frontends/onnx/Annotate.h"
+#include "passes/shard/Passes.h"
+#include "runtime/plan/PlanCommand.h"
+#include "runtime/plan/PlanFp8.h"
+#include "runtime/plan/PlanJson.h"
+#include "tools/driver/BuildPlan.h"
+#include "tools/driver/Compile.h"
+#include "tools/driver/EmitTrace.h"
+#include "tools/driver/Exports.h"
+#include "tools/driver/Inputs.h"
+#include "tools/driver/Load.h"
+#include "tools/driver/Pipelines.h"
+#include "tools/driver/Remarks.h"
+
+using namespace mlir;
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+//===----------------------------------------------------------------------===//
+// The program after its phases
+//===----------------------------------------------------------------------===//
+
+static std::string writeMlir(ModuleOp module, const std::string &path) {
+  std::error_code code;
+  llvm::raw_fd_ostream file(path, code);
+  module.print(file);
+  file.flush();
+  if (!code)
+    code = file.error();
+  file.clear_error();
+  return code ? "'" + path + "' cannot be written: " + code.message() : "";
+}
+
+static std::string writeOnnx(const CompileOptions &options, ModuleOp module,
+                             const std::string &path,
+                             const std::string &strategy,
+                             std::vector<std::string> &remarks) {
+  auto written = writeAnnotatedOnnx(options.model, path, importOptions(options),
+                                    findProgram(module), strategy);
+  if (!written)
+    return llvm::toString(written.takeError());
+  std::string remark = "annotated.onnx: " + std::to_string(written->annotated) +
+                       " of " + std::to_string(written->nodes) +
+                       " nodes have shardings, the others are known when the "
+                       "model is compiled or part of another";
+  if (written->partial)
+    remark += "; " + std::to_string(written->partial) +
+              " outputs are partial sums, which ONNX cannot say (dpc.partial "
+              "in the metadata of their nodes)";
+  if (!written->externalFiles.empty())
+    remark += "; it refers to '" + written->externalFiles.front() +
+              "' as the source does: move it there";
+  remarks.push_back(remark);
+  return "";
+}
+
+/// What --emit names that is made of the program after `phase`, written into
+/// `dir`: program.mlir of "local", annotated.onnx of "sharded". Returns "", or
+/// one line on what could not be written; what the user should know goes to
+/// `remarks`.
+static std::string emitPhase(const CompileOptions &options, StringRef phase,
+                             ModuleOp module, const fs::path &dir,
+                             const std::string &strategy,
+                             std::vector<std::string> &remarks) {
+  if (phase == "local" && options.emit.count("mlir"))
+    return writeMlir(module, (dir / "program.mlir").string());
+  if (phase == "sharded" && options.emit.count("onnx"))
+    return writeOnnx(options, module, (dir / "annotated.onnx").string(),
+                     strategy, remarks);
+  return "";
+}
+
+/// Dumps phases, and writes what is asked for of them.
+static std::function<void(StringRef, ModuleOp)>
+observerInto(Session &session, const Searched &searched, const fs::path &dir) {
+  std::string strategy = cost::stringifyStrategy(searched.winner().strategy);
+  return [&session, dir, strategy](StringRef phase, ModuleOp module) {
+    session.dump(phase, module);
+    std::string error = emitPhase(session.options(), phase, module, dir,
+                                  strategy, session.remarks());
+    if (!error.empty())
+      (void)session.fail(error);
+  };
+}
+
+/// program.mlir and annotated.onnx without a plan.
+static LogicalResult writeProgram(Session &session, const Searched &searched,
+                                  const fs::path &dir) {
+  ModuleOp whole = searched.program.whole();
+  if (!whole || failed(lowerForStrategy(whole, searched.used,
+                                        searched.degrees(session.options()),
+                                        observerInto(session, searched, dir))))
+    return session.fail("the program cannot be made");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The plan
+//===----------------------------------------------------------------------===//
+
+/// Writes command.json beside the plan in `dir`.
+static Status writeCommand(const CompileOptions &options,
+                           const std::string &dir) {
+  rt::PlanCommand command;
+  command.model = absoluteFile(options.model);
+  // What --calibrate wrote was used in place of these.
+  bool isMeasured = !options.calibrate.empty();
+  bool hasLinks = !options.links.empty();
+  bool isLocal = options.cluster.starts_with("local:");
+  std::string cluster =
+      isMeasured && hasLinks ? options.calibrate : options.cluster;
+  command.cluster = isLocal ? cluster : absoluteFile(cluster);
+  command.words = options.words;
+  if (options.globalBatch > 0)
+    command.words.push_back("--global-batch=" +
+                            std::to_string(options.globalBatch));
+  command.words.push_back("--precision=" + options.precision);
+  if (!options.train.empty())
+    command.words.push_back("--train=" + options.train);
+  std::string device =
+      isMeasured && !hasLinks ? options.calibrate : options.device;
+  if (isLocal && !device.empty())
+    command.words.push_back("--device-file=" + absoluteFile(device));
+  return rt::writePlanCommand(command, dir);
+}
+
+/// The plan of the winner, with its kernels in `dir`. plan.json is not yet
+/// written.
+static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
+                                    const fs::path &dir) {
+  const CompileOptions &options = session.options();
+  LoweringSpec degrees = searched.degrees(options);
+  if (std::string why = refusedCompression(degrees, searched.program.trains(),
+                                           scalesLoss(options));
+      !why.empty())
+    return session.fail(why);
+  ModuleOp whole = searched.program.whole();
+  if (!whole)
+    return session.fail("the program cannot be made");
+  PlanSettings settings{options, searched.initialValues,
+                        searched.machine.places};
+  auto plan = buildForRanks(settings, whole, searched.used, degrees, dir,
+                            observerInto(session, searched, dir));
+  if (!plan)
+    return session.fail("the plan could not be built");
+  return std::move(*plan);
+}
+
+static LogicalResult writePlan(Session &session, Built &built) {
+  const CompileOptions &options = session.options();
+  std::string dir = built.folder->path().string();
+  FailureOr<rt::Plan> plan = makePlan(session, built, dir);
+  if (failed(plan))
+    return failure();
+  built.plan = std::move(*plan);
+  if (std::string text = remarkOnFp8(options, rt::hasFp8(*built.plan));
+      !text.empty())
+    session.remark(text);
+  Status status = rt::writePlan(*built.plan, dir);
+  if (status.ok())
+    status = writeCommand(options, dir);
+  if (!status.ok())
+    return session.fail(status.message());
+  auto checked = rt::readPlan(dir);
+  if (!checked)
+    return session.fail("the plan is not valid: " + checked.status().message());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The stage
+//===----------------------------------------------------------------------===//
+
+static LogicalResult writeTrace(Session &session, const Searched &searched,
+                                const fs::path &dir) {
+  const CompileOptions &options = session.options();
+  ModuleOp whole = searched.program.whole();
+  if (!whole)
+    return session.fail("the program cannot be made");
+  std::string leftOut;
+  std::string error =
+      emitTrace(options, whole, searched.used, searched.degrees(options),
+                dir / "trace.json", leftOut);
+  if (!leftOut.empty())
+    session.remark("trace.json: " + leftOut);
+  return error.empty() ? success() : session.fail("trace.json: " + error);
+}
+
+/// The plan and what --emit names beside plan and report.
+static LogicalResult
+writeEmitted(Session &session, Built &built,
+             const std::optional<PlannedExports> &exports) {
+  const std::set<std::string> &emit = session.options().emit;
+  const fs::path &dir = built.folder->path();
+  if (emit.count("plan")) {
+    if (failed(writePlan(session, built)))
+      return failure();
+  } else if (emit.count("mlir") || emit.count("onnx")) {
+    if (failed(writeProgram(session, built, dir)))
+      return failure();
+  }
+  if (emit.count("trace") && failed(writeTrace(session, built, dir)))
+    return failure();
+  return exports ? writeExports(session, built, *exports, dir) : success();
+}
+
+FailureOr<Built> build(Session &session, Searched searched) {
+  const CompileOptions &options = session.options();
+  std::optional<PlannedExports> exports;
+  if (exportsAny(options)) {
+    exports = planExports(session, searched);
+    if (!exports)
+      return failure(); // said when the session ends
+  }
+  Built built{std::move(searched), nullptr, std::nullopt};
+  if (!built.result.candidates.empty())
+    (void)cost::arrangeInPlace(built.used, built.winner().evaluation.groups,
+                               built.machine.places);
+  bool plans = options.emit.count("plan");
+  std::string error;
+  built.folder = std::make_unique<OutputFolder>(options.output, plans, error);
+  if (!error.empty())
+    return session.fail(error);
+  session.begin(plans ? "writing the plan and its kernels" : "writing");
+  if (built.isExecutable() && failed(writeEmitted(session, built, exports)))
+    return failure();
+  // Who saw the phases may have met an error.
+  if (session.hasFailed())
+    return failure();
+  return built;
+}
+
+} // namespace dpc

@@ -1,0 +1,211 @@
+//===- Compile.cpp - From a model to a plan, in stages --------------------===//
+#include "tools/driver/Compile.h"
+
+#include "passes/lower/Lower.h"
+#include "passes/price/DescribeStep.h"
+#include "passes/price/Evaluator.h"
+#include "passes/shard/Passes.h"
+#include "tools/driver/BuildPlan.h"
+#include "tools/driver/Explain.h"
+#include "tools/driver/Exports.h"
+#include "tools/driver/Load.h"
+#include "tools/driver/ModelShape.h"
+#include "tools/driver/PlanSearch.h"
+#include "tools/driver/WriteReport.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace mlir;
+
+namespace dpc {
+
+//===----------------------------------------------------------------------===//
+// The winner
+//===----------------------------------------------------------------------===//
+
+bool Searched::isExecutable() const {
+  return !result.candidates.empty() && winner().evaluation.rejected.empty();
+}
+
+LoweringSpec Searched::degrees(const CompileOptions &options) const {
+  return specOf(winner().strategy, winner().evaluation.decisions,
+                   result.totals.globalBatch, commonDegrees(options));
+}
+
+LoweringSpec Searched::priced(const CompileOptions &options) const {
+  return pricedDegrees(degrees(options), used.software,
+                       result.totals.computeType);
+}
+
+cost::StepDetail describePlan(Session &session, const Searched &searched) {
+  if (auto seen = searched.winner().evaluation.detail)
+    return *seen;
+  ScopedDiagnosticHandler quiet(&session.context(), [](Diagnostic &) {
+    return success(); // Search has said it.
+  });
+  ModuleOp whole = searched.program.whole();
+  if (!whole)
+    return {};
+  auto detail =
+      describeStep(whole, searched.used, searched.priced(session.options()));
+  return succeeded(detail) ? std::move(*detail) : cost::StepDetail();
+}
+
+//===----------------------------------------------------------------------===//
+// Search
+//===----------------------------------------------------------------------===//
+
+/// Fails where the file of --strategy=@FILE is of another model.
+static LogicalResult checkStatedSizes(Session &session,
+                                      const Prepared &prepared) {
+  const CompileOptions &options = session.options();
+  if (options.statedSizes.empty())
+    return success();
+  exports::ModelShape shape =
+      modelShapeOf(findProgram(prepared.program.source()));
+  shape.experts =
+      prepared.program
+          .evaluator(prepared.machine.cluster, prepared.machine.isArranged,
+                     commonDegrees(options))
+          ->totals()
+          .experts;
+  std::string why = exports::whyOtherModel(options.statedSizes, shape);
+  return why.empty() ? success()
+                     : session.fail(options.strategyFile + ": " + why +
+                                    "; expected a file of " + options.model);
+}
+
+static void remarkOnCompression(Session &session) {
+  const CompileOptions &options = session.options();
+  if (!options.compressGradients.empty())
+    session.remarks().push_back("approximate: gradients travel as " +
+                                options.compressGradients +
+                                " (--compress-gradients)");
+  if (!options.compressWeights.empty())
+    session.remarks().push_back("approximate: gathered weights travel as " +
+                                options.compressWeights +
+                                " (--compress-weights)");
+}
+
+/// Why there is nothing to write a plan of.
+static std::string whyNoPlan(const cost::SearchResult &result) {
+  if (result.candidates.empty())
+    return "no strategy was found";
+  const cost::Candidate &nearest = result.candidates.front();
+  if (!nearest.evaluation.rejected.empty())
+    return nearest.evaluation.rejected;
+  return "no strategy fits; nearest: " +
+         cost::stringifyStrategy(nearest.strategy) + " (" + nearest.why +
+         "); no plan is written, --emit=report tells more";
+}
+
+FailureOr<Searched> search(Session &session, Prepared prepared) {
+  const CompileOptions &options = session.options();
+  bool plans = options.emit.count("plan");
+  if (std::string why = OutputFolder::refusal(options.output, plans);
+      !why.empty())
+    return session.fail(why);
+  if (failed(checkStatedSizes(session, prepared)))
+    return failure();
+  remarkOnCompression(session);
+  auto found =
+      PlanSearch{options, prepared.machine.cluster, prepared.program,
+                 prepared.machine.isArranged, session.reporter().progress()}
+          .run(session.remarks());
+  if (!found)
+    return session.fail(found.message());
+  Searched searched{std::move(prepared), std::move(found->search),
+                    std::move(found->used)};
+  bool needsWinner = plans || !options.explain.empty() || exportsAny(options);
+  if (needsWinner && !(searched.isExecutable() && searched.result.hasWinner()))
+    return session.fail(whyNoPlan(searched.result));
+  return searched;
+}
+
+//===----------------------------------------------------------------------===//
+// What is printed
+//===----------------------------------------------------------------------===//
+
+/// --emit=mlir without a cluster.
+static LogicalResult printProgram(Session &session, const Prepared &prepared) {
+  ModuleOp whole = prepared.program.whole();
+  if (!whole)
+    return session.fail("the program cannot be made");
+  whole.print(session.reporter().output());
+  session.reporter().output() << "\n";
+  return success();
+}
+
+/// --explain
+static LogicalResult printExplanation(Session &session,
+                                      const Searched &searched) {
+  const CompileOptions &options = session.options();
+  cost::StepDetail detail = describePlan(session, searched);
+  ModuleOp whole = searched.program.whole();
+  if (detail.empty() || !whole)
+    return session.fail(
+        "--explain: the chosen plan's step cannot be simulated");
+  double limit = searched.winner().evaluation.memoryLimitBytes;
+  auto text = explain(options.explain,
+                      {whole, searched.used, searched.priced(options), detail,
+                       limit > 0 ? limit : searched.result.memoryLimitBytes});
+  if (!text)
+    return session.fail(text.message());
+  session.reporter().output()
+      << cost::stringifyStrategy(searched.winner().strategy) << "\n"
+      << *text;
+  return success();
+}
+
+/// Fails where the report is all there is.
+static LogicalResult printReport(Session &session, const Written &written) {
+  const CompileOptions &options = session.options();
+  const cost::Cluster &cluster = written.machine.cluster;
+  Reporter &reporter = session.reporter();
+  if (options.report == "json")
+    reporter.output() << reportText(
+        cost::reportToJson(cluster, written.result, written.context));
+  else
+    reporter.output() << cost::reportToText(cluster, written.result,
+                                            written.context, reporter.form())
+                      << "\nwrote " << options.output << "\n";
+  return written.isExecutable()
+             ? success()
+             : session.fail("no strategy can be executed; the report says why");
+}
+
+//===----------------------------------------------------------------------===//
+// The chain
+//===----------------------------------------------------------------------===//
+
+static LogicalResult compile(Session &session) {
+  auto then = [&](auto stage, auto next) {
+    using Next = decltype(next(session, std::move(*stage)));
+    return succeeded(stage) ? next(session, std::move(*stage))
+                            : Next(failure());
+  };
+  FailureOr<Prepared> prepared = then(load(session), prepare);
+  session.clearProgress();
+  if (succeeded(prepared) && printsProgram(session.options()))
+    return printProgram(session, *prepared);
+  FailureOr<Searched> searched = then(std::move(prepared), search);
+  if (succeeded(searched) && !session.options().explain.empty())
+    return printExplanation(session, *searched);
+  FailureOr<Built> built = then(std::move(searched), build);
+  FailureOr<Verified> verified = then(std::move(built), verify);
+  FailureOr<Written> written = then(std::move(verified), write);
+  return succeeded(written) ? printReport(session, *written) : failure();
+}
+
+LogicalResult compileModel(CompileOptions options, Reporter &reporter) {
+  if (std::string error = readNamedStrategy(options); !error.empty()) {
+    reporter.error(error);
+    return failure();
+  }
+  Session session(options, reporter);
+  return session.end(compile(session));
+}
+
+} // namespace dpc

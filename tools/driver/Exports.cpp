@@ -1,0 +1,232 @@
+//===- Exports.cpp - The plan for other programs --------------------------===//
+#include "tools/driver/Exports.h"
+
+#include "codegen/export/Chakra.h"
+#include "passes/shard/Passes.h"
+#include "tools/driver/EmitTrace.h"
+#include "tools/driver/ExpressiblePlan.h"
+#include "tools/driver/ModelShape.h"
+#include "tools/driver/Pipelines.h"
+#include "tools/driver/PlanSearch.h"
+#include "tools/driver/TargetForecast.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+/// The targets of exports that --emit names.
+static std::vector<const exports::Target *>
+namedTargets(const CompileOptions &options) {
+  std::vector<const exports::Target *> named;
+  for (const exports::Target &target : exports::targets())
+    if (options.emit.count(std::string(target.name)))
+      named.push_back(&target);
+  return named;
+}
+
+bool exportsAny(const CompileOptions &options) {
+  return options.emit.count("chakra") || !namedTargets(options).empty();
+}
+
+//===----------------------------------------------------------------------===//
+// The job that is exported
+//===----------------------------------------------------------------------===//
+
+/// The outermost level that ranks along each axis reach.
+static std::map<std::string, int64_t>
+levelsOf(const cost::Cluster &cluster, const cost::Evaluation &evaluation) {
+  std::map<std::string, int64_t> levels;
+  for (const cost::RankAxis &axis : evaluation.order) {
+    std::string name = axis.name;
+    if (StringRef(name).starts_with("tp"))
+      name = "tp";
+    else if (name == "dpi" || name == "ep")
+      name = "dp";
+    cost::GroupPlacement group =
+        cost::placeGroup(cluster, evaluation.order, {axis.name});
+    for (auto [i, ranks] : llvm::enumerate(group.ranksPerLevel))
+      if (ranks > 1)
+        levels[name] = std::max<int64_t>(levels[name], i);
+  }
+  return levels;
+}
+
+static exports::ModelShape shapeOf(const Searched &searched) {
+  const cost::ModelTotals &totals = searched.result.totals;
+  exports::ModelShape shape =
+      modelShapeOf(findProgram(searched.program.source()));
+  if (shape.sequence == 0)
+    shape.sequence = static_cast<int64_t>(totals.tokensPerSample);
+  shape.experts = totals.experts;
+  return shape;
+}
+
+static exports::Job jobOf(const CompileOptions &options,
+                          const Searched &searched) {
+  const cost::Candidate &winner = searched.winner();
+  bool trains = searched.program.trains();
+  exports::Job job;
+  job.strategy = cost::placedStrategy(winner.strategy, winner.evaluation);
+  job.devicesPerNode = searched.used.devicesPerNode();
+  job.globalBatch = searched.result.totals.globalBatch;
+  job.precision = options.precision;
+  job.trains = trains;
+  bool isSgd = options.train == "sgd";
+  job.optimizer = {.name = isSgd ? "sgd" : "adamw",
+                   .lr = options.lr,
+                   .beta1 = options.beta1,
+                   .beta2 = options.beta2,
+                   .eps = options.eps,
+                   .weightDecay =
+                       options.weightDecay.value_or(isSgd ? 0 : 0.01),
+                   .momentum = options.momentum,
+                   .clipGradNorm = options.clipGradNorm};
+  job.schedule = {options.lrSchedule, options.warmup, options.totalSteps,
+                  options.minLr};
+  job.lossScale = {trains && scalesLoss(options), options.lossScale,
+                   options.lossScaleInterval};
+  job.frozen = options.frozen;
+  job.model = shapeOf(searched);
+  job.levels = levelsOf(searched.used, winner.evaluation);
+  ModuleOp whole = winner.strategy.pp > 1 ? searched.program.whole() : nullptr;
+  if (whole)
+    job.stageLayers =
+        layersByStage(whole, searched.used, searched.degrees(options));
+  return job;
+}
+
+//===----------------------------------------------------------------------===//
+// Which targets can express it
+//===----------------------------------------------------------------------===//
+
+/// Another search of the same model. With `accepts` it sees the baselines, too.
+static Expected<cost::SearchResult>
+searchAs(Session &session, const Searched &searched,
+         const CompileOptions &asked, const cost::Cluster &where,
+         const ExpressiblePlan::Accepts &accepts) {
+  std::vector<std::string> remarks;
+  auto found = PlanSearch{.options = asked,
+                          .cluster = where,
+                          .program = searched.program,
+                          .isArranged = searched.machine.isArranged,
+                          .progress = session.reporter().progress(),
+                          .accepts = accepts,
+                          .baselines = static_cast<bool>(accepts)}
+                   .run(remarks);
+  if (!found)
+    return Error{found.message()};
+  return std::move(found->search);
+}
+
+/// What follows the refusal of a target with `rules`: what it takes instead.
+static std::string expressibleFor(Session &session, const Searched &searched,
+                                  const exports::Job &job,
+                                  const std::vector<exports::Rule> &rules,
+                                  const exports::Legality &legality) {
+  const cost::Cluster &cluster = searched.machine.cluster;
+  auto search = [&](const CompileOptions &asked,
+                    const ExpressiblePlan::Accepts &accepts) {
+    return searchAs(session, searched, asked, cluster, accepts);
+  };
+  return ExpressiblePlan(session.options(), job, rules, searched.result,
+                         cluster.numDevices(), search)
+      .text(legality);
+}
+
+std::optional<PlannedExports> planExports(Session &session,
+                                          const Searched &searched) {
+  const CompileOptions &options = session.options();
+  PlannedExports planned;
+  planned.job = jobOf(options, searched);
+  const exports::Job &job = planned.job;
+  for (const exports::Target *target : namedTargets(options)) {
+    std::vector<exports::Rule> rules = target->rules();
+    exports::Legality legality = exports::checkLegality(job, rules);
+    if (legality.ok())
+      planned.targets.push_back(target);
+    else
+      session.refuse("--emit=" + std::string(target->name) + ": " +
+                     cost::stringifyStrategy(
+                         job.strategy, searched.machine.cluster.numDevices()) +
+                     " cannot be expressed: " + legality.rule +
+                     expressibleFor(session, searched, job, rules, legality));
+  }
+  bool isAnyLeft = !planned.targets.empty() || options.emit.count("chakra");
+  return isAnyLeft ? std::optional(std::move(planned)) : std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+/// What the plan takes where `target` runs it, if that is known.
+static std::optional<TargetForecast>
+forecastFor(Session &session, const Searched &searched, const exports::Job &job,
+            const exports::Target &target) {
+  const cost::Cluster &cluster = searched.machine.cluster;
+  std::string software(target.software);
+  auto theirs = clusterRunBy(cluster, software, session.options().precision);
+  if (!theirs)
+    return std::nullopt;
+  CompileOptions asked = session.options();
+  asked.strategy = cost::stringifyStrategy(job.strategy, cluster.numDevices());
+  auto found = searchAs(session, searched, asked, *theirs, nullptr);
+  return found ? forecastOf(std::string(target.name), software, *found)
+               : std::nullopt;
+}
+
+/// The simulated step of every rank. Returns why there is none, or "".
+static std::string simulateForChakra(const CompileOptions &options,
+                                     const Searched &searched,
+                                     exports::Exported &written) {
+  ModuleOp whole = searched.program.whole();
+  if (!whole)
+    return "the program cannot be made";
+  return simulateStep(
+      options, whole, searched.used, searched.degrees(options),
+      exports::kMostChakraNodes, [&](const SimulatedStep &step) {
+        if (!step.leftOut.empty())
+          return "the steps of " + std::to_string(step.plan.ranks()) +
+                 " ranks have more than the " +
+                 std::to_string(exports::kMostChakraNodes) +
+                 " nodes that are written at most; expected fewer ranks "
+                 "(--strategy=ranks=N) or micro-batches (--global-batch)";
+        written = exports::writeChakra(step.plan, step.lanes);
+        return std::string();
+      });
+}
+
+LogicalResult writeExports(Session &session, const Searched &searched,
+                           const PlannedExports &planned,
+                           const std::filesystem::path &dir) {
+  std::vector<exports::ExportedFile> files;
+  std::vector<TargetForecast> forecasts;
+  if (exports::Exported traces; session.options().emit.count("chakra")) {
+    std::string refusal =
+        simulateForChakra(session.options(), searched, traces);
+    if (!refusal.empty())
+      session.refuse("--emit=chakra: " + refusal);
+    llvm::append_range(files, traces.files);
+  }
+  if (files.empty() && planned.targets.empty())
+    return success(); // told with the other refusals
+  for (const exports::Target *target : planned.targets) {
+    exports::Exported written = target->write(planned.job);
+    llvm::append_range(files, written.files);
+    for (const std::string &remark : written.remarks)
+      session.remark(remark);
+    auto forecast = forecastFor(session, searched, planned.job, *target);
+    if (!forecast)
+      continue;
+    std::string text = forecastText(*forecast, searched.winner().evaluation);
+    session.remark(text);
+    if (!forecast->fits()) // among remarks it may be left out
+      session.reporter().warning(text);
+    forecasts.push_back(*forecast);
+  }
+  std::string error = writeExportedFiles(
+      files, cost::stringifyStrategy(planned.job.strategy), dir, forecasts);
+  return error.empty() ? success() : session.fail(error);
+}
+
+} // namespace dpc

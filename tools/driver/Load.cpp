@@ -1,0 +1,217 @@
+//===- Load.cpp - What the command line names -----------------------------===//
+#include "tools/driver/Load.h"
+
+#include "codegen/export/Legality.h"
+#include "cost-model/machine/HeterogeneousCluster.h"
+#include "frontends/onnx/Import.h"
+#include "frontends/stablehlo/Import.h"
+#include "frontends/torch/Import.h"
+#include "ir/Attributes.h"
+#include "runtime/base/OneLine.h"
+#include "tools/driver/Calibration.h"
+#include "tools/driver/Compile.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <fstream>
+#include <sstream>
+
+using namespace mlir;
+
+namespace dpc {
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+ImportOptions importOptions(const CompileOptions &options) {
+  ImportOptions import;
+  import.bind = options.bind;
+  import.globalBatch = options.globalBatch;
+  import.frozen = options.frozen;
+  import.trainable = options.trainable;
+  import.appendsLoss = !options.loss.empty();
+  import.seed = options.seed;
+  return import;
+}
+
+static OwningOpRef<ModuleOp> failWith(const CompileOptions &options,
+                                      MLIRContext &context,
+                                      const llvm::Twine &why) {
+  emitError(UnknownLoc::get(&context)) << options.model << ": " << why;
+  return {};
+}
+
+static OwningOpRef<ModuleOp> loadIr(const CompileOptions &options,
+                                    MLIRContext &context) {
+  auto bytes = llvm::MemoryBuffer::getFile(options.model);
+  if (bytes && isStableHlo((*bytes)->getBuffer())) {
+    auto imported = importStableHlo(std::move(*bytes), options.model, context,
+                                    importOptions(options));
+    return succeeded(imported) ? std::move(*imported) : OwningOpRef<ModuleOp>();
+  }
+  auto program = parseSourceFile<ModuleOp>(options.model, &context);
+  return program ? std::move(program)
+                 : failWith(options, context, "cannot be read as dpc IR");
+}
+
+OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
+                                MLIRContext &context) {
+  StringRef file = options.model;
+  if (file.ends_with(".mlir") || file.ends_with(".mlirbc"))
+    return loadIr(options, context);
+  bool isTorch = file.ends_with(".pt2");
+  if (!isTorch && !file.ends_with(".onnx"))
+    return failWith(options, context,
+                    "unknown kind of model; .onnx, .pt2, and .mlir of "
+                    "StableHLO or dpc are accepted");
+  auto imported = isTorch ? importTorch(file, context, importOptions(options))
+                          : importOnnx(file, context, importOptions(options));
+  return succeeded(imported) ? std::move(*imported) : OwningOpRef<ModuleOp>();
+}
+
+/// One line if `program` is a training step as it stands, which what `options`
+/// ask for would change; else "".
+static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
+  if (!program->hasAttr(kWholeStepAttr))
+    return "";
+  std::string option = !options.train.empty()  ? "--train=" + options.train
+                       : !options.loss.empty() ? "--loss=" + options.loss
+                       : options.precision != "fp32"
+                           ? "--precision=" + options.precision
+                       : options.clipGradNorm > 0 ? "--clip-grad-norm"
+                       : options.infer            ? "--infer"
+                                                  : "";
+  return option.empty() ? ""
+                        : options.model +
+                              " is a training step already, with gradients "
+                              "and optimizer inside: " +
+                              option + " is for models without";
+}
+
+//===----------------------------------------------------------------------===//
+// --strategy=@FILE
+//===----------------------------------------------------------------------===//
+
+/// The batch and the precision: the file's, unless the command line says
+/// others. What was taken is added to `taken` as options. Returns "" or a
+/// one-line error.
+static std::string takeBatch(CompileOptions &options, const std::string &path,
+                             const exports::Imported &imported,
+                             std::string &taken) {
+  if (imported.globalBatch > 0 && options.globalBatch > 0 &&
+      imported.globalBatch != options.globalBatch)
+    return path + ": a global batch of " +
+           std::to_string(imported.globalBatch) +
+           ", but --global-batch=" + std::to_string(options.globalBatch) +
+           "; leave that out, or change the file";
+  if (imported.globalBatch > 0) {
+    options.globalBatch = imported.globalBatch;
+    taken += " --global-batch=" + std::to_string(imported.globalBatch);
+  }
+  if (!options.givesPrecision && !imported.precision.empty() &&
+      imported.precision != options.precision) {
+    options.precision = imported.precision;
+    taken += " --precision=" + imported.precision;
+  }
+  if (imported.usesSgd && options.train.empty() && !options.infer) {
+    options.train = "sgd";
+    taken += " --train=sgd";
+  }
+  return "";
+}
+
+std::string readNamedStrategy(CompileOptions &options) {
+  if (!options.strategy.starts_with("@") || options.cluster.empty())
+    return "";
+  std::string path = options.strategy.substr(1);
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in)
+    return "--strategy=@" + path + ": cannot be read";
+  Expected<cost::Cluster> cluster =
+      cost::loadCluster(options.cluster, options.device);
+  if (!cluster)
+    return cluster.message();
+  auto imported = exports::readStrategy(text.str(), cluster->numDevices());
+  if (!imported)
+    return path + ": " + imported.message();
+  options.strategyFile = path;
+  options.statedSizes = imported->sizes;
+  std::string taken;
+  if (std::string error = takeBatch(options, path, *imported, taken);
+      !error.empty())
+    return error;
+  options.strategy =
+      cost::stringifyStrategy(imported->strategy, cluster->numDevices());
+  std::string note = path + ": read as --strategy=" + options.strategy + taken;
+  options.readAs = note;
+  if (size_t ignored = imported->ignored.size())
+    options.readAs +=
+        "; " + std::to_string(ignored) + " other settings ignored";
+  for (size_t i = 0; i < imported->ignored.size(); ++i)
+    note += (i == 0 ? "; ignored: " : ", ") + imported->ignored[i];
+  options.notes.push_back(note);
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// The stage
+//===----------------------------------------------------------------------===//
+
+bool printsProgram(const CompileOptions &options) {
+  return options.cluster.empty() && options.emit.count("mlir");
+}
+
+static LogicalResult loadMachine(Session &session, Machine &machine) {
+  const CompileOptions &options = session.options();
+  std::string device = options.device, file = options.cluster;
+  if (!options.calibrate.empty()) {
+    if (std::string error = calibrate(options, session.reporter());
+        !error.empty())
+      return session.fail(error);
+    (options.links.empty() ? device : file) = options.calibrate;
+  }
+  if (options.cluster.empty())
+    return session.fail("--cluster is missing: give a cluster.json, or local:N "
+                        "for N ranks on this machine");
+  Expected<cost::Cluster> loaded = cost::loadCluster(file, device);
+  if (!loaded)
+    return session.fail(loaded.message());
+  machine.cluster = std::move(*loaded);
+  Status arranged = cost::arrangeInPlace(
+      machine.cluster, cost::groupsNamedIn(options.strategy), machine.places);
+  machine.isArranged = !machine.places.empty();
+  return arranged ? success() : session.fail(arranged.message());
+}
+
+static LogicalResult loadInitialValues(Session &session,
+                                       rt::InitChoice &values) {
+  if (session.options().init.empty())
+    return success();
+  Expected<rt::InitChoice> choice =
+      rt::InitChoice::parse(session.options().init);
+  if (!choice)
+    return session.fail(choice.status().message());
+  values = std::move(*choice);
+  return success();
+}
+
+FailureOr<Loaded> load(Session &session) {
+  const CompileOptions &options = session.options();
+  session.begin("reading " + rt::oneLine(options.model));
+  Loaded loaded;
+  if (!printsProgram(options) && failed(loadMachine(session, loaded.machine)))
+    return failure();
+  if (failed(loadInitialValues(session, loaded.initialValues)))
+    return failure();
+  loaded.model = loadModel(options, session.context());
+  if (!loaded.model)
+    return session.fail(options.model + ": cannot be imported");
+  if (std::string why = whyNoStep(options, *loaded.model); !why.empty())
+    return session.fail(why);
+  return loaded;
+}
+
+} // namespace dpc

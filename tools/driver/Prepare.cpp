@@ -1,0 +1,199 @@
+//===- Prepare.cpp - The model becomes what is sharded --------------------===//
+#include "ir/Dialect.h"
+#include "ir/Attributes.h"
+#include "ir/StopGradient.h"
+#include "passes/graph/Passes.h"
+#include "passes/shard/Passes.h"
+#include "tools/driver/Compile.h"
+#include "tools/driver/Inputs.h"
+#include "tools/driver/Pipelines.h"
+#include "tools/driver/Remarks.h"
+
+using namespace mlir;
+
+namespace dpc {
+
+//===----------------------------------------------------------------------===//
+// Which parameters are trained
+//===----------------------------------------------------------------------===//
+
+static StringRef roleOf(func::FuncOp func, unsigned argument) {
+  auto role = func.getArgAttrOfType<StringAttr>(argument, attr::kRole);
+  return role ? role.getValue() : StringRef();
+}
+
+static bool isLeftOut(func::FuncOp func, unsigned parameter) {
+  BlockArgument argument = func.getArgument(parameter);
+  if (func.getName() != kTrainStepFunction)
+    return argument.use_empty();
+  return llvm::none_of(argument.getUsers(), llvm::IsaPred<AdamWOp, SgdOp>);
+}
+
+/// Whether an optimizer updates every parameter of `program`. One that the loss
+/// does not depend on meets none.
+static bool trainsAllParameters(func::FuncOp program) {
+  for (unsigned i = 0; i < program.getNumArguments(); ++i)
+    if (roleOf(program, i) == role::kParameter && isLeftOut(program, i))
+      return false;
+  return true;
+}
+
+/// The names of the parameters of `program`, the trained ones and the others
+/// with the buffers. `trains`: it is, or becomes, a training step; of @forward
+/// then those are left out that nobody reads.
+static void listParameters(func::FuncOp program, bool trains,
+                           std::vector<std::string> &trained,
+                           std::vector<std::string> &frozen) {
+  for (unsigned i = 0; i < program.getNumArguments(); ++i) {
+    auto name = program.getArgAttrOfType<StringAttr>(i, attr::kName);
+    StringRef role = roleOf(program, i);
+    if (!name)
+      continue;
+    bool isParameter = role == role::kParameter;
+    if (role == role::kBuffer ||
+        (isParameter && trains && isLeftOut(program, i)))
+      frozen.push_back(name.getValue().str());
+    else if (isParameter)
+      trained.push_back(name.getValue().str());
+  }
+}
+
+/// Makes @forward of `module`, which is not trained, ready for inference:
+/// removes stops of gradients. `message` says what only training does.
+static LogicalResult prepareInference(ModuleOp module, std::string &message) {
+  auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
+  removeGradientStops(forward);
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+    if (roleOf(forward, i) == role::kScalar) {
+      message = "leaves elements out at random, which only training does; "
+                "accepted: a loss to train, or a model without dropout in "
+                "training mode, as .eval() makes it";
+      return failure();
+    }
+  return success();
+}
+
+/// Of the program, its constants among the frozen ones.
+static void listParameters(Prepared &prepared) {
+  const ModelProgram &program = prepared.program;
+  func::FuncOp few = findProgram(program.sample()), all = few;
+  // In all layers as in these few, or it has to be looked up.
+  if (program.isDeep())
+    all = findProgram(trainsAllParameters(few) ? program.fused()
+                                               : program.whole());
+  listParameters(all, few.getName() == kTrainStepFunction, prepared.trained,
+                 prepared.frozen);
+  if (auto names = program.source()->getAttrOfType<ArrayAttr>(attr::kConstants))
+    for (auto name : names.getAsRange<StringAttr>())
+      prepared.frozen.push_back(name.getValue().str());
+}
+
+//===----------------------------------------------------------------------===//
+// The stage
+//===----------------------------------------------------------------------===//
+
+static LogicalResult run(Session &session, ModuleOp model,
+                         const std::string &pipeline) {
+  return succeeded(runPipeline(model, pipeline))
+             ? success()
+             : session.fail("pass pipeline failed: " + pipeline);
+}
+
+static LogicalResult appendLoss(Session &session, ModuleOp model) {
+  if (session.options().loss.empty())
+    return success();
+  auto [kind, output] = StringRef(session.options().loss).split(':');
+  std::string pass = "dpc-append-loss{loss=" + kind.str();
+  if (!output.empty())
+    pass += " output=" + output.str();
+  return run(session, model, pass + "}");
+}
+
+static bool hasLoss(ModuleOp model) {
+  auto forward = model.lookupSymbol<func::FuncOp>(kForwardFunction);
+  return forward &&
+         llvm::any_of(llvm::seq(forward.getNumResults()), [&](auto i) {
+           return forward.getResultAttr(i, attr::kLoss);
+         });
+}
+
+/// Makes `model`, an imported @forward, a fused one with its loss. Sets
+/// `trains`.
+static LogicalResult fuse(Session &session, ModuleOp model, bool &trains) {
+  const CompileOptions &options = session.options();
+  if (failed(appendLoss(session, model)))
+    return failure();
+  trains = hasLoss(model) && !options.infer;
+  if (!trains && !options.train.empty())
+    return session.fail(
+        options.model + ": --train=" + options.train +
+        " needs a loss, a scalar float output; add one with --loss="
+        "cross_entropy or mse");
+  if (!trains && !options.infer)
+    session.remark(
+        "no output is a loss, so it is compiled for inference; "
+        "--loss=cross_entropy or mse adds one, --infer says it is meant");
+  if (std::string why; !trains && failed(prepareInference(model, why)))
+    return session.fail(options.model + " " + why);
+  if (failed(run(session, model, kFusePipeline)))
+    return failure();
+  session.dump("fused", model);
+  return success();
+}
+
+/// The program that `options` make of a fused model when somebody asks for it.
+static FailureOr<ModelProgram> makeProgram(Session &session,
+                                           OwningOpRef<ModuleOp> fused,
+                                           const cost::Cluster &cluster,
+                                           bool trains) {
+  const CompileOptions &options = session.options();
+  if (std::string why = whyNoFp8(options, cluster); !why.empty())
+    return session.fail(why);
+  if (std::string text = remarkOnTarget(options.targetGpu, cluster);
+      !text.empty())
+    session.remark(text);
+  std::string pipeline = stepPipeline(options, trains);
+  ModelProgram program(std::move(fused), pipeline);
+  if (!options.dumpIrDir.empty())
+    if (ModuleOp whole = program.whole())
+      session.dump(trains ? "train-step" : "forward", whole);
+  if (!program.sample())
+    return session.fail("pass pipeline failed: " + pipeline);
+  return program;
+}
+
+/// The program of `model`, which is a training step or has to become one.
+static FailureOr<ModelProgram> programOf(Session &session,
+                                         OwningOpRef<ModuleOp> model,
+                                         const cost::Cluster &cluster) {
+  if ((*model)->hasAttr(kWholeStepAttr) &&
+      failed(run(session, *model, "func.func(dpc-simplify)")))
+    return failure();
+  makeSourcesAbsolute(*model);
+  session.dump("import", *model);
+  if (model->lookupSymbol<func::FuncOp>(kTrainStepFunction))
+    return ModelProgram(std::move(model)); // .mlir that has its gradients
+  if (!model->lookupSymbol<func::FuncOp>(kForwardFunction))
+    return session.fail(session.options().model +
+                        ": has no function @forward or @train_step");
+  bool trains = false;
+  if (failed(fuse(session, *model, trains)))
+    return failure();
+  return makeProgram(session, std::move(model), cluster, trains);
+}
+
+FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
+  FailureOr<ModelProgram> program =
+      programOf(session, std::move(loaded.model), loaded.machine.cluster);
+  if (failed(program))
+    return failure();
+  Prepared prepared{.machine = std::move(loaded.machine),
+                    .initialValues = std::move(loaded.initialValues),
+                    .program = std::move(*program),
+                    .trained = {},
+                    .frozen = {}};
+  listParameters(prepared);
+  return prepared;
+}
+
+} // namespace dpc

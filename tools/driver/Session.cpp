@@ -1,0 +1,101 @@
+//===- Session.cpp - What one compilation shares --------------------------===//
+#include "tools/driver/Session.h"
+
+#include "codegen/Codegen.h"
+#include "passes/graph/Passes.h"
+#include "passes/local/Passes.h"
+#include "passes/shard/Passes.h"
+#include "passes/shrink/Passes.h"
+#include "runtime/base/OneLine.h"
+#include "tools/driver/Remarks.h"
+
+#include "mlir/Transforms/Passes.h"
+
+#include <filesystem>
+
+using namespace mlir;
+
+namespace fs = std::filesystem;
+
+namespace dpc {
+
+void registerEverything(DialectRegistry &registry) {
+  registry.insert<DpcDialect, func::FuncDialect>();
+  registerVjpModels(registry);
+  codegen::registerLoweringModels(registry);
+  codegen::registerCodegenDialects(registry);
+  registerGraphPasses();
+  registerShardPasses();
+  registerLocalPasses();
+  registerShrinkPasses();
+  registerTransformsPasses();
+}
+
+static std::unique_ptr<MLIRContext> makeContext() {
+  DialectRegistry registry;
+  registerEverything(registry);
+  auto context = std::make_unique<MLIRContext>(registry);
+  context->loadAllAvailableDialects();
+  return context;
+}
+
+Session::Session(const CompileOptions &options, Reporter &reporter)
+    : asked(options), sink(reporter), mlir(makeContext()),
+      remarkLines(options.notes) {
+  mlir->getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+    std::string text = diagnostic.str();
+    text = placeOf(diagnostic.getLocation(), text) + text;
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      (void)fail(text);
+    else if (diagnostic.getSeverity() != DiagnosticSeverity::Note)
+      remark(text);
+    return success();
+  });
+}
+
+LogicalResult Session::fail(const std::string &message) {
+  clearProgress();
+  if (!hasFailed()) {
+    first = rt::oneLine(message); // names of a model may hold anything
+    sink.error(first);
+  }
+  return failure();
+}
+
+LogicalResult Session::end(LogicalResult result) {
+  clearProgress();
+  for (const std::string &refusal : refusals)
+    sink.error(rt::oneLine(refusal));
+  return success(succeeded(result) && refusals.empty());
+}
+
+void Session::remark(const std::string &text) {
+  // Programs of few layers and the whole program say the same.
+  if (!llvm::is_contained(remarkLines, text))
+    remarkLines.push_back(text);
+}
+
+void Session::begin(const std::string &phase) {
+  if (ProgressView *progress = sink.progress())
+    progress->begin(phase);
+}
+
+void Session::clearProgress() {
+  if (ProgressView *progress = sink.progress())
+    progress->clear();
+}
+
+void Session::dump(StringRef phase, ModuleOp module) {
+  if (asked.dumpIrDir.empty())
+    return;
+  std::error_code code;
+  fs::create_directories(asked.dumpIrDir, code);
+  std::string number = std::to_string(dumps++);
+  std::string name = std::string(2 - std::min<size_t>(2, number.size()), '0') +
+                     number + "-" + phase.str() + ".mlir";
+  llvm::raw_fd_ostream file((fs::path(asked.dumpIrDir) / name).string(), code);
+  if (!code)
+    module.print(file);
+}
+
+} // namespace dpc
