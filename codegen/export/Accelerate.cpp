@@ -59,14 +59,14 @@ std::vector<Rule> accelerateRules() {
                              precisions(kWhose, {"fp32", "bf16", "fp16"})};
   append(rules, Engine::fsdp,
          {hostOnly(fsdp), offloads(fsdp, {"none", "all"}),
-          recomputes(fsdp, {"none", "full"}), contextKind(fsdp, "ring")});
+          recomputes(fsdp, {"none", "full"}), contextKind(fsdp, cost::CpKind::Ring)});
   append(rules, Engine::ddp,
          {offloads(ddp, {"none"}), recomputes(ddp, {"none"})});
   append(rules, Engine::deepSpeed, findTarget("deepspeed")->rules());
   append(rules, Engine::megatron, findTarget("megatron")->rules());
   append(rules, Engine::megatron,
          {zeros(megatron, {0, 1}), noHybrid(megatron), evenLayers(megatron),
-          contextKind(megatron, "ring")});
+          contextKind(megatron, cost::CpKind::Ring)});
   return rules;
 }
 
@@ -142,7 +142,7 @@ static YAML::Node megatronOf(const Job &job) {
         job.splitsEachExpert() ? strategy.tp : 1;
   }
   if (strategy.recompute != cost::Recompute::None)
-    node[key + "recompute_granularity"] = strategy.recompute;
+    node[key + "recompute_granularity"] = stringify(strategy.recompute);
   if (strategy.recompute == cost::Recompute::Full) {
     node[key + "recompute_method"] = "uniform";
     node[key + "recompute_num_layers"] = 1;

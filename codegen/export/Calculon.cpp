@@ -90,7 +90,7 @@ Exported writeCalculon(const Job &job) {
                              : "multihead"},
       {"activation_recompute", !job.trains   ? "none"
                                : isSelective ? "attn_only"
-                                             : strategy.recompute},
+                                             : stringify(strategy.recompute)},
       {"pipeline_interleaving", strategy.vpp},
       {"optimizer_sharding", strategy.zero == 1 && strategy.dp > 1},
       {"tensor_par_comm_type", strategy.sp ? "rs_ag" : "ar"},

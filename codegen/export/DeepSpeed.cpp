@@ -36,7 +36,7 @@ static std::vector<Rule> pipelineRules() {
 }
 
 static std::vector<Rule> offloadRules() {
-  auto isNot = [](const char *what) {
+  auto isNot = [](cost::Offload what) {
     return [what](const Job &job) { return job.strategy.offload != what; };
   };
   auto needsStage = [](int64_t least) {
@@ -49,12 +49,12 @@ static std::vector<Rule> offloadRules() {
       {"DeepSpeed offloads the optimizer with ZeRO 1, 2 or 3 "
        "(offload_optimizer)",
        [=](const Job &job) {
-         return isNot("optimizer")(job) || job.strategy.zero >= 1;
+         return isNot(cost::Offload::Optimizer)(job) || job.strategy.zero >= 1;
        },
        needsStage(1)},
       {"DeepSpeed offloads parameters with ZeRO 3 (offload_param)",
        [=](const Job &job) {
-         return (isNot("parameters")(job) && isNot("all")(job)) ||
+         return (isNot(cost::Offload::Parameters)(job) && isNot(cost::Offload::All)(job)) ||
                 job.strategy.zero == 3;
        },
        [needsStage](Job &job) {
@@ -105,7 +105,7 @@ std::vector<Rule> deepSpeedRules() {
       evenBatch(kWhose),
       usualPlacement(kWhose),
       noSequenceParallel(kWhose),
-      contextKind(kWhose, "ulysses"),
+      contextKind(kWhose, cost::CpKind::Ulysses),
       saying(onlyIf(noContext(""),
                     [](const Job &job) { return job.strategy.tp > 1; }),
              "DeepSpeed has AutoTP or Ulysses, not both: cp=1 with tp > 1"),

@@ -175,7 +175,8 @@ static void addParallelism(Command &command, const Job &job) {
   command.add("micro-batch-size", job.microBatch());
   command.add("global-batch-size", job.globalBatch);
   if (strategy.recompute != cost::Recompute::None)
-    command.add("recompute-granularity", strategy.recompute);
+    command.add("recompute-granularity",
+                cost::printValue(strategy.recompute));
   if (strategy.recompute == cost::Recompute::Full) {
     command.add("recompute-method", "uniform");
     command.add("recompute-num-layers", 1);

@@ -142,10 +142,11 @@ Status Reader::readOffload(const json &zero) {
   if (!optimizer->empty() && !parameters->empty() && *optimizer != *parameters)
     return wrong("offload_optimizer and offload_param lie on different "
                  "devices; expected one for both");
-  strategy.offload = parameters->empty()  ? "optimizer"
-                     : optimizer->empty() ? "parameters"
-                                          : "all";
-  strategy.offloadTo = parameters->empty() ? *optimizer : *parameters;
+  strategy.offload = parameters->empty()  ? cost::Offload::Optimizer
+                     : optimizer->empty() ? cost::Offload::Parameters
+                                          : cost::Offload::All;
+  strategy.offloadTo = *symbolize<cost::OffloadTarget>(
+      parameters->empty() ? *optimizer : *parameters);
   auto ratio = sectionOf(zero, "offload_optimizer").find("ratio");
   if (ratio != sectionOf(zero, "offload_optimizer").end() && *ratio != 1.0)
     return wrong("offload_optimizer.ratio=" + ratio->dump() +

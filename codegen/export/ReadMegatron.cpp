@@ -171,7 +171,7 @@ Status Reader::readDegrees() {
                  std::to_string(devices) + " ranks");
   strategy.dp = devices / model;
   if (has("use-tp-pp-dp-mapping"))
-    strategy.placement = "tp.cp.pp.dp";
+    strategy.placement = {{"tp", "cp", "pp", "dp"}, {}};
   return Status();
 }
 
@@ -209,7 +209,8 @@ Status Reader::readStages() {
   }
   if (strategy.pp == 1)
     strategy.vpp = 1;
-  strategy.schedule = strategy.vpp > 1 ? "interleaved" : "1f1b";
+  strategy.schedule = strategy.vpp > 1 ? cost::ScheduleKind::Interleaved
+                                       : cost::ScheduleKind::OneFOneB;
   return Status();
 }
 

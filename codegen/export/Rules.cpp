@@ -25,7 +25,7 @@ int64_t largestDivisor(int64_t number, int64_t most) {
   return 1;
 }
 
-void giveToOthers(Job &job, int64_t Strategy::*axis, int64_t rest) {
+void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest) {
   Strategy &strategy = job.strategy;
   int64_t freed = strategy.*axis / rest;
   strategy.*axis = rest;
@@ -34,22 +34,18 @@ void giveToOthers(Job &job, int64_t Strategy::*axis, int64_t rest) {
     strategy.dp *= freed;
     strategy.microBatch = std::min(job.microBatch(), job.localBatch());
   } else {
-    strategy.tp *= freed;
-    strategy.tp.grid.clear();
+    strategy.tp = strategy.tp * freed;
   }
 }
 
 /// The axes of more than one rank, innermost first. "dp" stands for all of it.
 static std::vector<std::string> orderOf(const Job &job,
-                                        const std::string &placement) {
+                                        std::vector<std::string> named) {
   const Strategy &strategy = job.strategy;
   std::map<std::string, int64_t> sizes = {{"tp", strategy.tp},
                                           {"cp", strategy.cp},
                                           {"dp", strategy.dp},
                                           {"pp", strategy.pp}};
-  Expected<cost::PlacementSpec> spec = cost::parsePlacement(placement);
-  std::vector<std::string> named =
-      spec ? spec->axes : std::vector<std::string>();
   for (const char *axis : {"tp", "cp", "dp", "pp"})
     if (std::find(named.begin(), named.end(), axis) == named.end())
       named.emplace_back(axis);
@@ -62,10 +58,10 @@ static std::vector<std::string> orderOf(const Job &job,
 }
 
 bool isPlacedAs(const Job &job, const std::string &order) {
-  Expected<cost::PlacementSpec> spec =
-      cost::parsePlacement(job.strategy.placement);
-  return spec && spec->groups.empty() &&
-         orderOf(job, job.strategy.placement) == orderOf(job, order);
+  auto wanted = cost::parseValue<cost::PlacementSpec>("placement", order);
+  const cost::PlacementSpec &placement = job.strategy.placement;
+  return placement.groups.empty() &&
+         orderOf(job, placement.axes) == orderOf(job, wanted->axes);
 }
 
 Rule onlyIf(Rule rule, std::function<bool(const Job &)> when) {
@@ -84,7 +80,7 @@ Rule saying(Rule rule, const std::string &text) {
 
 /// A key of the strategy has this value.
 template <typename Value>
-static Rule only(std::string text, Value Strategy::*key, Value value) {
+static Rule only(std::string text, Value StrategyNumbers::*key, Value value) {
   return {std::move(text),
           [=](const Job &job) { return job.strategy.*key == value; },
           [=](Job &job) {
@@ -94,7 +90,7 @@ static Rule only(std::string text, Value Strategy::*key, Value value) {
 }
 
 /// A degree of the strategy is 1; the ranks go to the others.
-static Rule noRanksAlong(std::string text, int64_t Strategy::*degree) {
+static Rule noRanksAlong(std::string text, int64_t StrategyNumbers::*degree) {
   return {std::move(text),
           [=](const Job &job) { return job.strategy.*degree == 1; },
           [=](Job &job) {
@@ -121,7 +117,7 @@ Rule noGrid(const std::string &whose) {
 Rule evenShares(const std::string &whose) {
   return {whose + " gives all data-parallel ranks the same of the batch",
           [](const Job &job) {
-            return !cost::sharesUnevenly(job.strategy.batchShares);
+            return !job.strategy.batchShares.isUneven();
           },
           [](Job &job) {
             job.strategy.batchShares = cost::BatchShares::even();
@@ -158,7 +154,7 @@ Rule usualPlacement(const std::string &whose, const Words &orders) {
                                });
           },
           [](Job &job) {
-            job.strategy.placement = "tp.cp.dp.pp";
+            job.strategy.placement = {{"tp", "cp", "dp", "pp"}, {}};
             return true;
           }};
 }
@@ -166,7 +162,7 @@ Rule usualPlacement(const std::string &whose, const Words &orders) {
 Rule schedules(const std::string &whose, const Words &known) {
   return {whose + " has these schedules of stages: " + listed(known),
           [known](const Job &job) {
-            return job.strategy.pp == 1 || known.count(job.strategy.schedule);
+            return job.strategy.pp == 1 || known.count(cost::printValue(job.strategy.schedule));
           },
           [](Job &job) {
             job.strategy.schedule = cost::ScheduleKind::OneFOneB;
@@ -178,11 +174,12 @@ Rule schedules(const std::string &whose, const Words &known) {
 Rule recomputes(const std::string &whose, const Words &known) {
   return {whose + " has these kinds of recomputation: " + listed(known),
           [known](const Job &job) {
-            return known.count(job.strategy.recompute) > 0;
+            return known.count(cost::printValue(job.strategy.recompute)) > 0;
           },
           [known](Job &job) {
             // More of it takes no more memory.
-            job.strategy.recompute = known.count("full") ? "full" : "none";
+            job.strategy.recompute = known.count("full") ? cost::Recompute::Full
+                                                         : cost::Recompute::None;
             return true;
           }};
 }
@@ -190,10 +187,12 @@ Rule recomputes(const std::string &whose, const Words &known) {
 Rule offloads(const std::string &whose, const Words &known) {
   return {
       whose + " offloads: " + listed(known),
-      [known](const Job &job) { return known.count(job.strategy.offload) > 0; },
+      [known](const Job &job) { return known.count(cost::printValue(job.strategy.offload)) > 0; },
       [known](Job &job) {
-        for (const char *more : {"all", "parameters", "optimizer", "none"})
-          if (known.count(more)) {
+        using cost::Offload;
+        for (Offload more : {Offload::All, Offload::Parameters,
+                             Offload::Optimizer, Offload::None})
+          if (known.count(cost::printValue(more))) {
             job.strategy.offload = more;
             break;
           }
@@ -243,8 +242,8 @@ Rule noContext(const std::string &whose) {
                       &Strategy::cp);
 }
 
-Rule contextKind(const std::string &whose, const std::string &kind) {
-  return {whose + " splits a sequence as cp_kind=" + kind,
+Rule contextKind(const std::string &whose, cost::CpKind kind) {
+  return {whose + " splits a sequence as cp_kind=" + cost::printValue(kind),
           [kind](const Job &job) {
             return job.strategy.cp == 1 || job.strategy.cpKind == kind;
           },
@@ -274,7 +273,6 @@ Rule noTensor(const std::string &whose) {
                 std::min(job.microBatch(), job.globalBatch / dp);
             strategy.dp = dp;
             strategy.tp = 1;
-            strategy.tp.grid.clear();
             return true;
           }};
 }

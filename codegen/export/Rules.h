@@ -35,7 +35,7 @@ Rule noHybrid(const std::string &whose);
 Rule noSequenceParallel(const std::string &whose);
 /// A sequence is not split, or in the one way.
 Rule noContext(const std::string &whose);
-Rule contextKind(const std::string &whose, const std::string &kind);
+Rule contextKind(const std::string &whose, cost::CpKind kind);
 Rule noExperts(const std::string &whose);
 Rule noPipeline(const std::string &whose);
 Rule noTensor(const std::string &whose);
@@ -55,7 +55,8 @@ Rule saying(Rule rule, const std::string &text);
 
 /// Ranks of an axis go to data parallelism where the batch allows, else to
 /// tensor parallelism.
-void giveToOthers(Job &job, int64_t cost::Strategy::*axis, int64_t rest);
+using StrategyNumbers = cost::StrategyKeys<cost::Always>;
+void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest);
 
 /// The largest divisor of `number` that is at most `most`.
 int64_t largestDivisor(int64_t number, int64_t most);

@@ -88,7 +88,7 @@ std::vector<Rule> torchtitanRules() {
       evenShares(kWhose),
       evenBatch(kWhose),
       usualPlacement(kWhose),
-      contextKind(kWhose, "ring"),
+      contextKind(kWhose, cost::CpKind::Ring),
       zeros(kWhose, {0, 2, 3}),
       schedules(kWhose, {"1f1b", "gpipe", "interleaved"}),
       saying(onlyIf(evenLayers(""),
@@ -217,7 +217,7 @@ static toml::table tableOf(const std::vector<KeyValue> &settings) {
 
 static std::string tomlOf(const Job &job) {
   const OptimizerChoice &optimizer = job.optimizer;
-  toml::table activations{{"mode", job.strategy.recompute}};
+  toml::table activations{{"mode", stringify(job.strategy.recompute)}};
   if (job.strategy.recompute == cost::Recompute::Selective)
     activations.insert("selective_ac_option", "op");
   toml::table config{{"parallelism", tableOf(parallelismOf(job))},
@@ -287,8 +287,8 @@ static std::string optimizerOf(const OptimizerChoice &optimizer) {
 }
 
 static std::string recipeOf(const Job &job) {
-  const std::string &recompute = job.strategy.recompute;
-  std::string kind = recompute == "full" ? "FullAC" : "SelectiveAC";
+  cost::Recompute recompute = job.strategy.recompute;
+  std::string kind = recompute == cost::Recompute::Full ? "FullAC" : "SelectiveAC";
   std::vector<KeyValue> parallelism = parallelismOf(job);
   parallelism.push_back({"enable_sequence_parallel", job.strategy.sp});
   std::ostringstream text;
@@ -304,7 +304,7 @@ static std::string recipeOf(const Job &job) {
               ? "LRSchedulersContainer, OptimizersContainer, ParamGroupConfig\n"
               : "LRSchedulersContainer\n")
       << "from torchtitan.config import ParallelismConfig\n";
-  if (recompute != "none")
+  if (recompute != cost::Recompute::None)
     text << "from torchtitan.distributed.activation_checkpoint import " << kind
          << "\n";
   text << "\n\ndef with_plan(config):\n"
@@ -319,7 +319,7 @@ static std::string recipeOf(const Job &job) {
        << "        parallelism=ParallelismConfig(\n"
        << argumentsOf(parallelism) << "        ),\n"
        << "        activation_checkpoint="
-       << (recompute == "none" ? "None" : kind + ".Config()") << ",\n    )\n";
+       << (recompute == cost::Recompute::None ? "None" : kind + ".Config()") << ",\n    )\n";
   return text.str();
 }
 

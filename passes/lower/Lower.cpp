@@ -212,8 +212,6 @@ Expected<SpecOnCluster> dpc::readSpec(StringRef strategy, int64_t microBatches,
                  "; expected at least 1"};
   LoweringSpec spec = specOf(*read, /*globalBatch=*/1, {});
   spec.numMicroBatches = microBatches;
-  if (std::string why = checkDegrees(spec); !why.empty())
-    return Error{why};
   Expected<cost::Cluster> loaded = cost::loadCluster(
       cluster.empty() ? "local:" + std::to_string(numRanks(spec))
                       : cluster.str());

@@ -85,59 +85,6 @@ cost::RankOrder dpc::rankOrder(const LoweringSpec &degrees) {
   return order;
 }
 
-/// Why a number of `degrees` alone cannot be, empty when all can.
-static std::string checkRanges(const LoweringSpec &degrees) {
-  const std::pair<const char *, int64_t> counts[] = {
-      {"pp", degrees.pp},
-      {"vpp", degrees.vpp},
-      {"dp", degrees.dp},
-      {"ep", degrees.ep},
-      {"cp", degrees.cp},
-      {"tp", degrees.tp},
-      {"hybrid-shard", degrees.hybridShard},
-      {"micro-batches", degrees.numMicroBatches}};
-  for (auto [name, value] : counts)
-    if (value < 1)
-      return std::string(name) + "=" + std::to_string(value) +
-             "; expected at least 1";
-  for (int64_t size : degrees.tp.grid)
-    if (size < 1)
-      return "tp-grid has a side of " + std::to_string(size) +
-             "; expected at least 1";
-  if (degrees.zero < 0 || degrees.zero > 3)
-    return "zero=" + std::to_string(degrees.zero) + "; expected 0 to 3";
-  if (degrees.vpp > 1 && degrees.pp == 1)
-    return "vpp=" + std::to_string(degrees.vpp) +
-           " without stages; expected pp above 1";
-  return "";
-}
-
-std::string dpc::checkDegrees(const LoweringSpec &degrees) {
-  if (std::string why = checkRanges(degrees); !why.empty())
-    return why;
-  int64_t grid = 1;
-  for (int64_t size : degrees.tp.grid)
-    grid *= size;
-  if (!degrees.tp.grid.empty() && grid != degrees.tp)
-    return "tp-grid multiplies out to " + std::to_string(grid) +
-           "; expected tp = " + std::to_string(degrees.tp);
-  int64_t experts = degrees.ep < 1 ? 0 : expertDataRanks(degrees);
-  if (experts < 1 || degrees.dp % experts != 0 ||
-      (isExpertTensor(degrees) && degrees.ep % degrees.tp != 0))
-    return "ep=" + std::to_string(degrees.ep) +
-           "; expected a divisor of dp = " + std::to_string(degrees.dp) +
-           ", or tp = " + std::to_string(degrees.tp) + " times one";
-  if (isHybrid(degrees) && degrees.hybridShard % experts != 0)
-    return "ep=" + std::to_string(degrees.ep) +
-           "; expected a divisor of hybrid_shard = " +
-           std::to_string(degrees.hybridShard) +
-           ": the ranks that share experts are among those that share states";
-  if (degrees.hybridShard < 1 || degrees.dp % degrees.hybridShard != 0)
-    return "hybrid-shard=" + std::to_string(degrees.hybridShard) +
-           "; expected a divisor of dp = " + std::to_string(degrees.dp);
-  return "";
-}
-
 std::optional<double> dpc::topkShare(StringRef compression) {
   double share = 0;
   if (!compression.consume_front("topk:") || compression.getAsDouble(share) ||

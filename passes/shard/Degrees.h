@@ -134,9 +134,6 @@ cost::RankOrder rankOrder(const LoweringSpec &degrees);
 /// The share of numbers in "topk:SHARE", or nullopt for another text.
 std::optional<double> topkShare(llvm::StringRef compression);
 
-/// One line on degrees that contradict each other, or empty.
-std::string checkDegrees(const LoweringSpec &degrees);
-
 } // namespace dpc
 
 #endif // DPC_PASSES_SHARD_DEGREES_H

@@ -1,6 +1,6 @@
-// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=4 hybrid-shard=2 zero=1 cp=2 cp-kind=ulysses" --dpc-verify-sharded | FileCheck %s --check-prefix=CP
-// RUN: dpc-opt %s --split-input-file --dpc-shard="cp=2" --dpc-verify-sharded | FileCheck %s --check-prefix=RING
-// RUN: dpc-opt %s --split-input-file --dpc-shard="tp=8 tp-grid=4,2" --dpc-verify-sharded | FileCheck %s --check-prefix=GRID
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=4,hybrid_shard=2,zero=1,cp=2,cp_kind=ulysses" --dpc-verify-sharded | FileCheck %s --check-prefix=CP
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=cp=2" --dpc-verify-sharded | FileCheck %s --check-prefix=RING
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=tp=4x2" --dpc-verify-sharded | FileCheck %s --check-prefix=GRID
 
 // Ulysses: positions are split everywhere but in attention, which splits heads.
 // CP-LABEL: func.func @forward

@@ -1,5 +1,5 @@
-// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=4 ep=2 micro-batches=2" --dpc-verify-sharded | FileCheck %s
-// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=2 ep=2 zero=3" --dpc-verify-sharded | FileCheck %s --check-prefix=ZERO
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=4,ep=2 micro-batches=2" --dpc-verify-sharded | FileCheck %s
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=2,ep=2,zero=3" --dpc-verify-sharded | FileCheck %s --check-prefix=ZERO
 
 // Tokens are gathered over ep once, gates go to their experts by one
 // all-to-all, what experts give is summed and scattered.

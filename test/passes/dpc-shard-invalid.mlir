@@ -1,4 +1,4 @@
-// RUN: dpc-opt %s --split-input-file --verify-diagnostics --dpc-shard="dp=2 micro-batches=2"
+// RUN: dpc-opt %s --split-input-file --verify-diagnostics --dpc-shard="strategy=dp=2 micro-batches=2"
 
 // A normalization over the batch needs all samples at once.
 func.func @forward(%x: tensor<8x16xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})

@@ -1,8 +1,8 @@
-// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=2 tp=2" --dpc-verify-sharded | FileCheck %s
-// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=2 micro-batches=2" --dpc-verify-sharded | FileCheck %s --check-prefix=MB
-// RUN: dpc-opt %s --split-input-file --dpc-shard="tp=3" --dpc-verify-sharded | FileCheck %s --check-prefix=UNEVEN
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=2,tp=2" --dpc-verify-sharded | FileCheck %s
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=2 micro-batches=2" --dpc-verify-sharded | FileCheck %s --check-prefix=MB
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=tp=3" --dpc-verify-sharded | FileCheck %s --check-prefix=UNEVEN
 
-// RUN: dpc-opt %s --split-input-file --dpc-shard="dp=4 zero=3" --dpc-verify-sharded | FileCheck %s --check-prefix=ZERO
+// RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=4,zero=3" --dpc-verify-sharded | FileCheck %s --check-prefix=ZERO
 
 // Stored split over dp, gathered where it is used.
 // ZERO-LABEL: func.func @train_step

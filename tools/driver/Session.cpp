@@ -4,6 +4,7 @@
 #include "codegen/Codegen.h"
 #include "passes/graph/Passes.h"
 #include "passes/local/Passes.h"
+#include "passes/lower/Passes.h"
 #include "passes/shard/Passes.h"
 #include "passes/shrink/Passes.h"
 #include "runtime/base/OneLine.h"
@@ -26,6 +27,7 @@ void registerEverything(DialectRegistry &registry) {
   codegen::registerCodegenDialects(registry);
   registerGraphPasses();
   registerShardPasses();
+  registerLoweringPasses();
   registerLocalPasses();
   registerShrinkPasses();
   registerTransformsPasses();

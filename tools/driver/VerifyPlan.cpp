@@ -113,7 +113,7 @@ static cost::Verification verifyWhole(Session &session, const Built &built,
 static cost::Strategy strategyToShrink(const cost::Candidate &winner) {
   cost::Strategy strategy = winner.strategy;
   strategy.batchShares =
-      cost::placedStrategy(strategy, winner.evaluation).batchShares;
+      cost::placedStrategy(strategy, winner.evaluation.decisions).batchShares;
   return strategy;
 }
 

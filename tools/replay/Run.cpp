@@ -212,14 +212,15 @@ void Reader::readStrategy() {
   s.cp = size("cp", 1);
   s.ep = size("ep", 1);
   s.sp = row.at("sequence_parallel") == "yes" && s.tp > 1;
-  s.schedule = s.vpp > 1 ? "interleaved" : "1f1b";
+  s.schedule = s.vpp > 1 ? cost::ScheduleKind::Interleaved
+                         : cost::ScheduleKind::OneFOneB;
   s.microBatch = size("micro_batch");
-  s.recompute = firstWord(row.at("recompute"));
-  if (s.recompute != cost::Recompute::None && s.recompute != cost::Recompute::Selective &&
-      s.recompute != cost::Recompute::Full)
-    fail(s.recompute.empty()
-             ? "recompute is not stated"
-             : "recompute '" + row.at("recompute") + "' is unknown");
+  std::string stated = firstWord(row.at("recompute"));
+  if (auto recompute = symbolize<cost::Recompute>(stated))
+    s.recompute = *recompute;
+  else
+    fail(stated.empty() ? "recompute is not stated"
+                        : "recompute '" + row.at("recompute") + "' is unknown");
   readZero();
   if (error.empty() && s.ranks() != size("num_gpus"))
     fail("degrees do not multiply out to the GPUs");
