@@ -158,10 +158,13 @@ ConstTensor concatenated(llvm::ArrayRef<const ConstTensor *> parts,
 
 static Scalar neutral(ReduceKind kind, Type element) {
   Scalar s;
-  if (isa<FloatType>(element) || !std::isinf(neutralOf(kind)))
+  if (isa<FloatType>(element))
+    s.f = neutralOf(kind);
+  else if (kind == ReduceKind::sum || kind == ReduceKind::prod)
     return makeScalar(neutralOf(kind), element);
-  s.i = kind == ReduceKind::max ? std::numeric_limits<int64_t>::min()
-                                : std::numeric_limits<int64_t>::max();
+  else
+    s.i = kind == ReduceKind::max ? std::numeric_limits<int64_t>::min()
+                                  : std::numeric_limits<int64_t>::max();
   return s;
 }
 
@@ -180,8 +183,8 @@ ConstTensor reduced(ReduceKind kind, const ConstTensor &x,
     int64_t position = 0;
     for (auto [d, s] : llvm::zip(kept, strides))
       position += index[d] * s;
-    values[position] = evalBinary(combinerOf(kind),
-                                  values[position], x.at(n++), x.isFloat());
+    values[position] =
+        evalBinary(combinerOf(kind), values[position], x.at(n++), x.isFloat());
   });
   for (Scalar &v : values)
     v = coerce(v, x.element());

@@ -23,7 +23,6 @@ static bool mayUpdate(Operation *op) {
 
 /// Marks ops as `update` from the end backwards, and the others as `forward`.
 static void markPhases(func::FuncOp step) {
-  Builder b(step.getContext());
   Block &body = step.front();
   llvm::DenseSet<Operation *> updates;
   llvm::DenseSet<Value> tied;
