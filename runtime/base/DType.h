@@ -1,4 +1,4 @@
-//===- DType.h - element types --------------------------------*- C++ -*-===//
+//===- DType.h - element types ----------------------------------*- C++ -*-===//
 #ifndef DPC_RUNTIME_BASE_DTYPE_H
 #define DPC_RUNTIME_BASE_DTYPE_H
 

@@ -1,4 +1,4 @@
-//===- JsonFields.cpp - Reading JSON objects with clear messages ----------===//
+//===- Json.cpp - reading JSON objects with clear messages ----------------===//
 
 #include "runtime/base/Json.h"
 

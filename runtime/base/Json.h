@@ -1,4 +1,4 @@
-//===- Json.h - Reading JSON objects with clear messages --*- C++ -*-===//
+//===- Json.h - reading JSON objects with clear messages --------*- C++ -*-===//
 //
 // Readers of JSON files share these classes. JsonErrors keeps the first error
 // and later reads do nothing, so a reader tests once at its end.

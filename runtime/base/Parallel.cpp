@@ -1,4 +1,4 @@
-//===- Parallel.cpp - The same work on many things ------------------------===//
+//===- Parallel.cpp - a parallel loop -------------------------------------===//
 #include "runtime/base/Parallel.h"
 
 #include <algorithm>

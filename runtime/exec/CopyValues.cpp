@@ -18,7 +18,7 @@ Status checkCopy(const Plan &from, const Plan &to) {
   if (from.ranks() != to.ranks())
     return Status::invalid("it is for " + std::to_string(to.ranks()) +
                            (to.ranks() == 1 ? " rank" : " ranks") +
-                           ", the plan that trains for " +
+                           ", the training plan for " +
                            std::to_string(from.ranks()));
   for (const Tensor &tensor : to.tensors) {
     std::string name =
@@ -26,13 +26,13 @@ Status checkCopy(const Plan &from, const Plan &to) {
     const Tensor *source = find(from, tensor);
     if (!source || source->role != tensor.role)
       return Status::invalid("its " + name +
-                             " is not in the plan that trains: both must be "
-                             "made of the same model");
+                             " is not in the training plan: both must be made "
+                             "from the same model");
     if (source->dtype != tensor.dtype ||
         source->globalShape != tensor.globalShape)
       return Status::invalid("its " + name + " is " +
                              describe(tensor.dtype, tensor.globalShape) +
-                             ", in the plan that trains " +
+                             ", in the training plan " +
                              describe(source->dtype, source->globalShape));
   }
   return Status::success();

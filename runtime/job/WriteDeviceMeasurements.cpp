@@ -1,4 +1,4 @@
-//===- WriteDeviceMeasurements.cpp - dpc-run --measure-device -----------------------===//
+//===- WriteDeviceMeasurements.cpp - dpc-run --measure-device -------------===//
 #include "runtime/job/WriteDeviceMeasurements.h"
 
 #include "runtime/exec/Device.h"

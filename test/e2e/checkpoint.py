@@ -282,7 +282,7 @@ class Checkpoints(unittest.TestCase):
         self.refused(run.words("dp2", "--resume"), "--checkpoint=DIR")
         self.refused(run.words("dp2", resume, "--init=zeros"), "--init")
         folder = os.path.dirname(checkpoint)
-        self.refused(run.words("dp2", "--steps=1", "--checkpoint=" + folder), "step-2 is of another run")
+        self.refused(run.words("dp2", "--steps=1", "--checkpoint=" + folder), "step-2 belongs to another run")
         blocked = run.path("file")
         self.overwrite(blocked, b"")
         self.refused(run.words("dp2", "--steps=1", "--checkpoint=" + blocked), "--checkpoint", blocked)

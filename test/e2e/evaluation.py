@@ -84,15 +84,15 @@ class Evaluation(unittest.TestCase):
     def test_what_cannot_evaluate_is_refused(self):
         plan, data = self.plan(2, "dp=2"), "--data=" + self.path("train")
         infer, held_out = "--eval-plan=" + self.plan(2, "dp=2", "--infer"), "--eval-data=" + self.path("held-out")
-        for words, part in (([held_out], "--eval-plan=PLAN, made of the same model with dpc-opt --infer"),
+        for words, part in (([held_out], "--eval-plan=PLAN, made from the same model with dpc-opt --infer"),
                             ([infer], "--eval-data=PATH"),
                             (["--eval-plan=" + plan, held_out], "it trains; a plan that dpc-opt makes of the same model with --infer is needed"),
-                            (["--eval-plan=" + self.plan(1, "dp=1", "--infer", batch=1), held_out], "it is for 1 rank, the plan that trains for 2"),
-                            (["--eval-plan=" + self.plan(2, "dp=2", "--infer", model="llama-tiny"), held_out], "is not in the plan that trains"),
+                            (["--eval-plan=" + self.plan(1, "dp=1", "--infer", batch=1), held_out], "it is for 1 rank, the training plan for 2"),
+                            (["--eval-plan=" + self.plan(2, "dp=2", "--infer", model="llama-tiny"), held_out], "is not in the training plan"),
                             ([infer, "--eval-data=" + self.path("nowhere")], "nowhere"),
                             ([infer, held_out, "--ignored-label=target=-1"], "no input 'target' of integers"),
                             ([infer, held_out, "--ignored-label=labels"], "NAME=VALUE"),
-                            ([infer, held_out, "--ignored-label=labels=5"], "the loss depends on what fills up the last one")):
+                            ([infer, held_out, "--ignored-label=labels=5"], "the loss depends on the filler of the last step")):
             ran = e2e.call([e2e.tool("dpc-run"), plan, data, "--steps=1", *words])
             self.assertEqual(ran.returncode, 1, words)
             self.assertIn(part, ran.stderr)

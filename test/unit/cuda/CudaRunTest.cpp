@@ -229,7 +229,7 @@ TEST_F(CudaRun, WhatIsMissingIsSaid) {
   expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=/nowhere.so"),
               "--device=cuda: /nowhere.so cannot be loaded");
   expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=libm.so.6"),
-              "--device=cuda: libm.so.6 is of another build of dpc");
+              "--device=cuda: libm.so.6 belongs to another build of dpc");
   expectError(run("--device=cuda --comm=mpi", fakes),
               "--comm=mpi does not reach the memory of GPUs");
   expectError(run("--comm=nccl", fakes), "--comm=nccl is for GPUs");

@@ -470,7 +470,7 @@ INSTANTIATE_TEST_SUITE_P(Instructions, PlanMutation,
 const Mutation kFlowMutations[] = {
     {"neverWritten",
      [](Plan &p) { p.phases["setup"].erase(p.phases["setup"].begin()); },
-     "reads buffer 5 \"w.grad\", which is not written before"},
+     "reads buffer 5 \"w.grad\", which was not written before"},
     {"bytesTaken", [](Plan &p) { p.buffers[3].offset = p.buffers[6].offset; },
      "whose bytes another buffer has overwritten"},
     {"noWaitBeforeReduce", [](Plan &p) { at(p, "update", 0).waits = {}; },
