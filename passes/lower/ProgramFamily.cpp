@@ -4,17 +4,14 @@
 #include "passes/shard/Passes.h"
 #include "passes/shrink/Shrink.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
-
 using namespace mlir;
 using namespace dpc;
 
 /// As many layers as folding mostly asks for.
 static constexpr int64_t kFewLayers = 24;
 
-ProgramFamily::ProgramFamily(ModuleOp forward, std::string pipeline)
-    : forward(forward), pipeline(std::move(pipeline)) {
+ProgramFamily::ProgramFamily(ModuleOp forward, PassList passes)
+    : forward(forward), passes(std::move(passes)) {
   OwningOpRef<ModuleOp> clone(cast<ModuleOp>(forward->clone()));
   func::FuncOp func = findProgram(*clone);
   if (auto cut = func ? cutLayers(func, kFewLayers) : std::nullopt) {
@@ -47,11 +44,8 @@ FailureOr<OwningOpRef<ModuleOp>> ProgramFamily::make(int64_t layers) {
   int64_t present = base == forward ? count : kFewLayers;
   if (layers < present && !cutLayers(findProgram(*module), layers))
     return findProgram(*module).emitError("layers cannot be cut");
-  PassManager pm(module->getContext());
   // What estimates are made of is not verified, what is built is.
-  pm.enableVerifier(layers == count);
-  if (failed(parsePassPipeline(pipeline, pm, llvm::errs())) ||
-      failed(pm.run(*module)))
+  if (failed(runPasses(*module, passes, /*verifies=*/layers == count)))
     return failure();
   return std::move(module);
 }

@@ -2,6 +2,8 @@
 #ifndef DPC_PASSES_LOWER_PROGRAMFAMILY_H
 #define DPC_PASSES_LOWER_PROGRAMFAMILY_H
 
+#include "passes/graph/Phases.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -18,9 +20,9 @@ namespace dpc {
 class ProgramFamily {
 public:
   /// `forward`: a module with @forward as dpc-fuse leaves it, which must
-  /// outlive this and not change. `pipeline` makes of it (or of one with fewer
+  /// outlive this and not change. `passes` make of it (or of one with fewer
   /// layers) what ProgramEvaluator takes.
-  ProgramFamily(mlir::ModuleOp forward, std::string pipeline);
+  ProgramFamily(mlir::ModuleOp forward, PassList passes);
 
   mlir::MLIRContext *context() { return forward.getContext(); }
 
@@ -41,7 +43,7 @@ private:
   static constexpr int64_t kDeep = 8;
 
   mlir::ModuleOp forward;
-  std::string pipeline;
+  PassList passes;
   int64_t count = 0;
   /// Programs of unlike depths are made at the same time.
   struct Entry {

@@ -120,7 +120,7 @@ OwningOpRef<ModuleOp> loadFused(const std::string &model, MLIRContext &context,
     return {};
   OwningOpRef<ModuleOp> program = std::move(*imported);
   makeSourcesAbsolute(*program);
-  bool isFused = succeeded(runPipeline(*program, kFusePipeline));
+  bool isFused = succeeded(runPasses(*program, addFusionPhase));
   return isFused ? std::move(program) : OwningOpRef<ModuleOp>();
 }
 
@@ -158,7 +158,7 @@ std::string CaseRunner::run(const Case &one) const {
     options.infer = true;
     OwningOpRef<ModuleOp> program = loadFused(one.model, context, {});
     if (!program ||
-        failed(runPipeline(*program, graphPipeline(options, false))))
+        failed(runPasses(*program, graphPasses(options, false))))
       return "import failed";
     auto plan = buildOnRanks(*program, options, state->ranks, one.folder);
     return plan ? runPlan(*plan, one.folder) : "compilation failed";

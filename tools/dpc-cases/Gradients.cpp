@@ -213,9 +213,9 @@ std::string CaseRunner::differentiate(const Case &one) const {
     fs::create_directories(there, code);
     fs::create_directories(back, code);
     std::optional<rt::Plan> plan, training;
-    if (succeeded(runPipeline(*forward, graphPipeline(options, false))))
+    if (succeeded(runPasses(*forward, graphPasses(options, false))))
       plan = buildOnRanks(*forward, options, 1, there);
-    if (plan && succeeded(runPipeline(*step, graphPipeline(options, true))))
+    if (plan && succeeded(runPasses(*step, graphPasses(options, true))))
       training = buildOnRanks(*step, options, state->ranks, back);
     if (!training)
       return plan ? "differentiation failed" : "compilation failed";

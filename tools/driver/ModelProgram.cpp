@@ -9,9 +9,9 @@ using namespace mlir;
 namespace dpc {
 
 ModelProgram::ModelProgram(OwningOpRef<ModuleOp> fused,
-                           const std::string &pipeline)
+                           const PassList &passes)
     : given(std::move(fused)),
-      family(std::make_unique<ProgramFamily>(*given, pipeline)) {}
+      family(std::make_unique<ProgramFamily>(*given, passes)) {}
 
 ModuleOp ModelProgram::whole() const {
   if (!family)

@@ -16,10 +16,10 @@ public:
   /// A program that is given.
   explicit ModelProgram(mlir::OwningOpRef<mlir::ModuleOp> whole)
       : given(std::move(whole)) {}
-  /// A program that `pipeline` makes of `fused`, a module with @forward as
+  /// A program that `passes` make of `fused`, a module with @forward as
   /// dpc-fuse leaves it.
   ModelProgram(mlir::OwningOpRef<mlir::ModuleOp> fused,
-               const std::string &pipeline);
+               const PassList &passes);
 
   /// Returns null after a diagnostic where the pipeline fails.
   mlir::ModuleOp whole() const;

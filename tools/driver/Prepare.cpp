@@ -93,20 +93,22 @@ static void listParameters(Prepared &prepared) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult run(Session &session, ModuleOp model,
-                         const std::string &pipeline) {
-  return succeeded(runPipeline(model, pipeline))
+                         const PassList &passes) {
+  return succeeded(runPasses(model, passes))
              ? success()
-             : session.fail("pass pipeline failed: " + pipeline);
+             : session.fail("pass pipeline failed: " + textOf(passes));
 }
 
 static LogicalResult appendLoss(Session &session, ModuleOp model) {
   if (session.options().loss.empty())
     return success();
   auto [kind, output] = StringRef(session.options().loss).split(':');
-  std::string pass = "dpc-append-loss{loss=" + kind.str();
-  if (!output.empty())
-    pass += " output=" + output.str();
-  return run(session, model, pass + "}");
+  DpcAppendLossOptions loss;
+  loss.loss = kind.str();
+  loss.output = output.str();
+  return run(session, model, [&](OpPassManager &pm) {
+    pm.addPass(createDpcAppendLoss(loss));
+  });
 }
 
 static bool hasLoss(ModuleOp model) {
@@ -135,7 +137,7 @@ static LogicalResult fuse(Session &session, ModuleOp model, bool &trains) {
         "--loss=cross_entropy or mse adds one, --infer says it is meant");
   if (std::string why; !trains && failed(prepareInference(model, why)))
     return session.fail(options.model + " " + why);
-  if (failed(run(session, model, kFusePipeline)))
+  if (failed(run(session, model, addFusionPhase)))
     return failure();
   session.dump("fused", model);
   return success();
@@ -152,13 +154,13 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
   if (std::string text = remarkOnTarget(options.targetGpu, cluster);
       !text.empty())
     session.remark(text);
-  std::string pipeline = stepPipeline(options, trains);
-  ModelProgram program(std::move(fused), pipeline);
+  PassList passes = stepPasses(options, trains);
+  ModelProgram program(std::move(fused), passes);
   if (!options.dumpIrDir.empty())
     if (ModuleOp whole = program.whole())
       session.dump(trains ? "train-step" : "forward", whole);
   if (!program.sample())
-    return session.fail("pass pipeline failed: " + pipeline);
+    return session.fail("pass pipeline failed: " + textOf(passes));
   return program;
 }
 
@@ -166,8 +168,10 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
 static FailureOr<ModelProgram> programOf(Session &session,
                                          OwningOpRef<ModuleOp> model,
                                          const cost::Cluster &cluster) {
-  if ((*model)->hasAttr(kWholeStepAttr) &&
-      failed(run(session, *model, "func.func(dpc-simplify)")))
+  if ((*model)->hasAttr(attr::kWholeStep) &&
+      failed(run(session, *model, [](OpPassManager &pm) {
+        pm.addNestedPass<func::FuncOp>(createDpcSimplify());
+      })))
     return failure();
   makeSourcesAbsolute(*model);
   session.dump("import", *model);

@@ -55,8 +55,10 @@ static LogicalResult finish(ModuleOp module, const CompileOptions &options) {
   bool trains = false;
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
     trains |= !options.infer && forward.getResultAttr(i, attr::kLoss);
-  return runPipeline(module, "func.func(dpc-simplify)," +
-                                 graphPipeline(options, trains));
+  return runPasses(module, [&](OpPassManager &pm) {
+    pm.addNestedPass<func::FuncOp>(createDpcSimplify());
+    graphPasses(options, trains)(pm);
+  });
 }
 
 /// The module with sizes as `shrink` says, made ready to be sharded.

@@ -62,10 +62,10 @@ bool Replay::makeProgram(const PublishedRun &run) {
     return false;
   fused = std::move(*imported);
   // How attention ran is said by the cluster's software.
-  if (failed(runPipeline(*fused, kFusePipeline)))
+  if (failed(runPasses(*fused, addFusionPhase)))
     return false;
   family = std::make_unique<ProgramFamily>(
-      *fused, stepPipeline(optionsOf(run), /*trains=*/true));
+      *fused, stepPasses(optionsOf(run), /*trains=*/true));
   // A program that cannot be made is not asked for strategies.
   return family->isDeep() || succeeded(family->whole());
 }

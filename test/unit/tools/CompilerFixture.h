@@ -33,17 +33,17 @@ protected:
   }
   void TearDown() override { std::filesystem::remove_all(root); }
 
-  /// A model as `pipeline` leaves it.
+  /// A model as `passes` leave it.
   mlir::OwningOpRef<mlir::ModuleOp> importAndRun(const std::string &model,
                                                  int64_t batch,
-                                                 const std::string &pipeline) {
+                                                 const PassList &passes) {
     options.model = DPC_FIXTURES "/models/" + model + "/model.onnx";
     ImportOptions import;
     import.globalBatch = batch;
     auto module = importOnnx(options.model, *context, import);
     EXPECT_TRUE(succeeded(module));
     makeSourcesAbsolute(**module);
-    EXPECT_TRUE(succeeded(runPipeline(**module, pipeline)));
+    EXPECT_TRUE(succeeded(runPasses(**module, passes)));
     return std::move(*module);
   }
 

@@ -72,11 +72,11 @@ protected:
                                "model.onnx", *context, import);
     ASSERT_TRUE(succeeded(imported));
     fused = std::move(*imported);
-    ASSERT_TRUE(succeeded(runPipeline(*fused, kFusePipeline)));
+    ASSERT_TRUE(succeeded(runPasses(*fused, addFusionPhase)));
     CompileOptions options;
     options.precision = "bf16";
     family = std::make_unique<ProgramFamily>(
-        *fused, stepPipeline(options, /*trains=*/true));
+        *fused, stepPasses(options, /*trains=*/true));
     ASSERT_TRUE(family->isDeep());
   }
 

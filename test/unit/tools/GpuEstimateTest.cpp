@@ -29,10 +29,10 @@ protected:
 
   /// A training step in bf16.
   OwningOpRef<ModuleOp> load(const std::string &model) {
-    return importAndRun(model, kBatch,
-                        "func.func(dpc-simplify,dpc-fuse,dpc-simplify,"
-                        "dpc-mixed-precision{type=bf16},canonicalize)," +
-                            graphPipeline(options, /*trains=*/true));
+    return importAndRun(model, kBatch, [&](OpPassManager &pm) {
+      addFusionPhase(pm);
+      graphPasses(options, /*trains=*/true)(pm);
+    });
   }
 
   static cost::Strategy strategyOf(const std::string &text, int64_t ranks) {

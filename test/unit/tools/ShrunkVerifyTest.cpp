@@ -27,7 +27,7 @@ protected:
   /// A model as dpc-fuse leaves it.
   OwningOpRef<ModuleOp> fused(const std::string &model, int64_t batch) {
     return importAndRun(model, batch,
-                        "func.func(dpc-simplify,dpc-fuse,dpc-simplify)");
+                        addFusionPhase);
   }
 
   ShrunkProgram shrink(const std::string &model, const std::string &text,
