@@ -1,6 +1,7 @@
 //===- Lower.cpp - From a training step to one rank's program -------------===//
 #include "passes/lower/Lower.h"
 
+#include "passes/graph/Phases.h"
 #include "passes/local/Passes.h"
 #include "passes/lower/BatchShares.h"
 #include "passes/lower/Levels.h"
@@ -242,31 +243,35 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 
 } // namespace
 
-/// All phases. What is wrong with the options is an error of dpc-shard.
-static void addLowering(OpPassManager &pm, const LowerOptions &options) {
+/// All phases. What is wrong with the text is an error of dpc-shard.
+static void addLowering(OpPassManager &pm, const LoweringText &text) {
   DpcShardOptions shard;
-  shard.strategy = options.strategy;
-  shard.microBatches = options.microBatches;
-  shard.cluster = options.cluster;
+  shard.strategy = text.strategy;
+  shard.microBatches = text.microBatches;
+  shard.cluster = text.cluster;
   pm.addPass(createDpcShard(shard));
   pm.addPass(createDpcVerifySharded());
   Expected<SpecOnCluster> read =
-      readSpec(options.strategy, options.microBatches, options.cluster);
+      readSpec(text.strategy, text.microBatches, text.cluster);
   if (!read)
     return;
   LoweringSpec &spec = read->spec;
-  spec.fusesEpilogues = options.gpu;
-  if (options.gpu)
+  spec.fusesEpilogues = text.gpu;
+  if (text.gpu)
     spec.attention = AttentionForm::fused;
   addPartitionPhase(pm, spec);
   addRecomputePhase(pm, read->cluster, spec);
   DpcPlaceRanksOptions place;
-  place.strategy = options.strategy;
-  place.microBatches = options.microBatches;
-  place.cluster = options.cluster;
+  place.strategy = text.strategy;
+  place.microBatches = text.microBatches;
+  place.cluster = text.cluster;
   pm.addPass(createDpcPlaceRanks(place));
   addKernelPhase(pm, spec);
   pm.addPass(createDpcVerifyLocal());
+}
+
+std::string dpc::pipelineText(const LoweringText &text) {
+  return textOf([&](OpPassManager &pm) { addLowering(pm, text); });
 }
 
 void dpc::registerLoweringPasses() {
@@ -274,5 +279,8 @@ void dpc::registerLoweringPasses() {
   PassPipelineRegistration<LowerOptions>(
       "dpc-lower", "Lowers a program for one strategy: all phases from "
                    "dpc-shard to kernels, verified at each altitude's end.",
-      addLowering);
+      [](OpPassManager &pm, const LowerOptions &options) {
+        addLowering(pm, {options.strategy, options.microBatches,
+                         options.cluster, options.gpu});
+      });
 }

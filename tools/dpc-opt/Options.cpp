@@ -2,6 +2,7 @@
 #include "tools/dpc-opt/Options.h"
 
 #include "codegen/export/Targets.h"
+#include "cost-model/strategy/Strategy.h"
 #include "passes/shard/Degrees.h"
 #include "runtime/plan/PlanCommand.h"
 #include "tools/cli/Completion.h"
@@ -166,10 +167,9 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
                  "cluster.json, or local:N for N ranks on this machine")
       ->group(group);
   app.add_option("--strategy", o.strategy,
-                 "auto, or fixed keys: "
-                 "dp=N,tp=N,sp=true|false,pp=N,cp=N,ep=N,zero=0..3,"
-                 "micro_batch=N,... (README.md lists all); @FILE: what a "
-                 "ds_config.json or a script with Megatron-LM's flags says")
+                 "auto, or fixed keys KEY=VALUE,... of the table below; @FILE: "
+                 "what a ds_config.json or a script with Megatron-LM's flags "
+                 "says")
       ->capture_default_str()
       ->group(group);
   app.add_option("--micro-batch", o.microBatch,
@@ -277,6 +277,10 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "where cuDNN takes it")
       ->check(CLI::IsMember({"auto", "fused", "expanded"}))
       ->capture_default_str()
+      ->group(group);
+  app.add_flag("--print-pipeline", o.printPipeline,
+               "Instead of writing: the passes that lower the program for the "
+               "chosen strategy, as --pass-pipeline takes them")
       ->group(group);
   app.add_option("--explain", o.explain,
                  "Instead of writing: how this parameter, optimizer state, "
@@ -518,7 +522,9 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
   RawOptions raw;
   CLI::App app("Compiles a model for a cluster: searches a strategy, says why, "
                "and writes a plan that dpc-run executes.");
-  app.footer("Examples:\n"
+  app.footer("Keys of --strategy, and ranks=N for fewer than all devices:\n" +
+             cost::describeKeys() +
+             "\nExamples:\n"
              "  dpc-opt gpt2.onnx --cluster=local:4 --global-batch=8 -o plan\n"
              "  dpc-opt gpt3.onnx --cluster=cluster.json --global-batch=1536 "
              "--emit=report\n\n"

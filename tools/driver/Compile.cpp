@@ -2,6 +2,7 @@
 #include "tools/driver/Compile.h"
 
 #include "passes/lower/Lower.h"
+#include "passes/lower/Passes.h"
 #include "passes/price/DescribeStep.h"
 #include "passes/price/Evaluator.h"
 #include "passes/shard/Passes.h"
@@ -118,7 +119,8 @@ FailureOr<Searched> search(Session &session, Prepared prepared) {
     return session.fail(found.message());
   Searched searched{std::move(prepared), std::move(found->search),
                     std::move(found->used)};
-  bool needsWinner = plans || !options.explain.empty() || exportsAny(options);
+  bool needsWinner = plans || !options.explain.empty() ||
+                     options.printPipeline || exportsAny(options);
   if (needsWinner && !(searched.isExecutable() && searched.result.hasWinner()))
     return session.fail(whyNoPlan(searched.result));
   return searched;
@@ -159,6 +161,20 @@ static LogicalResult printExplanation(Session &session,
   return success();
 }
 
+/// --print-pipeline
+static LogicalResult printPipeline(Session &session, const Searched &searched) {
+  const CompileOptions &options = session.options();
+  const cost::Candidate &winner = searched.winner();
+  cost::Strategy placed =
+      cost::placedStrategy(winner.strategy, winner.evaluation.decisions);
+  session.reporter().output()
+      << pipelineText({cost::stringifyStrategy(placed),
+                       placed.microBatches(searched.result.totals.globalBatch),
+                       options.cluster, !options.targetGpu.empty()})
+      << "\n";
+  return success();
+}
+
 /// Fails where the report is all there is.
 static LogicalResult printReport(Session &session, const Written &written) {
   const CompileOptions &options = session.options();
@@ -193,6 +209,8 @@ static LogicalResult compile(Session &session) {
   FailureOr<Searched> searched = then(std::move(prepared), search);
   if (succeeded(searched) && !session.options().explain.empty())
     return printExplanation(session, *searched);
+  if (succeeded(searched) && session.options().printPipeline)
+    return printPipeline(session, *searched);
   FailureOr<Built> built = then(std::move(searched), build);
   FailureOr<Verified> verified = then(std::move(built), verify);
   FailureOr<Written> written = then(std::move(verified), write);

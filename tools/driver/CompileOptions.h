@@ -56,6 +56,7 @@ struct CompileOptions {
   std::string verify = "auto";
   std::string report = "text"; ///< What is printed: "text" or "json".
   bool whatIf = false;
+  bool printPipeline = false; ///< Print the winner's passes and stop.
   std::string dumpIrDir;
   std::string calibrate;  ///< Write a measured device file (cluster) here.
   std::string calibrated; ///< "cpu", "cuda" or a file of measurements.

@@ -31,7 +31,7 @@ protected:
   OwningOpRef<ModuleOp> load(const std::string &model) {
     return importAndRun(model, kBatch, [&](OpPassManager &pm) {
       addFusionPhase(pm);
-      graphPasses(options, /*trains=*/true)(pm);
+      stepPasses(options, /*trains=*/true)(pm);
     });
   }
 
