@@ -21,9 +21,9 @@ enum class Engine { ddp, fsdp, deepSpeed, megatron };
 
 static Engine engineOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
-  bool splitsModel = strategy.tp > 1 || strategy.cp > 1;
+  bool splitsModel = strategy.tp.ranks > 1 || strategy.cp > 1;
   bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
-  if (isUlysses && strategy.zero >= 1 && strategy.tp == 1 && strategy.pp == 1 &&
+  if (isUlysses && strategy.zero >= 1 && strategy.tp.ranks == 1 && strategy.pp == 1 &&
       strategy.ep == 1)
     return Engine::deepSpeed;
   if (strategy.pp > 1 || strategy.ep > 1 || strategy.sp ||
@@ -78,7 +78,7 @@ static YAML::Node parallelismOf(const cost::Strategy &strategy) {
   // DeepSpeed makes groups of data-parallel ranks of its own.
   node[key + "dp_replicate_size"] = isUlysses ? 1 : strategy.dp / shard;
   node[key + "dp_shard_size"] = isUlysses ? 1 : shard;
-  node[key + "tp_size"] = strategy.tp;
+  node[key + "tp_size"] = strategy.tp.ranks;
   if (strategy.cp > 1 && isUlysses) {
     node[key + "sp_size"] = strategy.cp;
     node[key + "sp_backend"] = "deepspeed";
@@ -128,7 +128,7 @@ static YAML::Node megatronOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
   const std::string key = "megatron_lm_";
   YAML::Node node;
-  node[key + "tp_degree"] = strategy.tp;
+  node[key + "tp_degree"] = strategy.tp.ranks;
   node[key + "pp_degree"] = strategy.pp;
   node[key + "num_micro_batches"] = job.microBatches();
   node[key + "sequence_parallelism"] = strategy.sp;
@@ -139,10 +139,10 @@ static YAML::Node megatronOf(const Job &job) {
   if (strategy.ep > 1) {
     node[key + "expert_model_parallel_size"] = strategy.ep;
     node[key + "expert_tensor_parallel_size"] =
-        job.splitsEachExpert() ? strategy.tp : 1;
+        job.splitsEachExpert() ? strategy.tp.ranks : 1;
   }
   if (strategy.recompute != cost::Recompute::None)
-    node[key + "recompute_granularity"] = stringify(strategy.recompute);
+    node[key + "recompute_granularity"] = cost::printValue(strategy.recompute);
   if (strategy.recompute == cost::Recompute::Full) {
     node[key + "recompute_method"] = "uniform";
     node[key + "recompute_num_layers"] = 1;

@@ -18,7 +18,7 @@ static const char *const kWhose = "Calculon";
 
 /// Where tensor-parallel ranks have to have equal parts.
 static bool dividesModel(const Job &job) {
-  int64_t tp = job.strategy.tp;
+  int64_t tp = job.strategy.tp.ranks;
   const ModelShape &model = job.model;
   return model.hidden % tp == 0 && model.feedForward % tp == 0 &&
          model.heads % tp == 0 &&
@@ -27,15 +27,15 @@ static bool dividesModel(const Job &job) {
 
 /// Fewer tensor-parallel ranks; those that are free then take samples.
 static bool mendSizes(Job &job) {
-  int64_t tp = job.strategy.tp;
+  int64_t tp = job.strategy.tp.ranks;
   Job fewer = job;
-  while (fewer.strategy.tp > 1 && !dividesModel(fewer))
-    fewer.strategy.tp = largestDivisor(tp, fewer.strategy.tp - 1);
-  int64_t dp = job.strategy.dp * (tp / fewer.strategy.tp);
+  while (fewer.strategy.tp.ranks > 1 && !dividesModel(fewer))
+    fewer.strategy.tp = largestDivisor(tp, fewer.strategy.tp.ranks - 1);
+  int64_t dp = job.strategy.dp * (tp / fewer.strategy.tp.ranks);
   if (job.globalBatch % dp != 0)
     return false;
   int64_t micro = job.microBatch();
-  job.strategy.tp = fewer.strategy.tp;
+  job.strategy.tp = fewer.strategy.tp.ranks;
   job.strategy.dp = dp;
   job.strategy.microBatch = largestDivisor(job.localBatch(), micro);
   return true;
@@ -75,7 +75,7 @@ Exported writeCalculon(const Job &job) {
   bool all = strategy.offload == cost::Offload::All;
   ordered_json execution = {
       {"num_procs", job.ranks()},
-      {"tensor_par", strategy.tp},
+      {"tensor_par", strategy.tp.ranks},
       {"pipeline_par", strategy.pp},
       {"data_par", strategy.dp},
       {"tensor_par_net", network("tp")},
@@ -90,7 +90,7 @@ Exported writeCalculon(const Job &job) {
                              : "multihead"},
       {"activation_recompute", !job.trains   ? "none"
                                : isSelective ? "attn_only"
-                                             : stringify(strategy.recompute)},
+                                             : cost::printValue(strategy.recompute)},
       {"pipeline_interleaving", strategy.vpp},
       {"optimizer_sharding", strategy.zero == 1 && strategy.dp > 1},
       {"tensor_par_comm_type", strategy.sp ? "rs_ag" : "ar"},

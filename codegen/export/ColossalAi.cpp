@@ -91,7 +91,7 @@ std::vector<Rule> colossalAiRules() {
 
 static ordered_json hybridOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
-  ordered_json kwargs = {{"tp_size", strategy.tp},
+  ordered_json kwargs = {{"tp_size", strategy.tp.ranks},
                          {"pp_size", strategy.pp},
                          {"zero_stage", strategy.zero}};
   // pp lies inside of dp unless it says so.
@@ -130,7 +130,7 @@ static ordered_json geminiOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
   ordered_json kwargs = {{"placement_policy", "static"},
                          {"shard_param_frac", 1.0},
-                         {"tp_size", strategy.tp}};
+                         {"tp_size", strategy.tp.ranks}};
   if (job.microBatches() > 1)
     kwargs["enable_gradient_accumulation"] = true;
   if (strategy.offload != cost::Offload::None)

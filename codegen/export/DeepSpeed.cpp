@@ -79,7 +79,7 @@ static std::vector<Rule> offloadRules() {
 
 static std::vector<Rule> expertRules() {
   auto hasBoth = [](const Job &job) {
-    return job.strategy.ep > 1 && job.strategy.tp > 1;
+    return job.strategy.ep > 1 && job.strategy.tp.ranks > 1;
   };
   return {
       saying(onlyIf({"", [](const Job &job) { return !job.splitsEachExpert(); },
@@ -107,7 +107,7 @@ std::vector<Rule> deepSpeedRules() {
       noSequenceParallel(kWhose),
       contextKind(kWhose, cost::CpKind::Ulysses),
       saying(onlyIf(noContext(""),
-                    [](const Job &job) { return job.strategy.tp > 1; }),
+                    [](const Job &job) { return job.strategy.tp.ranks > 1; }),
              "DeepSpeed has AutoTP or Ulysses, not both: cp=1 with tp > 1"),
       noChunks(kWhose),
       schedules(kWhose, {"1f1b"}),
@@ -217,8 +217,8 @@ static ordered_json precisionOf(const Job &job) {
 static void addDegrees(ordered_json &config, const Job &job) {
   const cost::Strategy &strategy = job.strategy;
   bool isFull = strategy.recompute == cost::Recompute::Full;
-  if (strategy.tp > 1)
-    config["tensor_parallel"] = {{"autotp_size", strategy.tp}};
+  if (strategy.tp.ranks > 1)
+    config["tensor_parallel"] = {{"autotp_size", strategy.tp.ranks}};
   if (strategy.cp > 1)
     config["sequence_parallel_size"] = strategy.cp;
   if (strategy.ep > 1)

@@ -31,7 +31,7 @@ std::vector<Rule> galvatronRules() {
       {"Galvatron has tensor parallelism or Ulysses, not both: cp_kind=ring "
        "with tp > 1",
        [](const Job &job) {
-         return job.strategy.tp == 1 || job.strategy.cp == 1 ||
+         return job.strategy.tp.ranks == 1 || job.strategy.cp == 1 ||
                 job.strategy.cpKind == cost::CpKind::Ring;
        },
        [](Job &job) {
@@ -83,7 +83,7 @@ Exported writeGalvatron(const Job &job) {
         std::vector<int64_t>(static_cast<size_t>(job.model.layers), value));
   };
   bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
-  int64_t tp = isUlysses ? strategy.cp : strategy.tp;
+  int64_t tp = isUlysses ? strategy.cp : strategy.tp.ranks;
   int64_t ring = isUlysses ? 1 : strategy.cp;
   bool isZero3 = strategy.zero == 3;
   ordered_json config = {
@@ -110,12 +110,12 @@ Exported writeGalvatron(const Job &job) {
   if (strategy.ep > 1) {
     config["ep_sizes_enc"] = everyLayer(strategy.ep);
     config["tp_of_ep_sizes_enc"] =
-        everyLayer(job.splitsEachExpert() ? strategy.tp : 1);
+        everyLayer(job.splitsEachExpert() ? strategy.tp.ranks : 1);
   }
   Exported result;
   result.files.push_back({"galvatron.json", config.dump(4) + "\n"});
   remarkOnSettings(result, job, {});
-  if (strategy.tp > 1)
+  if (strategy.tp.ranks > 1)
     result.remarks.push_back(
         std::string("galvatron.json: sequence parallelism of norms is an "
                     "option of the runtime; this plan has it ") +

@@ -20,15 +20,15 @@ static void normalize(cost::Strategy &strategy) {
     strategy.schedule = cost::ScheduleKind::OneFOneB;
   if (strategy.cp == 1)
     strategy.cpKind = cost::CpKind::Ring;
-  if (strategy.tp == 1)
+  if (strategy.tp.ranks == 1)
     strategy.sp = false;
   if (strategy.zero == 0 || strategy.dp % strategy.hybridShard != 0)
     strategy.hybridShard = 1;
   if (strategy.offload == cost::Offload::None)
     strategy.offloadTo = cost::OffloadTarget::Host;
   bool fits = strategy.dp % strategy.ep == 0 ||
-              (strategy.ep % strategy.tp == 0 &&
-               strategy.dp % (strategy.ep / strategy.tp) == 0);
+              (strategy.ep % strategy.tp.ranks == 0 &&
+               strategy.dp % (strategy.ep / strategy.tp.ranks) == 0);
   if (!fits)
     strategy.ep = 1;
 }

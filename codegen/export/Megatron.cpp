@@ -22,10 +22,10 @@ static bool takesFp8(const Job &job) {
   int64_t kvHeads = model.kvHeads > 0 ? model.kvHeads : model.heads;
   int64_t tokens = job.microBatch() * model.sequence / strategy.cp;
   for (int64_t size :
-       {model.heads * model.headSize / strategy.tp,
-        (model.heads + 2 * kvHeads) * model.headSize / strategy.tp,
-        model.feedForward / strategy.tp, model.hidden,
-        strategy.sp ? tokens / strategy.tp : tokens})
+       {model.heads * model.headSize / strategy.tp.ranks,
+        (model.heads + 2 * kvHeads) * model.headSize / strategy.tp.ranks,
+        model.feedForward / strategy.tp.ranks, model.hidden,
+        strategy.sp ? tokens / strategy.tp.ranks : tokens})
     if (size % kMultiple != 0)
       return false;
   return true;
@@ -59,7 +59,7 @@ std::vector<Rule> megatronRules() {
       wholeRounds(kWhose),
       saying(onlyIf({"",
                      [](const Job &job) {
-                       return job.strategy.tp == 1 || job.strategy.sp;
+                       return job.strategy.tp.ranks == 1 || job.strategy.sp;
                      },
                      [](Job &job) { return job.strategy.sp = true; }},
                     hasExperts),
@@ -155,7 +155,7 @@ static void addData(Command &command, const Job &job) {
 
 static void addParallelism(Command &command, const Job &job) {
   const cost::Strategy &strategy = job.strategy;
-  command.add("tensor-model-parallel-size", strategy.tp);
+  command.add("tensor-model-parallel-size", strategy.tp.ranks);
   command.add("pipeline-model-parallel-size", strategy.pp);
   if (strategy.sp)
     command.add("sequence-parallel");
@@ -166,7 +166,7 @@ static void addParallelism(Command &command, const Job &job) {
   if (strategy.ep > 1) {
     command.add("expert-model-parallel-size", strategy.ep);
     command.add("expert-tensor-parallel-size",
-                job.splitsEachExpert() ? strategy.tp : 1);
+                job.splitsEachExpert() ? strategy.tp.ranks : 1);
   }
   addStages(command, job);
   addData(command, job);

@@ -110,9 +110,9 @@ Status Reader::readDegrees() {
     strategy.cpKind = cost::CpKind::Ulysses;
   if (isOn(config, "expert_parallel"))
     strategy.ep = *ep;
-  int64_t model = strategy.tp * strategy.pp * strategy.cp;
+  int64_t model = strategy.tp.ranks * strategy.pp * strategy.cp;
   if (devices % model != 0)
-    return wrong("tp=" + std::to_string(strategy.tp) +
+    return wrong("tp=" + std::to_string(strategy.tp.ranks) +
                  ",pp=" + std::to_string(strategy.pp) +
                  ",cp=" + std::to_string(strategy.cp) + " do not divide the " +
                  std::to_string(devices) + " devices of the cluster");

@@ -163,8 +163,8 @@ Status Reader::readDegrees() {
                  " mixes two kinds; expected p2p, a2a or allgather");
   if (strategy.cp > 1)
     strategy.cpKind = kind == "a2a" ? "ulysses" : "ring";
-  strategy.sp = has("sequence-parallel") && strategy.tp > 1;
-  int64_t model = strategy.tp * strategy.pp * strategy.cp;
+  strategy.sp = has("sequence-parallel") && strategy.tp.ranks > 1;
+  int64_t model = strategy.tp.ranks * strategy.pp * strategy.cp;
   if (devices % model != 0)
     return wrong("tp=" + std::to_string(*tp) + ",pp=" + std::to_string(*pp) +
                  ",cp=" + std::to_string(*cp) + " do not divide " +
@@ -217,13 +217,13 @@ Status Reader::readStages() {
 Status Reader::readExperts() {
   cost::Strategy &strategy = result.strategy;
   auto ep = number("expert-model-parallel-size", 1);
-  auto tensor = number("expert-tensor-parallel-size", strategy.tp);
+  auto tensor = number("expert-tensor-parallel-size", strategy.tp.ranks);
   if (!ep || !tensor)
     return Error{(ep ? tensor : ep).message()};
   strategy.ep = *ep;
-  if (*ep == 1 || strategy.tp == 1)
+  if (*ep == 1 || strategy.tp.ranks == 1)
     return Status();
-  int64_t expected = strategy.dp % *ep == 0 ? strategy.tp : 1;
+  int64_t expected = strategy.dp % *ep == 0 ? strategy.tp.ranks : 1;
   if (*tensor != expected)
     return wrong("--expert-tensor-parallel-size " + std::to_string(*tensor) +
                  " with --expert-model-parallel-size " + std::to_string(*ep) +
@@ -333,7 +333,7 @@ void Reader::readSizes() {
 void Reader::readVocabulary() {
   constexpr int64_t kDivisor = 128; // Its default.
   auto divisor = number("make-vocab-size-divisible-by", kDivisor);
-  int64_t multiple = (divisor ? *divisor : kDivisor) * result.strategy.tp;
+  int64_t multiple = (divisor ? *divisor : kDivisor) * result.strategy.tp.ranks;
   for (const char *flag : {"padded-vocab-size", "vocab-size"})
     if (auto value = number(flag, 0); value && *value > 0)
       result.sizes.push_back(

@@ -34,7 +34,7 @@ void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest) {
     strategy.dp *= freed;
     strategy.microBatch = std::min(job.microBatch(), job.localBatch());
   } else {
-    strategy.tp = strategy.tp * freed;
+    strategy.tp = strategy.tp.ranks * freed;
   }
 }
 
@@ -42,7 +42,7 @@ void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest) {
 static std::vector<std::string> orderOf(const Job &job,
                                         std::vector<std::string> named) {
   const Strategy &strategy = job.strategy;
-  std::map<std::string, int64_t> sizes = {{"tp", strategy.tp},
+  std::map<std::string, int64_t> sizes = {{"tp", strategy.tp.ranks},
                                           {"cp", strategy.cp},
                                           {"dp", strategy.dp},
                                           {"pp", strategy.pp}};
@@ -263,10 +263,10 @@ Rule noPipeline(const std::string &whose) {
 
 Rule noTensor(const std::string &whose) {
   return {whose + " has no tensor parallelism (tp=1)",
-          [](const Job &job) { return job.strategy.tp == 1; },
+          [](const Job &job) { return job.strategy.tp.ranks == 1; },
           [](Job &job) {
             Strategy &strategy = job.strategy;
-            int64_t dp = strategy.dp * strategy.tp;
+            int64_t dp = strategy.dp * strategy.tp.ranks;
             if (job.globalBatch % dp != 0)
               return false;
             strategy.microBatch =

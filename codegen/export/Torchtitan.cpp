@@ -58,7 +58,7 @@ static std::vector<Rule> shardingRules() {
        "of tensor parallelism: ep divides their number",
        [](const Job &job) {
          const cost::Strategy &strategy = job.strategy;
-         int64_t ranks = shardDegree(strategy) * strategy.cp * strategy.tp;
+         int64_t ranks = shardDegree(strategy) * strategy.cp * strategy.tp.ranks;
          return ranks % strategy.ep == 0;
        },
        [](Job &job) {
@@ -70,7 +70,7 @@ static std::vector<Rule> shardingRules() {
       {"torchtitan does not split single experts: with tp > 1 ep is tp times a "
        "divisor of dp that does not divide dp itself",
        [](const Job &job) {
-         return job.strategy.ep == 1 || job.strategy.tp == 1 ||
+         return job.strategy.ep == 1 || job.strategy.tp.ranks == 1 ||
                 !job.splitsEachExpert();
        },
        [](Job &job) {
@@ -110,7 +110,7 @@ std::vector<Rule> torchtitanRules() {
 static std::vector<Rule> tomlRules() {
   return {
       {"v0.2.2 has tensor parallelism with sequence parallelism only (sp=true)",
-       [](const Job &job) { return job.strategy.tp == 1 || job.strategy.sp; },
+       [](const Job &job) { return job.strategy.tp.ranks == 1 || job.strategy.sp; },
        nullptr},
       {"v0.2.2 has copies of all parameters (zero=0) on data-parallel ranks "
        "alone",
@@ -145,7 +145,7 @@ static std::vector<KeyValue> parallelismOf(const Job &job) {
   std::vector<KeyValue> settings = {
       {"data_parallel_replicate_degree", strategy.dp / shard},
       {"data_parallel_shard_degree", shard},
-      {"tensor_parallel_degree", strategy.tp},
+      {"tensor_parallel_degree", strategy.tp.ranks},
       {"context_parallel_degree", strategy.cp},
       {"pipeline_parallel_degree", strategy.pp},
       {"expert_parallel_degree", strategy.ep}};

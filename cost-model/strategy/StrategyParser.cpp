@@ -69,18 +69,16 @@ static std::string joinNames(const Names &names) {
   return text;
 }
 
-/// The name of a value among the available ones: "tp=grid" stands for all.
-static std::string availableName(const TensorDegree &value) {
-  return value.grid.empty() ? "" : "grid";
-}
-template <typename T> static std::string availableName(const T &value) {
-  return printValue(value);
-}
-
 /// Tells values that are wrong everywhere from those that this build lacks.
 template <typename T>
 Status Parser::checkAvailable(const KeyInfo &key, const T &value) const {
-  if (isKeyAvailable(key.name, availableName(value), available))
+  if constexpr (std::is_same_v<T, TensorDegree>)
+    if (!value.grid.empty() && std::find(available.begin(), available.end(),
+                                         "tp=grid") == available.end())
+      return Error{"--strategy: tp=" + printValue(value) +
+                   " is not available in this build: expected one whole "
+                   "number, such as tp=4"};
+  if (isKeyAvailable(key.name, printValue(value), available))
     return Status();
   T neutral{};
   visitKeys([&](const KeyInfo &other, auto field) {

@@ -144,7 +144,7 @@ cost::Evaluation ProgramEvaluator::placed(
   for (const cost::RankAxis &axis :
        cost::cheapestOrder(withLinkSpeed(cluster, degrees.linkSpeed),
                            usual.decisions.order, traffic))
-    degrees.placement.push_back(axis.name);
+    degrees.placement.axes.push_back(axis.name);
   cost::RankOrder order = rankOrder(degrees);
   if (llvm::equal(order, usual.decisions.order,
                   [](const cost::RankAxis &a, const cost::RankAxis &b) {

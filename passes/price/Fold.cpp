@@ -117,23 +117,17 @@ static cost::Evaluation rejection(std::string why) {
   return evaluation;
 }
 
-/// What the small programs depend on, of degrees whose stages are not counted.
-static std::string keyOf(const LoweringSpec &degrees) {
-  std::string text;
-  auto add = [&](auto value) { text += std::to_string(value) + ","; };
-  for (int64_t number :
-       {degrees.dp, degrees.tp, degrees.cp, degrees.ep, degrees.numMicroBatches,
-        degrees.zero, degrees.hybridShard, int64_t(degrees.sp),
-        int64_t(degrees.cpKind), int64_t(degrees.schedule), degrees.pp})
-    add(number);
-  for (int64_t side : degrees.tp.grid)
-    add(side);
-  if (degrees.recompute == cost::Recompute::Full) // whose blocks depend on it
-    text += std::to_string(degrees.depth * degrees.alive);
-  text += llvm::join(degrees.placement.axes, ".");
-  for (int64_t share : degrees.batchShares.ratios)
-    text += ":" + std::to_string(share);
-  text += degrees.recompute + degrees.offload + degrees.offloadTo;
+/// What the small programs depend on, besides where their stages begin: all
+/// keys but the chunks, which that says.
+static std::string keyOf(const LoweringSpec &spec) {
+  std::string text = std::to_string(spec.numMicroBatches);
+  cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
+    if (key.name != "vpp")
+      text += "," + cost::printValue(field(spec));
+  });
+  // The blocks of full recomputation depend on it.
+  if (spec.recompute == cost::Recompute::Full)
+    text += "," + std::to_string(spec.depth * spec.alive);
   return text;
 }
 

@@ -25,7 +25,7 @@ void dpc::addTraffic(TrafficSums &sums, const TrafficSums &more, double times) {
 }
 
 int64_t dpc::microBatchesOf(func::FuncOp step) {
-  MeshAttr mesh = meshOf(step);
+  auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   return mesh ? mesh.axisSize(kMicroBatchAxis) : 1;
 }
 

@@ -28,19 +28,24 @@ TEST(BatchShares, WhatDoesNotFitIsSaid) {
             std::string::npos);
   EXPECT_NE(shareMicroBatches({2, 1}, 2, 2).message().find("multiple of 3"),
             std::string::npos);
+  auto parse = [](const char *text) {
+    return parseValue<BatchShares>("batch_shares", text);
+  };
   for (const char *text : {"", "3:", ":1", "3:0", "3:-1", "3:x", "3,1"})
-    EXPECT_FALSE(parseBatchShares(text)) << text;
-  EXPECT_EQ(*parseBatchShares("3:1"), (Numbers{3, 1}));
-  EXPECT_TRUE(parseBatchShares("auto")->empty());
-  EXPECT_TRUE(sharesUnevenly("3:1"));
-  for (const char *text : {"auto", "even", "2:2", "5"})
-    EXPECT_FALSE(sharesUnevenly(text)) << text;
+    EXPECT_FALSE(parse(text)) << text;
+  EXPECT_EQ(parse("3:1")->ratios, (Numbers{3, 1}));
+  EXPECT_TRUE(parse("auto")->ratios.empty());
+  EXPECT_TRUE(parse("3:1")->isUneven());
+  for (const char *text : {"auto", "even", "2:2", "5"}) {
+    EXPECT_FALSE(parse(text)->isUneven()) << text;
+    EXPECT_EQ(printValue(*parse(text)), text);
+  }
 }
 
 TEST(BatchShares, TextIsShortAndMeansTheSame) {
-  EXPECT_EQ(stringifyShares({6, 6, 2, 2}), "3:1");
-  EXPECT_EQ(stringifyShares({3, 3, 1, 2}), "3:3:1:2");
-  EXPECT_EQ(stringifyShares({4, 4}), "1");
+  EXPECT_EQ(printValue(sharesFrom({6, 6, 2, 2})), "3:1");
+  EXPECT_EQ(printValue(sharesFrom({3, 3, 1, 2})), "3:3:1:2");
+  EXPECT_EQ(printValue(sharesFrom({4, 4})), "1");
   std::mt19937 random(7);
   for (int i = 0; i < 200; ++i) {
     int64_t dp = 1 + int64_t(random() % 6), sum = 0;
@@ -51,7 +56,7 @@ TEST(BatchShares, TextIsShortAndMeansTheSame) {
     if (sum % dp != 0)
       continue;
     Numbers again = *shareMicroBatches(
-        *parseBatchShares(stringifyShares(shares)), dp, sum / dp);
+        sharesFrom(shares).ratios, dp, sum / dp);
     if (again.empty())
       again.assign(dp, sum / dp);
     EXPECT_EQ(again, shares);
@@ -115,11 +120,11 @@ TEST(BatchShares, StayUnlikeWhenShrunk) {
   large.dp = 64;
   large.tp = 8;
   large.microBatch = 2;
-  large.batchShares = "3:1";
+  large.batchShares.ratios = {3, 1};
   ShrunkStrategy small = shrinkStrategy(large, 1024, 8);
-  EXPECT_TRUE(sharesUnevenly(small.strategy.batchShares));
+  EXPECT_TRUE(small.strategy.batchShares.isUneven());
   int64_t microBatches = small.strategy.microBatches(small.globalBatch);
-  auto shares = shareMicroBatches(*parseBatchShares(small.strategy.batchShares),
+  auto shares = shareMicroBatches(small.strategy.batchShares.ratios,
                                   small.strategy.dp, microBatches);
   ASSERT_TRUE(shares) << shares.message();
   EXPECT_EQ(shares->size(), size_t(small.strategy.dp));

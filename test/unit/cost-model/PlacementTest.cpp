@@ -129,11 +129,16 @@ TEST(Placement, IsAsGoodAsTryingAll) {
 }
 
 TEST(Placement, Text) {
+  auto parsePlacement = [](const char *text) {
+    return parseValue<PlacementSpec>("placement", text);
+  };
   auto spec = parsePlacement("tp.ep.dp@1.0");
   ASSERT_TRUE(spec) << spec.message();
   EXPECT_EQ(spec->axes, std::vector<std::string>({"tp", "ep", "dp"}));
   EXPECT_EQ(spec->groups, std::vector<int64_t>({1, 0}));
-  EXPECT_TRUE(parsePlacement("auto")->axes.empty());
+  EXPECT_EQ(printValue(*spec), "tp.ep.dp@1.0");
+  EXPECT_EQ(printValue(*parsePlacement("@2")), "@2");
+  EXPECT_TRUE(parsePlacement("auto")->isAuto());
   EXPECT_EQ(parsePlacement("@2")->groups, std::vector<int64_t>({2}));
   for (const char *bad :
        {"tp.xp", "tp.tp", "tp..dp", ".tp", "tp@", "tp@a", "tp@0.0", "tp@-1"})

@@ -87,7 +87,7 @@ class OffloadEvaluator : public ToyEvaluator {
 public:
   Evaluation evaluate(const Strategy &strategy) override {
     Evaluation evaluation = ToyEvaluator::evaluate(strategy);
-    tried.push_back(strategy.offload);
+    tried.push_back(printValue(strategy.offload));
     if (strategy.offload != Offload::Parameters && strategy.offload != Offload::All)
       return evaluation;
     double &here = evaluation.memory[MemoryCategory::Parameters];
@@ -112,7 +112,7 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
   SearchOptions options = optionsFor(4);
   options.space.offload = true;
   SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
-  EXPECT_EQ(result.candidates[0].strategy.offload, "none");
+  EXPECT_EQ(result.candidates[0].strategy.offload, Offload::None);
   for (const std::string &what : evaluator.tried)
     EXPECT_EQ(what, "none");
 
@@ -120,7 +120,7 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
   result = searchStrategies(toyCluster(4), evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   // The optimizer's states alone do not help, all of it is not needed.
-  EXPECT_EQ(result.candidates[0].strategy.offload, "parameters");
+  EXPECT_EQ(result.candidates[0].strategy.offload, Offload::Parameters);
   EXPECT_EQ(std::count(evaluator.tried.begin(), evaluator.tried.end(), "all"),
             0);
   EXPECT_GT(result.candidates[0].evaluation.hostBytes, 0);
@@ -173,7 +173,7 @@ TEST(Search, WhatLiesInTheDevicesOwnMemoryIsCountedOnce) {
   // Moved to the disk, for in the same memory nothing is won.
   SearchResult result = searchStrategies(cluster, evaluator, options);
   ASSERT_TRUE(result.hasWinner());
-  EXPECT_EQ(result.candidates[0].strategy.offloadTo, "disk");
+  EXPECT_EQ(result.candidates[0].strategy.offloadTo, OffloadTarget::Disk);
   options.request.offload = Offload::All;
   options.request.offloadTo = OffloadTarget::Host;
   result = searchStrategies(cluster, evaluator, options);
@@ -285,8 +285,8 @@ TEST(Search, MegatronIsAskedOfTheGraphWhereItCanRun) {
         .candidate;
   };
   for (int64_t maxPp : {1, 4})
-    for (const std::vector<std::string> &recomputes :
-         {std::vector<std::string>{"none"}, {"none", "full"}}) {
+    for (const std::vector<Recompute> &recomputes :
+         {std::vector{Recompute::None}, {Recompute::None, Recompute::Full}}) {
       options.space.maxPp = maxPp;
       options.space.recomputes = recomputes;
       Candidate candidate = megatron();
@@ -319,16 +319,19 @@ TEST(Search, EvaluationsCanBeLimited) {
 
 TEST(Search, SpaceHoldsWhatIsAvailable) {
   ModelTotals totals = ToyEvaluator().totals();
-  using Words = std::vector<std::string>;
+  using Kinds = std::vector<ScheduleKind>;
+  using Recomputes = std::vector<Recompute>;
   StrategySpace space = spaceFor(totals, toyCluster(4), {"dp", "tp"});
   EXPECT_EQ(space.maxPp, 1);
   EXPECT_EQ(space.zeros, (std::vector<int64_t>{0, 1, 3}));
-  EXPECT_EQ(space.recomputes, Words{"none"});
+  EXPECT_EQ(space.recomputes, Recomputes{Recompute::None});
   space = spaceFor(totals, toyCluster(4),
                    {"pp", "schedule", "vpp", "recompute=full"});
   EXPECT_EQ(space.maxPp, 4);
-  EXPECT_EQ(space.schedules, (Words{"1f1b", "interleaved", "zb-h1"}));
-  EXPECT_EQ(space.recomputes, (Words{"none", "full"}));
+  EXPECT_EQ(space.schedules,
+            (Kinds{ScheduleKind::OneFOneB, ScheduleKind::Interleaved,
+                   ScheduleKind::ZbH1}));
+  EXPECT_EQ(space.recomputes, (Recomputes{Recompute::None, Recompute::Full}));
   EXPECT_EQ(space.maxCp, 1);
   totals.tokensPerSample = 16;
   space = spaceFor(totals, toyCluster(4), {"cp", "tp=grid", "hybrid_shard"});
@@ -346,8 +349,8 @@ TEST(Search, SpaceHoldsWhatIsAvailable) {
   totals.training = false;
   space =
       spaceFor(totals, toyCluster(4), {"pp", "schedule", "vpp", "recompute"});
-  EXPECT_EQ(space.schedules, Words{"1f1b"});
-  EXPECT_EQ(space.recomputes, Words{"none"});
+  EXPECT_EQ(space.schedules, Kinds{ScheduleKind::OneFOneB});
+  EXPECT_EQ(space.recomputes, Recomputes{Recompute::None});
   EXPECT_EQ(space.zeros, std::vector<int64_t>{0});
 }
 
@@ -391,7 +394,7 @@ public:
     Evaluation evaluation = ToyEvaluator::evaluate(strategy);
     evaluation.decisions.order = {{"dp", strategy.dp}, {"tp", strategy.tp}};
     evaluation.decisions.isReordered = strategy.sp;
-    evaluation.stepSeconds += strategy.placement == "dp.tp" ? 0 : 0.01;
+    evaluation.stepSeconds += printValue(strategy.placement) == "dp.tp" ? 0 : 0.01;
     return evaluation;
   }
 };
@@ -412,7 +415,7 @@ TEST(Search, ChangesOfThePlacementAreTold) {
 
   // Where it is asked for, it is the last step.
   options.request.sp.reset();
-  options.request.placement = "dp.tp";
+  options.request.placement = PlacementSpec{{"dp", "tp"}, {}};
   result = searchStrategies(toyCluster(4), evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   ASSERT_FALSE(result.changes.empty());

@@ -107,10 +107,9 @@ TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
   EXPECT_EQ(errorOf("dp=2,dp=2", 4),
             "--strategy: key 'dp' is given twice; expected once");
   EXPECT_EQ(errorOf("ddp=2", 4),
-            "--strategy: unknown key 'ddp'; expected one of dp tp sp "
-            "zero micro_batch pp vpp cp cp_kind ep hybrid_shard schedule "
-            "recompute offload offload_to ranks placement "
-            "batch_shares");
+            "--strategy: unknown key 'ddp'; expected one of dp tp pp "
+            "vpp cp cp_kind ep sp zero hybrid_shard schedule recompute "
+            "micro_batch offload offload_to placement batch_shares ranks");
   EXPECT_EQ(errorOf("", 4),
             "--strategy: ''; expected auto or KEY=VALUE,... such as dp=2,tp=4");
   for (const char *text : {"dp", "=2", "dp=", "dp=2,", ",", "dp=99999999999",
@@ -127,18 +126,18 @@ TEST(ParseStrategy, NewKeysWhenAvailable) {
   EXPECT_TRUE(request->isFixed());
   EXPECT_EQ(request->pp, 2);
   EXPECT_EQ(request->tp, 1);
-  EXPECT_EQ(request->schedule, "gpipe");
-  EXPECT_EQ(request->recompute, "full");
-  EXPECT_EQ(request->offload, "optimizer");
+  EXPECT_EQ(request->schedule, ScheduleKind::GPipe);
+  EXPECT_EQ(request->recompute, Recompute::Full);
+  EXPECT_EQ(request->offload, Offload::Optimizer);
   EXPECT_EQ(request->hybridShard, 2);
   EXPECT_EQ(request->ep, 2);
   EXPECT_EQ(request->vpp, 1);
   request = parseStrategy("pp=2,vpp=2", 2, everyKey);
   ASSERT_TRUE(request) << request.message();
-  EXPECT_EQ(request->schedule, "interleaved");
+  EXPECT_EQ(request->schedule, ScheduleKind::Interleaved);
   request = parseStrategy("cp=4,cp_kind=ulysses", 4, everyKey);
   ASSERT_TRUE(request) << request.message();
-  EXPECT_EQ(request->cpKind, "ulysses");
+  EXPECT_EQ(request->cpKind, CpKind::Ulysses);
   EXPECT_EQ(request->dp, 1);
 }
 
@@ -161,6 +160,43 @@ TEST(ParseStrategy, GridsOfTensorParallelism) {
     EXPECT_NE(request.message().find("bad value; expected"), std::string::npos)
         << request.message();
   }
+}
+
+TEST(ParseStrategy, EveryKeyIsInEveryList) {
+  Strategy strategy;
+  nlohmann::json json = strategyToJson(strategy);
+  std::string help = describeKeys();
+  size_t count = 0;
+  visitKeys([&](const KeyInfo &key, auto field) {
+    ++count;
+    std::string name(key.name);
+    EXPECT_TRUE(json.contains(name)) << name;
+    EXPECT_NE(help.find("  " + name + "="), std::string::npos) << name;
+    EXPECT_FALSE(key.help.empty()) << name;
+    // What is printed is read again; 0 samples mean no micro-batches.
+    if (name != "micro_batch") {
+      auto value = field(strategy);
+      EXPECT_TRUE(parseValue(key, printValue(field(strategy)), value)) << name;
+      EXPECT_TRUE(value == field(strategy)) << name;
+    }
+    StrategyRequest request;
+    field(request) = field(strategy);
+    EXPECT_TRUE(request.allows(strategy, 8) || name == "micro_batch") << name;
+  });
+  EXPECT_EQ(json.size(), count);
+}
+
+TEST(ParseStrategy, CompleteStrategiesAreNeutralElsewhere) {
+  auto strategy = parseCompleteStrategy("tp=2x4,vpp=2,pp=2");
+  ASSERT_TRUE(strategy) << strategy.message();
+  EXPECT_EQ(strategy->ranks(), 16);
+  EXPECT_EQ(strategy->schedule, ScheduleKind::Interleaved);
+  EXPECT_EQ(differenceOf(Strategy(), *strategy),
+            "tp 1 -> 2x4, pp 1 -> 2, vpp 1 -> 2, schedule 1f1b -> interleaved");
+  EXPECT_EQ(*parseCompleteStrategy(""), Strategy());
+  EXPECT_EQ(*parseCompleteStrategy("auto"), Strategy());
+  EXPECT_FALSE(parseCompleteStrategy("dp=2,hybrid_shard=2"));
+  EXPECT_FALSE(parseCompleteStrategy("vpp=2"));
 }
 
 TEST(ParseStrategy, AvailabilityIsPerValue) {

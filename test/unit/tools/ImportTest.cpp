@@ -11,7 +11,7 @@ using namespace dpc::exports::test;
 static cost::Strategy spelledOut(const Job &job) {
   cost::Strategy strategy = job.strategy;
   strategy.microBatch = job.microBatch();
-  strategy.batchShares = "auto";
+  strategy.batchShares = {};
   if (strategy.pp == 1 || strategy.vpp == 1)
     strategy.schedule = cost::ScheduleKind::OneFOneB;
   if (strategy.cp == 1)

@@ -288,8 +288,9 @@ TEST(RunTest, WhatColumnsLeaveOpen) {
   EXPECT_EQ(hybrid.strategy.zero, 3);
   EXPECT_EQ(hybrid.strategy.hybridShard, 8);
   EXPECT_EQ(runWith({{"recompute", "selective (op)"}}).strategy.recompute,
-            "selective");
-  EXPECT_EQ(runWith({{"vpp", "2"}}).strategy.schedule, "interleaved");
+            cost::Recompute::Selective);
+  EXPECT_EQ(runWith({{"vpp", "2"}}).strategy.schedule,
+            cost::ScheduleKind::Interleaved);
 }
 
 TEST(RunTest, RowsAreLeftOutWithAReason) {
