@@ -67,7 +67,7 @@ static std::vector<Rule> offloadRules() {
        }},
       {"DeepSpeed offloads to disk with ZeRO 3 (nvme)",
        [=](const Job &job) {
-         return isNot("none")(job) == false ||
+         return job.strategy.offload == cost::Offload::None ||
                 job.strategy.offloadTo == cost::OffloadTarget::Host || job.strategy.zero == 3;
        },
        [](Job &job) {

@@ -162,7 +162,7 @@ Status Reader::readDegrees() {
     return wrong("--cp-comm-type " + kind +
                  " mixes two kinds; expected p2p, a2a or allgather");
   if (strategy.cp > 1)
-    strategy.cpKind = kind == "a2a" ? "ulysses" : "ring";
+    strategy.cpKind = kind == "a2a" ? cost::CpKind::Ulysses : cost::CpKind::Ring;
   strategy.sp = has("sequence-parallel") && strategy.tp.ranks > 1;
   int64_t model = strategy.tp.ranks * strategy.pp * strategy.cp;
   if (devices % model != 0)
@@ -279,7 +279,7 @@ Status Reader::readRecompute() {
     return wrong("--recompute-granularity " + kind +
                  "; expected full or selective");
   if (!kind.empty())
-    result.strategy.recompute = kind;
+    result.strategy.recompute = *symbolize<cost::Recompute>(kind);
   if (word("recompute-method") == "block")
     return wrong("--recompute-method block recomputes some layers only; "
                  "expected uniform");

@@ -130,7 +130,7 @@ std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
   }
   OwningOpRef<ModuleOp> grouped(cast<ModuleOp>(program->clone()));
   if (failed(expandBatchNorms(findProgram(*grouped), degrees.dp,
-                              degrees.microBatches)))
+                              degrees.numMicroBatches)))
     return std::nullopt;
   return buildForRanks(settings, *grouped, *single, LoweringSpec{}, dir);
 }

@@ -222,9 +222,11 @@ alternativesOf(StringRef role, const LoweringSpec &degrees) {
   if (degrees.tp > 1)
     add(degrees.sp ? "sp=false" : "sp=true",
         [](LoweringSpec &other) { other.sp = !other.sp; });
-  for (const char *recompute : {"none", "selective", "full"})
+  for (cost::Recompute recompute :
+       {cost::Recompute::None, cost::Recompute::Selective,
+        cost::Recompute::Full})
     if (degrees.recompute != recompute)
-      add(std::string("recompute=") + recompute,
+      add("recompute=" + cost::printValue(recompute),
           [&](LoweringSpec &other) { other.recompute = recompute; });
   return all;
 }

@@ -73,7 +73,7 @@ OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
 /// One line if `program` is a training step as it stands, which what `options`
 /// ask for would change; else "".
 static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
-  if (!program->hasAttr(kWholeStepAttr))
+  if (!program->hasAttr(attr::kWholeStep))
     return "";
   std::string option = !options.train.empty()  ? "--train=" + options.train
                        : !options.loss.empty() ? "--loss=" + options.loss

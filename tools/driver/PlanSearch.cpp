@@ -41,28 +41,33 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
   auto degrees = program->getAttrOfType<DictionaryAttr>(attr::kUserDegrees);
   if (!degrees)
     return Status();
+  using Number = std::optional<int64_t>;
   struct Asked {
-    std::optional<int64_t> *degree;
+    Number given;
     int64_t value;
+    std::function<void(int64_t)> set;
   };
   std::vector<Asked> all;
   std::string mesh = "the model's shardings are over a mesh of ";
   int64_t ranks = 1;
-  for (auto [name, degree] :
-       {std::pair("dp", &request.dp), std::pair("tp", &request.tp),
-        std::pair("cp", &request.cp), std::pair("pp", &request.pp),
-        std::pair("vpp", &request.vpp)}) {
-    auto asked = degrees.getAs<IntegerAttr>(name);
-    if (!asked)
-      continue;
-    mesh += (all.empty() ? "" : ", ") + std::string(name) + "=" +
-            std::to_string(asked.getInt());
-    all.push_back({degree, asked.getInt()});
-    // More than there are devices says as much as the number itself.
-    if (asked.getInt() >= 1 && StringRef(name) != "vpp")
-      ranks =
-          std::min(ranks * std::min(asked.getInt(), devices + 1), devices + 1);
-  }
+  cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
+    using Value = typename std::decay_t<decltype(field(request))>::value_type;
+    if constexpr (std::is_convertible_v<Value, int64_t> &&
+                  !std::is_same_v<Value, bool>) {
+      auto asked = degrees.getAs<IntegerAttr>(StringRef(key.name));
+      if (!asked)
+        return;
+      mesh += (all.empty() ? "" : ", ") + std::string(key.name) + "=" +
+              std::to_string(asked.getInt());
+      auto &wanted = field(request);
+      all.push_back({wanted ? Number(*wanted) : std::nullopt, asked.getInt(),
+                     [&wanted](int64_t value) { wanted = Value(value); }});
+      // More than there are devices says as much as the number itself.
+      if (asked.getInt() >= 1 && key.name != "vpp")
+        ranks = std::min(ranks * std::min(asked.getInt(), devices + 1),
+                         devices + 1);
+    }
+  });
   for (const Asked &asked : all)
     if (asked.value < 1)
       return Error{mesh + "; expected whole numbers from 1 on"};
@@ -70,10 +75,10 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
     return Error{mesh + ", which " + std::to_string(devices) +
                  " devices are no multiple of"};
   for (const Asked &asked : all) {
-    if (*asked.degree && **asked.degree != asked.value)
+    if (asked.given && *asked.given != asked.value)
       return Error{"--strategy=" + strategy + ": " + mesh +
                    "; give these, or export the model without them"};
-    *asked.degree = asked.value;
+    asked.set(asked.value);
   }
   return Status();
 }

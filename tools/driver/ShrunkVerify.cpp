@@ -3,7 +3,7 @@
 
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
-#include "runtime/exec/Random.h"
+#include "runtime/base/Random.h"
 #include "tools/driver/Pipelines.h"
 
 #include "mlir/IR/Diagnostics.h"
