@@ -36,14 +36,14 @@ bool exportsAny(const CompileOptions &options) {
 static std::map<std::string, int64_t>
 levelsOf(const cost::Cluster &cluster, const cost::Evaluation &evaluation) {
   std::map<std::string, int64_t> levels;
-  for (const cost::RankAxis &axis : evaluation.order) {
+  for (const cost::RankAxis &axis : evaluation.decisions.order) {
     std::string name = axis.name;
     if (StringRef(name).starts_with("tp"))
       name = "tp";
     else if (name == "dpi" || name == "ep")
       name = "dp";
     cost::GroupPlacement group =
-        cost::placeGroup(cluster, evaluation.order, {axis.name});
+        cost::placeGroup(cluster, evaluation.decisions.order, {axis.name});
     for (auto [i, ranks] : llvm::enumerate(group.ranksPerLevel))
       if (ranks > 1)
         levels[name] = std::max<int64_t>(levels[name], i);
@@ -66,7 +66,8 @@ static exports::Job jobOf(const CompileOptions &options,
   const cost::Candidate &winner = searched.winner();
   bool trains = searched.program.trains();
   exports::Job job;
-  job.strategy = cost::placedStrategy(winner.strategy, winner.evaluation);
+  job.strategy =
+      cost::placedStrategy(winner.strategy, winner.evaluation.decisions);
   job.devicesPerNode = searched.used.devicesPerNode();
   job.globalBatch = searched.result.totals.globalBatch;
   job.precision = options.precision;
