@@ -1,4 +1,4 @@
-//===- AttentionWorkspace.h - What cuDNN's attention needs ------*- C++ -*-===//
+//===- AttentionWorkspace.h - Workspace of cuDNN's attention ----*- C++ -*-===//
 #ifndef DPC_COST_MODEL_MACHINE_ATTENTIONWORKSPACE_H
 #define DPC_COST_MODEL_MACHINE_ATTENTIONWORKSPACE_H
 
@@ -6,10 +6,11 @@
 
 namespace dpc::cost {
 
-/// Bytes that suffice for cuDNN's gradient of a 16-bit attention of `heads`
-/// query heads over all samples: dq in f32 and a number a row; dk and dv for
-/// every query head on sm_80, and again where key heads are shared. Sequences
-/// count in tiles of 128. cudnn-attention-test asks cuDNN.
+/// An upper bound, in bytes, of the workspace of cuDNN's gradient of a 16-bit
+/// attention with `heads` query heads over all samples: dq in f32 and one
+/// number per row; dk and dv for every query head on sm_80, and a second copy
+/// where query heads share keys. Sequences are rounded up to tiles of 128.
+/// cudnn-attention-test compares it with cuDNN.
 inline int64_t attentionWorkspaceBytes(int64_t heads, bool sharesKeys,
                                        int64_t queries, int64_t keys,
                                        int64_t depth, int64_t valueDepth) {

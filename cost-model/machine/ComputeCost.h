@@ -34,37 +34,38 @@
 
 namespace dpc::cost {
 
-/// `batch` products of [m, k] by [k, n].
+/// `batch` GEMMs of [m, k] by [k, n].
 struct GemmShape {
   int64_t batch = 1;
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  /// How the operands lie in memory: [k, m] and [n, k].
+  /// Whether the operands lie in memory as [k, m] and [n, k].
   bool transA = false, transB = false;
-  /// Elements of operands and results in memory, where they are not those of
-  /// the product: a convolution reads its image, of which the matrix of windows
-  /// holds each element several times and is never made. 0: the product's.
+  /// The elements of operands and results in memory; 0 = those of the GEMM. A
+  /// convolution has fewer: it reads its image instead of the matrix of
+  /// windows, which repeats the elements of the image.
   int64_t elements = 0;
-  /// Parts that k is cut into at most.
+  /// The most parts that k is cut into.
   int64_t mostParts = 8;
-  /// Of an element of the result, where it is not that of the operands: codes
-  /// of fp8 make bf16 or f32. 0: it is.
+  /// Bytes of an element of the result; 0 = as the operands. GEMMs of fp8 give
+  /// bf16 or f32.
   int64_t resultBytes = 0;
 
   /// Two per multiply-add.
   double flops() const;
-  /// Operands read once, result written once.
+  /// The operands are read once, the result is written once.
   double bytes(DType type) const;
 };
 
-/// Fraction of the device's peak that the arithmetic of this shape reaches, in
-/// (0, 1]; 0 for an empty shape.
+/// The fraction of the device's peak that a GEMM of this shape reaches without
+/// launch and memory time, in (0, 1]; 0 for an empty shape.
 double gemmEfficiency(const Device &device, DType type, const GemmShape &shape);
 
-/// Seconds of a matrix multiplication; 0 for an empty shape. The device must
-/// have a peak for `type` (see computeType). Where f32 products were measured
-/// (GemmTable.h): launch + flops / measured rate.
+/// Seconds of a GEMM; 0 for an empty shape. The device must have a peak for
+/// `type` (see computeType). With measured rates (GemmTable.h) an f32 GEMM
+/// takes launch
+/// + flops / rate.
 double gemmSeconds(const Device &device, DType type, const GemmShape &shape);
 
 /// Seconds of a kernel that streams `bytes` and does `flops` scalar operations
@@ -72,22 +73,22 @@ double gemmSeconds(const Device &device, DType type, const GemmShape &shape);
 /// operations run at Device::scalarRate. 0 when both are 0.
 double streamSeconds(const Device &device, double bytes, double flops = 0);
 
-/// Batched attention of one device: scores are queries x keys.
+/// Batched attention on one device; the scores are queries x keys.
 struct AttentionShape {
-  int64_t batch = 1; ///< Times heads.
+  int64_t batch = 1; ///< Samples times heads.
   int64_t queries = 0, keys = 0;
-  int64_t depth = 0, valueDepth = 0; ///< Of a head.
+  int64_t depth = 0, valueDepth = 0; ///< head_dim of keys and of values.
   bool causal = false;
   bool backward = false;
   double flops = 0; ///< Without the masked half.
 };
 
-/// Seconds of attention under `software` (see Software.h), which must not be
-/// one with planned kernels.
+/// Seconds of attention with the kernels of `software` (see Software.h), which
+/// must not be planned ones.
 double attentionSeconds(const Device &device, DType type,
                         const AttentionShape &shape, const Software &software);
 
-/// `wanted` if the device computes in it, else what stands in for it: the other
+/// `wanted` if the device computes in it, else its replacement: the other
 /// 16-bit type (bf16 on V100 -> f16), 16 bits for fp8, else f32.
 DType computeType(const Device &device, DType wanted);
 

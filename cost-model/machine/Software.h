@@ -1,51 +1,50 @@
 //===- Software.h - What runs on the hardware, as data ----------*- C++ -*-===//
+// A plan of this compiler and the frameworks of published runs use the same
+// devices and links differently. A profile, software/NAME.json, describes the
+// difference; "software" of a cluster.json names it. Without a name the profile
+// is that of this compiler: "dpc-cuda" where all devices have rates of fused
+// attention, else "dpc" (the defaults). A profile describes an era (kernels,
+// host path, overlap), never one run.
 //
-// The same device and links are used differently by a compiled plan and by the
-// frameworks whose runs are published. What differs is in a profile,
-// software/NAME.json, named by "software" of a cluster.json; none named = the
-// plan as this compiler makes it: "dpc-cuda" where all devices have rates of
-// fused attention, else "dpc", the defaults. A profile is one of an era
-// (kernels, host path, overlap), never of a run.
-//
-//   attention   planned: the kernels of the plan. Else attention stays one op:
-//     unfused   two products by forward, four by backward, and between them
-//               row kernels over the scores, which lie in memory, in 16 bits:
-//               forward reads and writes them (4 bytes a score), or half of
-//               the reads where causal; backward reads two and writes one (6).
-//               With dropout each direction moves 5 more (in, out, mask byte)
-//     fused     FLOPs at the device's attention rates times attentionRate; the
-//               masked half of causal scores is left out
-//     cudnn     the same where plans for GPUs have it as one instruction, of
-//               cuDNN; else as planned
-//   products    the library's share of the device's peak fraction: versions of
-//               libraries differ, and work of nothing but products runs at
-//               lower clocks than work with pauses between them
-//   traffic     bytes of activations that memory-bound kernels of forward and
-//               backward move, over those of the plan, which fuses more
-//   narrow      activations, and sums of them and of gradients, travel in the
-//               type that products take, where the plan keeps f32
+//   attention   planned: the kernels of the plan. Otherwise it is one op:
+//     unfused   two GEMMs in the forward pass, four in the backward pass, and
+//               row kernels over the scores, which lie in memory in 16 bits.
+//               Forward reads and writes them (4 bytes per score), or reads
+//               half of them where causal; backward reads two and writes one
+//               (6). Dropout adds 5 bytes in each direction (input, output,
+//               mask)
+//     fused     FLOPs at the device's attention rates times attentionRate,
+//               without the masked half of causal scores
+//     cudnn     the same where plans for GPUs have one instruction of cuDNN for
+//               it; else as planned
+//   products    productRate: the rate of the library's GEMMs over that of the
+//               device file. Versions of libraries differ, and continuous GEMMs
+//               run at lower clocks than GEMMs with pauses between them
+//   traffic     bytes of activations that memory-bound kernels of the forward
+//               and backward pass move, over those of the plan
+//   narrow      activations, and sums of them and of gradients, are
+//               communicated in the type of the GEMMs where the plan has f32
 //   host        a kernel does not start before the host has issued it:
 //                 issued(i) = issued(i-1) + hostKernelSeconds
-//                 start(i)  = max(device free, operands there, issued(i))
-//               in forward and backward: optimizers take all tensors at once.
-//               The host waits for messages between stages, so its clock starts
-//               again with each phase of a pipeline
-//   overlap     false: a collective and computation wait for each other.
-//               While both run, a kernel takes 1 + overlapSlowdown times as
-//               long: collectives occupy multiprocessors and memory
-//   checkpoints what full recomputation keeps (Checkpoints), in estimates of
+//                 start(i)  = max(device free, operands ready, issued(i))
+//               in the forward and backward pass; optimizers take all tensors
+//               in one kernel. The host waits for messages between stages, so
+//               its clock restarts with each phase of a pipeline
+//   overlap     false: a collective and computation wait for each other. While
+//               both run, a kernel takes 1 + overlapSlowdown times as long,
+//               because collectives use multiprocessors and memory
+//   checkpoints what full recomputation keeps (Checkpoints), for estimates of
 //               time and of memory
-//   memory      what frameworks keep of a step, where a profile says so
-//               (`keepsMemory`); SoftwareMemory.h adds it up. Bytes per
-//               parameter: 2 for the 16-bit copy, which ZeRO-3 splits;
-//               gradientBytes[16-bit type], which ZeRO-2 splits; updateBytes:
-//               fp32 master and both moments of AdamW, and where gradients are
-//               16 bits their fp32 copy for the update, which ZeRO-1 splits.
-//               logitBytes: of a number that a loss takes in f32, in all the
-//               forms in which it is there. Activations take activationSlack
-//               times their bytes: blocks of an allocator that are free but do
-//               not fit. reservedBytes: what context, libraries, communicators
-//               and buckets take
+//   memory      the buffers that a framework keeps, if `keepsMemory`;
+//               SoftwareMemory.h adds them up. Bytes per parameter: 2 for the
+//               16-bit copy, which ZeRO-3 splits; gradientBytes[16-bit type],
+//               which ZeRO-2 splits; updateBytes, which ZeRO-1 splits: the fp32
+//               master, both moments of AdamW and, for 16-bit gradients, their
+//               fp32 copy. logitBytes: per element that a loss takes in f32,
+//               for all its copies. Activations take activationSlack times
+//               their bytes, because some free blocks of the allocator do not
+//               fit. reservedBytes: context, libraries, communicators and
+//               buckets
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_SOFTWARE_H
@@ -60,45 +59,44 @@
 
 namespace dpc::cost {
 
-/// How attention is computed.
+/// The kernels of attention, see above.
 enum class AttentionKernels { Planned, Unfused, Fused, Cudnn };
 
-/// What full recomputation keeps and makes again.
+/// What full recomputation keeps.
 enum class Checkpoints {
-  Planned, ///< Blocks end where that takes the least memory.
-  Layers,  ///< What comes into each layer is kept, what is needed made again.
-  WholeLayers ///< The same, but a layer runs to its end again.
+  Planned,    ///< The values between blocks with the least memory.
+  Layers,     ///< The inputs of layers; recomputes only what is needed.
+  WholeLayers ///< The inputs of layers; recomputes each layer to its end.
 };
 
-/// A profile; the defaults are those of a plan of this compiler.
+/// A profile. The defaults describe a plan of this compiler.
 struct Software {
   std::string name = "dpc";
   AttentionKernels attention = AttentionKernels::Planned;
-  bool attentionDropout = false; ///< Of unfused attention.
-  double attentionRate = 1.0;    ///< Of fused attention, of the device's rate.
-  double productRate = 1.0;      ///< Of the device's rate of products.
+  bool attentionDropout = false; ///< For unfused attention.
+  double attentionRate = 1.0;    ///< Relative to the device, when fused.
+  double productRate = 1.0;      ///< Of GEMMs, relative to the device.
   double traffic = 1.0;
-  /// Moved per element of a gradient that is added to those of the
-  /// micro-batches before, besides what the product writes; 0 = as the plan has
-  /// it.
+  /// The bytes per element that the accumulation of gradients over
+  /// micro-batches moves in addition to the GEMM's result; 0 = as in the plan.
   double accumulationBytes = 0;
   bool narrowActivations = false;
   double hostKernelSeconds = 0;
-  double hostStepSeconds = 0;        ///< Per step, nothing else runs meanwhile.
+  double hostStepSeconds = 0;        ///< Per step, while nothing else runs.
   double collectiveStartSeconds = 0; ///< Per collective: launch and events.
-  /// Of what links achieve, collectives of data-parallel ranks (gradients and
-  /// states) reach this share.
+  /// The fraction of the achieved bandwidth that collectives of data-parallel
+  /// ranks (gradients and states) reach.
   double dataBandwidth = 1.0;
   bool overlap = true;
   double overlapSlowdown = 0;
-  /// Ranks along the tensor axis send equal shares of a message between
-  /// stages, and the receivers gather them.
+  /// Tensor-parallel ranks send equal parts of a message between stages, and
+  /// the receivers gather them.
   bool scatteredMessages = false;
-  /// Stages of a pipeline have equally many layers, where that works out, and
-  /// the first and the last hold embeddings and head besides; or these count as
-  /// a layer each, where that does; else stages are of equal time.
+  /// Pipeline stages have equal numbers of layers if possible, with embeddings
+  /// and head in addition; else embeddings and head count as a layer each;
+  /// where that is not possible either, stages take equal times.
   bool equalStages = false;
-  /// See `memory` above; without it a plan's memory is that of its buffers.
+  /// See `memory` above; without it the buffers of the plan count.
   bool keepsMemory = false;
   Checkpoints checkpoints = Checkpoints::Planned;
   double logitBytes = 4;
@@ -109,12 +107,12 @@ struct Software {
 };
 
 /// Reads a profile's JSON; `where` starts messages. Every entry is {"value",
-/// "source"}; what is absent keeps its default.
+/// "source"}; absent entries have their defaults.
 Expected<Software> parseSoftware(const nlohmann::json &json,
-                               const std::string &where);
+                                 const std::string &where);
 
 /// Reads `software/NAME.json` of the folder this library was built with, or of
-/// DPC_SOFTWARE_DIR in the environment. "dpc" is always there. Lists the known
+/// DPC_SOFTWARE_DIR in the environment. "dpc" needs no file. Lists the known
 /// names on failure.
 Expected<Software> loadSoftware(const std::string &name);
 

@@ -22,9 +22,8 @@
 //        kernels are faster. If the devices are not busy (kernels are shorter
 //        than their launches, or ranks have no sample), the time of the GEMMs
 //        at the peak counts.
-//   (I5) The keys that split a block (tp, cp, ep, sp, zero, recompute) come
-//   from
-//        the best plan so far. Only dp, pp, the schedule and micro-batches
+//   (I5) The keys that split a block (tp, cp, ep, sp, zero, recompute) are as
+//        in the best plan so far. Only dp, pp, the schedule and micro-batches
 //        are searched, on all parts together about as long as on c. Afterwards
 //        all keys are searched on at most three parts whose plans are within a
 //        tenth of the best, and on the largest part of (I3): with 129 nodes,

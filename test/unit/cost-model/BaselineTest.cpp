@@ -23,7 +23,7 @@ TEST(Baselines, ThatAreAllowedDoNotBeatTheWinner) {
           << baseline.name;
 }
 
-/// Samples need far more memory than formulas say.
+/// Samples need far more memory than the formulas estimate.
 class LargeSamples : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
@@ -37,8 +37,7 @@ public:
   std::vector<Strategy> tried;
 };
 
-/// The micro-batch of a strategy that is evaluated as it is does not bind what
-/// stands beside it.
+/// A request for one strategy does not fix the micro-batch of the baselines.
 TEST(Baselines, HaveMicroBatchesOfTheirOwnBesideOneStrategy) {
   SearchOptions options = optionsFor(4);
   options.request = *parseStrategy("dp=4,micro_batch=1", 4);
@@ -66,7 +65,7 @@ TEST(Baselines, TakeAMicroBatchThatFits) {
   ASSERT_NE(zero3, result.baselines.end());
   EXPECT_TRUE(zero3->candidate.fits) << zero3->candidate.why;
   EXPECT_EQ(zero3->candidate.strategy.microBatch, 1);
-  // Larger ones were asked about first.
+  // Larger micro-batches are evaluated first.
   EXPECT_TRUE(std::any_of(evaluator.tried.begin(), evaluator.tried.end(),
                           [](const Strategy &strategy) {
                             return strategy.zero == 3 &&

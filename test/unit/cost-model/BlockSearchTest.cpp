@@ -9,8 +9,8 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-/// Strategies with the same tp share pieces; the formulas know nothing of tp=8,
-/// where the best is.
+/// Strategies with the same tp share segments. The best has tp=8, which the
+/// formulas do not expect.
 class ToyPieces : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
@@ -29,7 +29,7 @@ public:
         EXPECT_EQ(blockOf(strategy), blockOf(block.front()));
         Composition composition;
         composition.evaluation = evaluate(strategy);
-        // An estimate, a little off.
+        // A composed evaluation has a small error.
         composition.evaluation.stepSeconds *= 1.01;
         composition.evaluation.isComposed = true;
         composition.isBound = composition.evaluation.stepSeconds > limit;
@@ -53,16 +53,16 @@ TEST(BlockSearch, PiecesTellAboutAllThatShareThem) {
   SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.tp, 8);
-  // The winner is evaluated by itself.
+  // The winner has an exact evaluation.
   EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
   EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
-  // Each block once, and the baselines' own.
+  // Each block is measured once, and once for the baselines.
   EXPECT_LE(std::count(evaluator.measured.begin(), evaluator.measured.end(), 8),
             2);
-  EXPECT_LT(result.skipped, result.considered / 4); // Patience ends.
+  EXPECT_LT(result.skipped, result.considered / 4); // The search ends early.
 }
 
-/// Pieces promise all strategies a tenth of what they take.
+/// Composed evaluations are ten times too fast.
 class Flattering : public ToyPieces {
 public:
   std::vector<std::vector<std::optional<Composition>>>
@@ -87,7 +87,7 @@ TEST(BlockSearch, NothingWinsUnseenHoweverManyAreFlattered) {
   EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
 }
 
-/// Nothing is known of pieces of tp=8, nor does anything else fit.
+/// Strategies with tp=8 cannot be composed, and no other strategy fits.
 class Silent : public ToyPieces {
 public:
   Silent() { parameterBytes = 6400; }
@@ -129,7 +129,7 @@ TEST(BlockSearch, BlocksMeasuredCanBeLimited) {
   SearchOptions options = optionsFor(8);
   options.maxEvaluations = 2;
   SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
-  EXPECT_LE(evaluator.measured.size(), 2u + 4u); // And ddp, zero1, ...
+  EXPECT_LE(evaluator.measured.size(), 2u + 4u); // Also ddp, zero1, ...
   EXPECT_GT(result.skipped, 0);
 }
 

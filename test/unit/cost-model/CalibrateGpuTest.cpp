@@ -11,8 +11,8 @@ using namespace dpc::cost;
 
 namespace {
 
-/// What is measured on `device`, if the formula is right: its products of many
-/// sizes, off by up to `noise` either way.
+/// Measurements of `device` that follow the formula for GEMMs of many sizes,
+/// with relative errors of up to `noise`.
 GpuMeasurements measurementsOf(const Device &device, const std::string &name,
                                double noise = 0) {
   GpuMeasurements measured;
@@ -40,7 +40,7 @@ GpuMeasurements measurementsOf(const Device &device, const std::string &name,
   return measured;
 }
 
-/// An H200 whose constants nobody has guessed.
+/// An H200 with other constants than its device file.
 Device someH200() {
   Device device = *loadDevice("h200-sxm-141gb");
   device.gemm.peakFraction = 0.62;
@@ -89,7 +89,7 @@ TEST(CalibrateGpu, FindsTheConstantsThatMadeTheTimes) {
   EXPECT_NEAR(found.launchSeconds, truth.launchSeconds, 1e-11);
   EXPECT_NEAR(found.memoryFraction, truth.memoryFraction, 1e-3);
   EXPECT_NEAR(found.memoryReservedBytes, 0.7e9, 1e4);
-  // What was not measured is the datasheet's.
+  // Constants without a measurement come from the datasheet.
   EXPECT_EQ(found.name, "h200-sxm-141gb");
   EXPECT_EQ(found.peakFlops, truth.peakFlops);
   EXPECT_EQ(found.attentionForward, truth.attentionForward);
@@ -145,7 +145,7 @@ TEST(CalibrateGpu, GpusAreKnownByWhatTheyReport) {
   };
   EXPECT_EQ(nameOf("NVIDIA H200", 139.8, 132), "h200-sxm-141gb");
   EXPECT_EQ(nameOf("NVIDIA H100 80GB HBM3", 79.1, 132), "h100-sxm-80gb");
-  EXPECT_EQ(nameOf("NVIDIA H100 PCIe", 79.1, 114), ""); // slower
+  EXPECT_EQ(nameOf("NVIDIA H100 PCIe", 79.1, 114), ""); // It is slower.
   EXPECT_EQ(nameOf("NVIDIA A100-SXM4-40GB", 39.4, 108), "a100-sxm-40gb");
   EXPECT_EQ(nameOf("NVIDIA A100-SXM4-80GB", 79.2, 108), "a100-sxm-80gb");
   EXPECT_EQ(nameOf("Tesla V100-SXM2-32GB", 31.7, 80), "v100-sxm2-32gb");

@@ -11,17 +11,17 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-/// FLOP/s of one core of the made-up machine.
+/// The FLOP/s of one core of the simulated machine.
 static double coreRate(const GemmShape &shape) {
   double slow = shape.transA ? 2 : shape.transB ? 1.25 : 1;
   return 25e9 * std::sqrt(double(shape.k) / 2048) / slow;
 }
 
-/// Of the rate of four products at once, what one product reaches on all cores.
+/// The rate of one GEMM on all cores over that of four simultaneous GEMMs.
 constexpr double kShared = 0.64;
 
-/// A machine of exactly known constants: four cores of 5 GFLOP/s, 10 GB/s (4 of
-/// them by one core), 2 us.
+/// A machine with known constants: four cores of 5 GFLOP/s, 10 GB/s (4 GB/s for
+/// one core), 2 us.
 static CalibrationProbe exactProbe() {
   CalibrationProbe probe;
   probe.gemm = [](const GemmShape &shape) {
@@ -42,7 +42,7 @@ static CalibrationProbe exactProbe() {
   return probe;
 }
 
-/// Ranks of the machine that a device file describes.
+/// `ranks` ranks on the machine of a device file.
 static Expected<Cluster> localCluster(int64_t ranks, const std::string &text) {
   std::string path =
       testing::TempDir() + "dpc-calibrate-" + std::to_string(getpid());

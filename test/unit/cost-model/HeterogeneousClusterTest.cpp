@@ -1,4 +1,4 @@
-//===- MixedClusterTest.cpp - Groups of unlike devices --------------------===//
+//===- HeterogeneousClusterTest.cpp - Groups of different devices ---------===//
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/search/FormulaEstimate.h"
@@ -21,7 +21,7 @@ NodeGroup group(const std::string &name, int64_t nodes, double peak,
   return result;
 }
 
-/// 8 fast devices, 4 slow ones, 4 with much memory.
+/// 8 fast devices, 4 slow ones and 4 with a large memory.
 Cluster threeGroups() {
   Cluster cluster;
   cluster.name = "three";
@@ -49,14 +49,14 @@ TEST(HeterogeneousCluster, DevicesOfStages) {
 
 TEST(HeterogeneousCluster, TheSlowestOfAStageDecides) {
   Cluster cluster = threeGroups();
-  // Stages next to each other: both have devices of all groups.
+  // The innermost axis is pp: both stages have devices of all groups.
   for (int64_t stage = 0; stage < 2; ++stage) {
     StageDevices devices =
         devicesOfStage(cluster, {{"pp", 2}, {"dp", 8}}, stage, DType::F32);
     EXPECT_EQ(devices.group, 1u);
     EXPECT_EQ(devices.usableBytes, 16);
   }
-  // What is not used does not count.
+  // Unused devices do not count.
   EXPECT_EQ(devicesOfStage(cluster, {{"dp", 8}}, 0, DType::F32).group, 0u);
 }
 
@@ -73,7 +73,7 @@ TEST(HeterogeneousCluster, Arrangements) {
   EXPECT_EQ(places[0], 12);
   EXPECT_EQ(places[4], 8);
   EXPECT_EQ(places[15], 7);
-  // Counted over what is used.
+  // The positions count the used devices.
   EXPECT_EQ(placesOfDevices(cluster, {2, 0})[0], 8);
   EXPECT_EQ(arrangeGroups(cluster, {3}).message(),
             "--strategy: placement: no group 3 of nodes; three has 3, counted "
@@ -113,7 +113,7 @@ TEST(HeterogeneousCluster, FastRanksTakeWholeMicroBatchesMore) {
   strategy.pp = 2;
   EXPECT_NEAR(share(4), 1.0 / 2, 1e-9);
   strategy.pp = 1;
-  strategy.zero = 3; // ranks meet in every micro-batch
+  strategy.zero = 3; // Ranks meet in every micro-batch.
   EXPECT_EQ(share(4), 1);
   strategy.zero = 1;
   strategy.batchShares = BatchShares::even();

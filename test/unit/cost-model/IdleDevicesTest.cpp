@@ -58,11 +58,11 @@ TEST(IdleDevices, APartIsAClusterOfItsOwn) {
   EXPECT_EQ(part.devicesPerNode(), 3);
   EXPECT_EQ(part.levels[0].span, 3);
   EXPECT_EQ(part.levels[1].span, 6);
-  // The same part of a larger cluster is the same.
+  // A larger cluster has an equal part.
   Cluster other = partOf(nodesOf(5, 8), {2, 3});
   for (size_t i = 0; i < part.levels.size(); ++i)
     EXPECT_EQ(part.levels[i].span, other.levels[i].span);
-  // Racks of two nodes; groups one after the other.
+  // Racks of two nodes; the first group comes first.
   cluster = nodesOf(4, 4);
   Level rack = cluster.levels[0];
   rack.span = 8;
@@ -77,7 +77,7 @@ TEST(IdleDevices, APartIsAClusterOfItsOwn) {
   EXPECT_EQ(part.levels[2].span, 6);
 }
 
-/// A node of `first` devices, then others of `second`.
+/// A node with `first` devices, then `others` nodes with `second` devices.
 static Cluster unlikeNodes(int64_t first, int64_t others, int64_t second) {
   Cluster cluster = nodesOf(1, first);
   cluster.groups.push_back(cluster.groups[0]);
@@ -94,7 +94,7 @@ TEST(IdleDevices, NodesOfUnlikeSizeKeepTheirDevices) {
   ASSERT_EQ(partsOf(cluster, 6), (Parts{{2, 4}}));
   EXPECT_TRUE(isWhole(cluster, partsOf(cluster, 6)[0]));
   EXPECT_EQ(partOf(cluster, {2, 4}).numDevices(), 6);
-  // Up to so many on every node, or all that a smaller one has.
+  // A part takes all devices of a node that has fewer.
   EXPECT_EQ(partsToTry(cluster),
             (Parts{{2, 3}, {1, 4}, {2, 2}, {1, 3}, {1, 2}, {2, 1}, {1, 1}}));
   EXPECT_EQ(partsOf(cluster, 5), (Parts{{2, 3}}));
@@ -103,7 +103,7 @@ TEST(IdleDevices, NodesOfUnlikeSizeKeepTheirDevices) {
   EXPECT_EQ(part.groups[1].devicesPerNode, 2);
   EXPECT_EQ(part.levels[0].span, 2);
   EXPECT_EQ(part.levels[1].span, 5);
-  // The smaller nodes first: the part of one node has no more than it has.
+  // The smaller nodes come first: a part of one node is limited to its devices.
   cluster = unlikeNodes(2, 2, 4);
   EXPECT_EQ(partsToTry(cluster), (Parts{{3, 3},
                                         {2, 4},
@@ -118,7 +118,8 @@ TEST(IdleDevices, NodesOfUnlikeSizeKeepTheirDevices) {
 
 namespace {
 
-/// A step takes a second of work and a second for every rank that talks.
+/// A step takes `work` / r seconds on r ranks, and a second for each other
+/// rank.
 class Talkative : public Evaluator {
 public:
   explicit Talkative(double work) : work(work) {}
@@ -169,7 +170,7 @@ TEST(IdleDevices, AsManyAsAreBest) {
     EXPECT_NE(found->search.idle.find("the best plan on all 8 devices, dp="),
               std::string::npos)
         << found->search.idle;
-    // The best of all devices stays in the table, and says what it lacks.
+    // The best plan on all devices is in the table, with the reason.
     auto whole = std::find_if(found->search.candidates.begin(),
                               found->search.candidates.end(),
                               [](const Candidate &candidate) {
@@ -240,8 +241,8 @@ TEST(IdleDevices, TheReportSaysWhy) {
 
 namespace {
 
-/// Finds something better with every call, so that no search gives up early,
-/// and counts them.
+/// Counts its calls and returns a better value each time, so that no search
+/// ends early.
 class Improving : public Talkative {
 public:
   Improving(int64_t &calls, int64_t &all)
@@ -264,8 +265,8 @@ private:
 
 } // namespace
 
-/// How many strategies each search of `cluster` looked at, of `most`: every
-/// part has more.
+/// The number of strategies that each search of `cluster` evaluated, at most
+/// `most`: every part has more strategies.
 static std::deque<int64_t> callsOf(const Cluster &cluster, int64_t most) {
   std::deque<int64_t> calls;
   int64_t all = 0;
@@ -289,7 +290,7 @@ TEST(IdleDevices, PartsShareTheEffort) {
   Cluster cluster = nodesOf(128, 8);
   std::deque<int64_t> calls = callsOf(cluster, kMost);
   EXPECT_GE(calls.front(), kMost);
-  // The last searches look once more at the parts that came near the best.
+  // The last searches repeat the parts that came near the best.
   auto parts = static_cast<int64_t>(partsToTry(cluster).size());
   auto again = static_cast<int64_t>(calls.size()) - 1 - parts;
   EXPECT_GE(again, 1);
@@ -313,7 +314,7 @@ TEST(IdleDevices, ANodeTooManyIsLeftOutWithAllEffort) {
 
 namespace {
 
-/// Fewer ranks take longer by more than their number says.
+/// The time rises faster than the number of ranks falls.
 class Needy : public Talkative {
 public:
   Needy(int64_t all, int64_t batch, int64_t &calls)
@@ -337,7 +338,7 @@ private:
   int64_t &calls;
 };
 
-/// Evaluations of each search.
+/// The evaluations of each search.
 std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
   std::deque<int64_t> calls;
   PartProblem problem;
@@ -361,15 +362,15 @@ std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
 } // namespace
 
 TEST(IdleDevices, PartsFarBehindEndTheSearch) {
-  // On 32, 24 and 16 devices 1, 1.67 and 3 s. The first strategy of a part says
-  // so, and those with 8, 4, 2 and one are left out.
+  // 32, 24 and 16 devices take 1, 1.67 and 3 s. The first strategy of each part
+  // shows this, and the parts with 8, 4, 2 devices and one are left out.
   std::deque<int64_t> calls = callsOfNeedy(nodesOf(4, 8), 32 * 8);
   ASSERT_EQ(calls.size(), 3u);
   EXPECT_GT(calls[0], 1);
   EXPECT_EQ(calls[1], 1);
   EXPECT_EQ(calls[2], 1);
-  // All parts are tried, and more of each, where there are few devices or few
-  // samples for them.
+  // With few devices, or few samples, all parts are tried, with more strategies
+  // each.
   for (const auto &[cluster, batch] : {std::pair(nodesOf(2, 8), 32 * 8),
                                        std::pair(nodesOf(4, 8), 32 * 8 - 1)}) {
     calls = callsOfNeedy(cluster, batch);
@@ -380,7 +381,8 @@ TEST(IdleDevices, PartsFarBehindEndTheSearch) {
 
 namespace {
 
-/// All devices are best without tensor parallelism, half of them with it.
+/// All devices are best without tensor parallelism, half of them are best with
+/// it.
 class HalfWithTensors : public Talkative {
 public:
   HalfWithTensors() : Talkative(1) {}

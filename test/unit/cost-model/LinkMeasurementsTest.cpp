@@ -30,7 +30,7 @@ Cluster twoNodes(double inner, double innerLatency, double outer,
   return cluster;
 }
 
-/// What nccl-tests would print on `cluster`.
+/// The output of nccl-tests on `cluster`.
 std::string table(const Cluster &cluster, const GroupPlacement &group,
                   int hosts, Collective kind = Collective::AllReduce,
                   const char *name = "all_reduce_perf") {
@@ -72,7 +72,7 @@ TEST(LinkMeasurements, FindsTheLevelsThatMadeTheTimes) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(300e9, 1e-6, 25e9, 5e-6);
   GroupPlacement node{{4, 1}}, both{{4, 2}};
-  // Handed in outermost first: the inner one is needed for the outer one.
+  // The inner level is solved first although it is the last measurement.
   ASSERT_TRUE(
       applyLinkMeasurements(found, {parsed(table(truth, both, 2), "b"),
                                     parsed(table(truth, node, 1), "a")}));
@@ -97,7 +97,8 @@ TEST(LinkMeasurements, GathersAndOneRankANode) {
   EXPECT_DOUBLE_EQ(found.levels[0].bytesPerSecond, 240e9);
 }
 
-// Four pairs at once between two nodes: each has a device's share.
+// Four pairs between two nodes run at the same time: each has the share of one
+// device.
 TEST(LinkMeasurements, GroupsAtOnce) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(240e9, 4e-6, 25e9, 5e-6);

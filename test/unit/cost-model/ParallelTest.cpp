@@ -22,7 +22,7 @@ TEST(Parallel, EverythingRunsOnce) {
 }
 
 TEST(Parallel, CallsWithinCalls) {
-  // Three deep: whoever waits takes part in what is below.
+  // Three levels: a thread that waits works on the inner levels.
   std::atomic<int64_t> sum = 0;
   parallelFor(5, 1, [&](size_t i) {
     parallelFor(7, 2, [&](size_t j) {
@@ -41,8 +41,9 @@ TEST(Parallel, CallsWithinCalls) {
 }
 
 TEST(Parallel, WaitingForWhatAnotherBegan) {
-  // As Fold.cpp does: the first who needs something makes it, with help, and
-  // the others wait for it, so that nobody may be handed what waits for him.
+  // As in Fold.cpp, the first thread that needs a value makes it, with the help
+  // of others, and the other threads wait for it. No helper may get work that
+  // waits for that value.
   for (int round = 0; round < 50; ++round) {
     std::map<size_t, std::once_flag> flags;
     std::vector<int64_t> made(3, 0);

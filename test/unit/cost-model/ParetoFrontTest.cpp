@@ -25,16 +25,16 @@ TEST(ParetoFront, KeepsWhatNothingBeats) {
   add(2, 3, 70);
   add(3, 8, 20);
   EXPECT_EQ(names(), (Names{2, 1, 3}));
-  add(4, 5, 50); // as good as the first
-  add(5, 6, 50); // slower for nothing
+  add(4, 5, 50); // Equal to the first.
+  add(5, 6, 50); // Slower without using less memory.
   EXPECT_EQ(names(), (Names{2, 1, 3}));
-  add(6, 4, 20); // beats two
+  add(6, 4, 20); // Better than two.
   EXPECT_EQ(names(), (Names{2, 6}));
-  add(7, 4, 10); // as fast with less
+  add(7, 4, 10); // As fast with less memory.
   EXPECT_EQ(names(), (Names{2, 7}));
   add(8, 2, 5);
   EXPECT_EQ(names(), (Names{8}));
-  // What is known better counts.
+  // The more exact point replaces the composed one.
   ParetoPoint again;
   again.strategy.dp = 8;
   again.stepSeconds = 9;

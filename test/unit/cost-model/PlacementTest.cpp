@@ -13,7 +13,7 @@ using namespace dpc::cost;
 
 namespace {
 
-/// Levels that join `spans` devices; the inner the faster.
+/// Levels that join `spans` devices; inner levels are faster.
 Cluster clusterOf(const std::vector<int64_t> &spans, double factor = 10) {
   Cluster cluster;
   Device device;
@@ -46,7 +46,7 @@ const RankOrder kUsual = {{"tp", 8}, {"ep", 8}, {"pp", 2}};
 
 TEST(Placement, TensorTrafficGoesInside) {
   Cluster cluster = clusterOf({8, 128});
-  // Given in the worst order: most of the traffic is tp's.
+  // The given order is the worst: tp has most of the traffic.
   RankOrder order = {{"pp", 2}, {"ep", 8}, {"tp", 8}};
   std::vector<Traffic> traffic = {{Collective::AllReduce, {"tp"}, 1e8, 100},
                                   {Collective::AllToAll, {"ep"}, 1e6, 100},

@@ -20,7 +20,7 @@ TEST(Report, Formats) {
   EXPECT_EQ(formatSeconds(0), "0.00 s");
 }
 
-/// One winner, one that does not fit, one that cannot be built.
+/// A winner, a candidate that does not fit, one that cannot be built.
 static SearchResult someResult() {
   SearchResult result;
   result.totals.globalBatch = 8;
@@ -133,7 +133,7 @@ TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   EXPECT_NE(text.find("5 considered, 2 pruned"), std::string::npos);
 }
 
-/// The text's lines.
+/// The lines of a text.
 static std::vector<std::string> linesOf(const std::string &text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -197,7 +197,7 @@ TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
   EXPECT_GT(lines.size(), reportLines - 4);
   for (const std::string &line : lines)
     EXPECT_LE(line.size(), 100U) << line;
-  // Some of each, and how much more there is.
+  // Some items of each list, and the number of the others.
   std::string text = reportToText(someCluster(), result, context);
   for (const char *words :
        {" more: report.html", " more changes: report.html",
@@ -236,7 +236,7 @@ TEST(Report, BaselinesThatAreTheSameSaySo) {
 TEST(Report, BaselinesThatDoNotFitTakeALine) {
   SearchResult result = someResult();
   Candidate large = result.candidates[1];
-  large.evaluation.stepSeconds = 1; // faster, were there memory
+  large.evaluation.stepSeconds = 1; // Faster, but too large.
   Candidate larger = large;
   larger.why = "memory 456 GiB > 80.0 GiB";
   result.baselines = {{"single", large}, {"ddp", larger}, {"zero1", large}};
@@ -315,7 +315,7 @@ TEST(Report, SaysWhatWouldBeIf) {
   WhatIf faster = answerOf("one more node", result, 6);
   faster.strategy.tp = 2;
   faster.stepSeconds = 1;
-  faster.tokensPerSecond = 500; // 400 now
+  faster.tokensPerSecond = 500; // 400 at present.
   WhatIf unknown;
   unknown.change = "twice the memory";
   unknown.why = "nothing";
@@ -344,7 +344,7 @@ TEST(Report, SaysWhatWouldBeBetter) {
   };
   EXPECT_EQ(text(), "nothing better was found among 70 strategies");
   Evaluation &best = free.candidates[0].evaluation;
-  best.stepSeconds = 1.5; // of 2
+  best.stepSeconds = 1.5; // Instead of 2.
   EXPECT_EQ(
       text(),
       "better: --strategy=" + stringifyStrategy(free.candidates[0].strategy) +

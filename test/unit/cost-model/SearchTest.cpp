@@ -51,7 +51,7 @@ TEST(Search, TightBoundsSaveEvaluations) {
   searchStrategies(toyCluster(4), tight, options);
   searchStrategies(toyCluster(4), loose, options);
   EXPECT_LT(tight.calls, loose.calls);
-  // The winner, what the formulas promised more of, and two baselines.
+  // The winner, what the formulas preferred, and two baselines.
   EXPECT_LE(tight.calls, 4);
 }
 
@@ -79,10 +79,10 @@ TEST(Search, NothingFitsIsNoWinnerButANearestMiss) {
             std::string::npos)
       << result.candidates[0].why;
   EXPECT_EQ(result.bindingConstraint, "memory");
-  EXPECT_EQ(result.bindingDetail, ""); // nothing fits at all
+  EXPECT_EQ(result.bindingDetail, ""); // Nothing fits.
 }
 
-/// Parameters can be elsewhere, at the price of time.
+/// Parameters can be offloaded, which takes time.
 class OffloadEvaluator : public ToyEvaluator {
 public:
   Evaluation evaluate(const Strategy &strategy) override {
@@ -135,7 +135,7 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
 
 TEST(Search, TransfersCanBindTheStep) {
   OffloadEvaluator evaluator;
-  evaluator.parameterBytes = 100; // there is room for all of it
+  evaluator.parameterBytes = 100; // All of it fits.
   SearchOptions options = optionsFor(4);
   options.request.offload = Offload::Parameters;
   EXPECT_EQ(
@@ -153,7 +153,7 @@ TEST(Search, HostMemoryIsALimitToo) {
   SearchOptions options = optionsFor(4);
   options.request.offload = Offload::Parameters;
   Cluster cluster = toyCluster(4);
-  cluster.host.memoryBytes = 99e3; // tp=4 takes 25 kB on each of 4 devices
+  cluster.host.memoryBytes = 99e3; // tp=4 needs 25 kB on each of 4 devices.
   SearchResult result = searchStrategies(cluster, evaluator, options);
   ASSERT_FALSE(result.hasWinner());
   EXPECT_NE(result.candidates[0].why.find("of host memory"), std::string::npos)
@@ -170,7 +170,7 @@ TEST(Search, WhatLiesInTheDevicesOwnMemoryIsCountedOnce) {
   Cluster cluster = toyCluster(4);
   cluster.host.memoryBytes = 1e9;
   cluster.host.holdsDevices = true;
-  // Moved to the disk, for in the same memory nothing is won.
+  // The disk is used, because the host has the same memory.
   SearchResult result = searchStrategies(cluster, evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.offloadTo, OffloadTarget::Disk);
@@ -185,7 +185,7 @@ TEST(Search, WhatLiesInTheDevicesOwnMemoryIsCountedOnce) {
 
 namespace {
 
-/// A pipeline that mostly waits.
+/// A pipeline with a large bubble.
 class IdlePipeline : public ToyEvaluator {
 public:
   explicit IdlePipeline(double bubble) : bubble(bubble) {}
@@ -247,7 +247,7 @@ TEST(Search, BaselinesAreTheKnownOnes) {
   EXPECT_NE(result.baselines[1].candidate.why.find("memory "),
             std::string::npos);
   EXPECT_EQ(result.baselines[4].candidate.strategy.zero, 3);
-  // One of the four devices, which holds no more than one of ddp's.
+  // One of the four devices needs as much memory as with ddp.
   EXPECT_EQ(result.baselines[0].candidate.strategy.ranks(), 1);
   EXPECT_FALSE(result.baselines[0].candidate.fits);
   EXPECT_NE(result.baselines[0].candidate.why.find("memory "),
@@ -268,7 +268,7 @@ TEST(Search, OneDeviceIsToCompareWithOnly) {
     EXPECT_EQ(candidate.strategy.ranks(), 4);
   for (const ParetoPoint &point : result.pareto.points())
     EXPECT_EQ(point.strategy.ranks(), 4);
-  // On one device it is the plan itself.
+  // On one device it is the winner.
   SearchResult alone =
       searchStrategies(toyCluster(1), evaluator, optionsFor(1));
   EXPECT_EQ(alone.baselines.front().candidate.strategy.ranks(), 1);
@@ -314,7 +314,7 @@ TEST(Search, EvaluationsCanBeLimited) {
   options.maxEvaluations = 2;
   SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
   EXPECT_TRUE(result.hasWinner());
-  EXPECT_LE(evaluator.calls, 6); // And the ddp and ZeRO baselines.
+  EXPECT_LE(evaluator.calls, 6); // Also the baselines ddp and ZeRO.
 }
 
 TEST(Search, SpaceHoldsWhatIsAvailable) {
@@ -345,7 +345,7 @@ TEST(Search, SpaceHoldsWhatIsAvailable) {
   EXPECT_TRUE(spaceFor(totals, toyCluster(4)).expertSpans.empty());
   EXPECT_EQ(spaceFor(totals, toyCluster(128)).expertSpans,
             std::vector<int64_t>{128});
-  // Without gradients there is one order of forwards.
+  // Inference needs one schedule only.
   totals.training = false;
   space =
       spaceFor(totals, toyCluster(4), {"pp", "schedule", "vpp", "recompute"});
@@ -366,7 +366,7 @@ TEST(Search, ChangesLeadFromMegatronToTheWinner) {
   EXPECT_EQ(result.changedFrom, "megatron-3d");
   const std::vector<Change> &changes = result.changes;
   ASSERT_GE(changes.size(), 3U);
-  // From what the baseline says to what the winner says, key by key.
+  // Each change moves one group of keys to the value of the winner.
   const Evaluation &megatron = result.baselines.back().candidate.evaluation;
   const Evaluation &winner = result.candidates[0].evaluation;
   EXPECT_EQ(changes.front().stepSeconds, megatron.stepSeconds);
@@ -387,7 +387,7 @@ TEST(Search, ChangesLeadFromMegatronToTheWinner) {
 
 namespace {
 
-/// tp wants to be outermost.
+/// The outermost axis should be tp.
 class PlacedEvaluator : public ToyEvaluator {
 public:
   Evaluation evaluate(const Strategy &strategy) override {
@@ -413,7 +413,7 @@ TEST(Search, ChangesOfThePlacementAreTold) {
     all += change.what + "; ";
   EXPECT_NE(all.find("placement auto -> dp.tp"), std::string::npos) << all;
 
-  // Where it is asked for, it is the last step.
+  // A requested placement is the last change.
   options.request.sp.reset();
   options.request.placement = PlacementSpec{{"dp", "tp"}, {}};
   result = searchStrategies(toyCluster(4), evaluator, options);
@@ -464,8 +464,7 @@ TEST(Search, PipelinesAreConsidered) {
   EXPECT_EQ(result.candidates[0].strategy.pp, 2);
 }
 
-/// Formulas think little of tp; in truth ZeRO 3 takes ten times as long as they
-/// say.
+/// The formulas prefer ZeRO 3, which takes ten times as long as they estimate.
 class SlowZero3 : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
@@ -487,7 +486,7 @@ TEST(Search, EvaluationsCorrectTheFormulas) {
   options.maxEvaluations = 3;
   SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
   ASSERT_TRUE(result.hasWinner());
-  // The baseline's, and at most one of its neighbours.
+  // The baseline, and at most one of its neighbours.
   EXPECT_LE(evaluator.zero3, 2);
   EXPECT_NE(result.candidates[0].strategy.zero, 3);
 }
@@ -503,7 +502,7 @@ TEST(Neighbours, DifferInLittle) {
   b.tp = 4;
   b.microBatch = 8;
   EXPECT_TRUE(areNeighbours(a, b));
-  b.sp = true; // a third one
+  b.sp = true; // A third difference.
   EXPECT_FALSE(areNeighbours(a, b));
   b = a;
   b.dp = 2;
@@ -530,7 +529,7 @@ TEST(Formula, MemoryOfZeroStagesByHand) {
 }
 
 TEST(Formula, HybridShardingKeepsGathersInANode) {
-  // Two nodes of four, joined by a net a hundred times slower.
+  // Two nodes of four devices. The network is a hundred times slower.
   Cluster cluster = toyCluster(4);
   cluster.groups[0].nodes = 2;
   Level net = cluster.levels[0];
@@ -543,18 +542,18 @@ TEST(Formula, HybridShardingKeepsGathersInANode) {
   strategy.zero = 3;
   strategy.microBatch = 1;
   ModelTotals totals = ToyEvaluator().totals();
-  totals.flopsPerStep = 1; // nothing to hide behind
+  totals.flopsPerStep = 1; // No computation hides communication.
   auto exposed = [&] {
     return estimateByFormula(cluster, totals, strategy)
         .exposedCommunicationSeconds;
   };
   double everywhere = exposed();
   strategy.hybridShard = 4;
-  // In the node two gathers and a reduce_scatter of 300 of 400 bytes, over the
-  // net an all_reduce of 100.
+  // Two all_gathers and a reduce_scatter of 300 of 400 bytes in the node, and
+  // an all_reduce of 100 bytes over the network.
   EXPECT_NEAR(exposed(), 3 * 300 / 1e6 + 100 / 1e4, 1e-6);
   EXPECT_LT(exposed(), everywhere);
-  // Bytes over the net: a rank's part of the gradients, to and fro.
+  // Over the network a rank sends its part of the gradients twice.
   Evaluation evaluation = estimateByFormula(cluster, totals, strategy);
   EXPECT_NEAR(evaluation.bytesPerLevel[1], totals.gradientBytes / 4, 1e-9);
 }

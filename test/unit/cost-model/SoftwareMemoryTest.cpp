@@ -17,7 +17,7 @@ TEST(SoftwareMemory, StatesAreSplitByTheirZeroStage) {
   EXPECT_EQ(bytes.parameter, 0.5);
   EXPECT_EQ(bytes.gradient, 1.5);
   EXPECT_EQ(stateBytes(software, DType::F16, 0, 4).update, 16);
-  // The only copy, its gradient and two moments.
+  // One copy of the parameter, its gradient and two moments.
   bytes = stateBytes(software, DType::F32, 0, 4);
   EXPECT_EQ(bytes.parameter + bytes.gradient + bytes.update, 16);
 }
@@ -31,7 +31,8 @@ TEST(SoftwareMemory, SlackEndsWhereTheDeviceDoes) {
   counted[MemoryCategory::Optimizer] = 300;
   counted[MemoryCategory::Activations] = 300;
   counted[MemoryCategory::Workspace] = 100;
-  EXPECT_EQ(heldMemory(cluster, counted).total(), 700); // says nothing
+  EXPECT_EQ(heldMemory(cluster, counted).total(),
+            700); // No `memory` in the profile.
   cluster.software.keepsMemory = true;
   cluster.software.activationSlack = 1.25;
   cluster.software.reservedBytes = 50;
@@ -41,7 +42,7 @@ TEST(SoftwareMemory, SlackEndsWhereTheDeviceDoes) {
   EXPECT_EQ(held[MemoryCategory::Communication], 50);
   counted[MemoryCategory::Optimizer] = 500;
   EXPECT_EQ(heldMemory(cluster, counted).total(), 1000);
-  // What is needed is needed.
+  // Without free memory there is no slack.
   counted[MemoryCategory::Optimizer] = 900;
   EXPECT_EQ(heldMemory(cluster, counted).total(), 1350);
 }

@@ -98,7 +98,8 @@ TEST(Elimination, ConditioningEqualsExhaustive) {
   EXPECT_GT(conditioned, 100u);
 }
 
-/// Without any conditioning: an answer wherever there is one, seldom far off.
+/// Without conditioning the solver finds a solution if there is one, and its
+/// error is small.
 TEST(Elimination, GuessesAreFeasibleAndMostlyGood) {
   std::mt19937 random(8);
   int guessed = 0, optimal = 0;

@@ -40,7 +40,7 @@ TEST(StepDetail, TimesAreTicks) {
   double end = last[2].get<double>() +
                stage["phases"][last[0].get<size_t>()]["ticks"].get<double>();
   EXPECT_DOUBLE_EQ(end * tick, 2);
-  // Neighbours without a gap are one; communication says what it is.
+  // Entries without a gap are joined; communication has a label.
   EXPECT_EQ(stage["phases"][0]["compute"].size(), 1u);
   EXPECT_EQ(stage["phases"][0]["communication"][0][2], 0);
 }
