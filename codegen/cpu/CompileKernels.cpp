@@ -1,7 +1,7 @@
 //===- CompileKernels.cpp - Kernels to a shared object --------------------===//
 #include "codegen/cpu/CompileKernels.h"
-#include "codegen/kernel/CompileStages.h"
 #include "codegen/cpu/KernelLinker.h"
+#include "codegen/kernel/CompileStages.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"

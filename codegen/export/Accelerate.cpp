@@ -23,8 +23,8 @@ static Engine engineOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
   bool splitsModel = strategy.tp.ranks > 1 || strategy.cp > 1;
   bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
-  if (isUlysses && strategy.zero >= 1 && strategy.tp.ranks == 1 && strategy.pp == 1 &&
-      strategy.ep == 1)
+  if (isUlysses && strategy.zero >= 1 && strategy.tp.ranks == 1 &&
+      strategy.pp == 1 && strategy.ep == 1)
     return Engine::deepSpeed;
   if (strategy.pp > 1 || strategy.ep > 1 || strategy.sp ||
       (splitsModel && strategy.zero <= 1))
@@ -59,7 +59,8 @@ std::vector<Rule> accelerateRules() {
                              precisions(kWhose, {"fp32", "bf16", "fp16"})};
   append(rules, Engine::fsdp,
          {hostOnly(fsdp), offloads(fsdp, {"none", "all"}),
-          recomputes(fsdp, {"none", "full"}), contextKind(fsdp, cost::CpKind::Ring)});
+          recomputes(fsdp, {"none", "full"}),
+          contextKind(fsdp, cost::CpKind::Ring)});
   append(rules, Engine::ddp,
          {offloads(ddp, {"none"}), recomputes(ddp, {"none"})});
   append(rules, Engine::deepSpeed, findTarget("deepspeed")->rules());
@@ -98,7 +99,8 @@ static YAML::Node fsdpOf(const cost::Strategy &strategy) {
   node["fsdp_reshard_after_forward"] = strategy.zero == 3;
   node["fsdp_auto_wrap_policy"] = "TRANSFORMER_BASED_WRAP";
   node["fsdp_offload_params"] = strategy.offload == cost::Offload::All;
-  node["fsdp_activation_checkpointing"] = strategy.recompute == cost::Recompute::Full;
+  node["fsdp_activation_checkpointing"] =
+      strategy.recompute == cost::Recompute::Full;
   node["fsdp_state_dict_type"] = "SHARDED_STATE_DICT";
   node["fsdp_cpu_ram_efficient_loading"] = true;
   return node;
@@ -106,7 +108,8 @@ static YAML::Node fsdpOf(const cost::Strategy &strategy) {
 
 static YAML::Node deepSpeedOf(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
-  std::string device = strategy.offloadTo == cost::OffloadTarget::Disk ? "nvme" : "cpu";
+  std::string device =
+      strategy.offloadTo == cost::OffloadTarget::Disk ? "nvme" : "cpu";
   bool all = strategy.offload == cost::Offload::All;
   YAML::Node node;
   node["zero_stage"] = strategy.zero;
@@ -221,7 +224,8 @@ Exported writeAccelerate(const Job &job) {
     batch +=
         ", gradient_accumulation_steps=" + std::to_string(job.microBatches());
   result.remarks.push_back(batch);
-  if (engine == Engine::deepSpeed && job.strategy.recompute == cost::Recompute::Full)
+  if (engine == Engine::deepSpeed &&
+      job.strategy.recompute == cost::Recompute::Full)
     result.remarks.emplace_back("accelerate.yaml: recomputation is the model's:"
                                 " gradient_checkpointing_enable()");
   return result;

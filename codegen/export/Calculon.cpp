@@ -88,9 +88,10 @@ Exported writeCalculon(const Job &job) {
       {"attention_type", job.model.kvHeads == 1 && job.model.heads > 1
                              ? "multiquery"
                              : "multihead"},
-      {"activation_recompute", !job.trains   ? "none"
-                               : isSelective ? "attn_only"
-                                             : cost::printValue(strategy.recompute)},
+      {"activation_recompute", !job.trains ? "none"
+                               : isSelective
+                                   ? "attn_only"
+                                   : cost::printValue(strategy.recompute)},
       {"pipeline_interleaving", strategy.vpp},
       {"optimizer_sharding", strategy.zero == 1 && strategy.dp > 1},
       {"tensor_par_comm_type", strategy.sp ? "rs_ag" : "ar"},

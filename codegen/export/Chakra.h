@@ -10,8 +10,8 @@
 #ifndef DPC_CODEGEN_EXPORT_CHAKRA_H
 #define DPC_CODEGEN_EXPORT_CHAKRA_H
 
-#include "runtime/observe/Trace.h"
 #include "codegen/export/Job.h"
+#include "runtime/observe/Trace.h"
 
 namespace dpc::exports {
 

@@ -54,7 +54,8 @@ static std::vector<Rule> hybridRules() {
       {"HybridParallelPlugin offloads the optimizer with ZeRO 1 or 2",
        [](const Job &job) {
          return job.strategy.offload == cost::Offload::None ||
-                (job.strategy.offload == cost::Offload::Optimizer && job.strategy.zero > 0);
+                (job.strategy.offload == cost::Offload::Optimizer &&
+                 job.strategy.zero > 0);
        },
        [](Job &job) {
          job.strategy.offload = cost::Offload::Optimizer;
@@ -188,7 +189,8 @@ static std::string openSoraOf(const Job &job, const ordered_json &kwargs) {
        << "accumulation_steps = "
        << (job.strategy.pp > 1 ? 1 : job.microBatches()) << "\n"
        << "grad_checkpoint = "
-       << (job.strategy.recompute == cost::Recompute::Full ? "True" : "False") << "\n"
+       << (job.strategy.recompute == cost::Recompute::Full ? "True" : "False")
+       << "\n"
        << "plugin_config = dict(\n";
   for (const auto &[key, value] : kwargs.items())
     if (key != "precision" && key != "max_norm" && key != "stage")
@@ -216,7 +218,8 @@ Exported writeColossalAi(const Job &job) {
       {"kwargs", kwargs},
       {"batch_size", hasPipeline ? job.localBatch() : job.microBatch()},
       {"accumulation_steps", hasPipeline ? 1 : job.microBatches()},
-      {"gradient_checkpointing", job.strategy.recompute == cost::Recompute::Full}};
+      {"gradient_checkpointing",
+       job.strategy.recompute == cost::Recompute::Full}};
   Exported result;
   result.files.push_back({"colossalai.json", config.dump(2) + "\n"});
   remarkOnSettings(result, job, expressedOf(job));

@@ -54,7 +54,8 @@ static std::vector<Rule> offloadRules() {
        needsStage(1)},
       {"DeepSpeed offloads parameters with ZeRO 3 (offload_param)",
        [=](const Job &job) {
-         return (isNot(cost::Offload::Parameters)(job) && isNot(cost::Offload::All)(job)) ||
+         return (isNot(cost::Offload::Parameters)(job) &&
+                 isNot(cost::Offload::All)(job)) ||
                 job.strategy.zero == 3;
        },
        [needsStage](Job &job) {
@@ -68,7 +69,8 @@ static std::vector<Rule> offloadRules() {
       {"DeepSpeed offloads to disk with ZeRO 3 (nvme)",
        [=](const Job &job) {
          return job.strategy.offload == cost::Offload::None ||
-                job.strategy.offloadTo == cost::OffloadTarget::Host || job.strategy.zero == 3;
+                job.strategy.offloadTo == cost::OffloadTarget::Host ||
+                job.strategy.zero == 3;
        },
        [](Job &job) {
          job.strategy.offloadTo = cost::OffloadTarget::Host;
@@ -140,9 +142,11 @@ static ordered_json zeroOf(const Job &job) {
     zero["reduce_scatter"] = true;
   if (strategy.zero == 3)
     zero["stage3_gather_16bit_weights_on_model_save"] = true;
-  if (strategy.offload == cost::Offload::Optimizer || strategy.offload == cost::Offload::All)
+  if (strategy.offload == cost::Offload::Optimizer ||
+      strategy.offload == cost::Offload::All)
     zero["offload_optimizer"] = offloadTo(strategy);
-  if (strategy.offload == cost::Offload::Parameters || strategy.offload == cost::Offload::All)
+  if (strategy.offload == cost::Offload::Parameters ||
+      strategy.offload == cost::Offload::All)
     zero["offload_param"] = offloadTo(strategy);
   return zero;
 }
@@ -259,13 +263,15 @@ Exported writeDeepSpeed(const Job &job) {
         "ds_config.json: DeepSpeed takes pipelines of a PipelineModule only: "
         "PipelineModule(layers, num_stages=" +
         std::to_string(strategy.pp) +
-        (strategy.recompute == cost::Recompute::Full ? ", activation_checkpoint_interval=1)"
-                                      : ")"));
+        (strategy.recompute == cost::Recompute::Full
+             ? ", activation_checkpoint_interval=1)"
+             : ")"));
   else if (strategy.recompute == cost::Recompute::Full)
     result.remarks.emplace_back(
         "ds_config.json: the model has to call "
         "deepspeed.checkpointing.checkpoint for every layer");
-  if (strategy.offload != cost::Offload::None && strategy.offloadTo == cost::OffloadTarget::Disk)
+  if (strategy.offload != cost::Offload::None &&
+      strategy.offloadTo == cost::OffloadTarget::Disk)
     result.remarks.emplace_back(
         "ds_config.json: nvme_path is /local_nvme; set yours");
   return result;

@@ -96,8 +96,9 @@ Exported writeGalvatron(const Job &job) {
       {"global_bsz", job.globalBatch},
       {"chunks", job.microBatches()},
       {"pp_division", joined(divisionOf(job))},
-      {"pipeline_type",
-       strategy.schedule == cost::ScheduleKind::GPipe ? "gpipe" : "pipedream_flush"},
+      {"pipeline_type", strategy.schedule == cost::ScheduleKind::GPipe
+                            ? "gpipe"
+                            : "pipedream_flush"},
       {"default_dp_type", strategy.zero == 0 ? "ddp" : "zero2"},
       {"vtp", tp},
       {"vsp", isUlysses ? 1 : 0},

@@ -10,9 +10,9 @@
 #ifndef DPC_CODEGEN_EXPORT_IMPORT_H
 #define DPC_CODEGEN_EXPORT_IMPORT_H
 
-#include "runtime/base/Status.h"
-#include "cost-model/strategy/Strategy.h"
 #include "codegen/export/Job.h"
+#include "cost-model/strategy/Strategy.h"
+#include "runtime/base/Status.h"
 
 namespace dpc::exports {
 

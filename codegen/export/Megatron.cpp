@@ -161,7 +161,8 @@ static void addParallelism(Command &command, const Job &job) {
     command.add("sequence-parallel");
   if (strategy.cp > 1) {
     command.add("context-parallel-size", strategy.cp);
-    command.add("cp-comm-type", strategy.cpKind == cost::CpKind::Ring ? "p2p" : "a2a");
+    command.add("cp-comm-type",
+                strategy.cpKind == cost::CpKind::Ring ? "p2p" : "a2a");
   }
   if (strategy.ep > 1) {
     command.add("expert-model-parallel-size", strategy.ep);
@@ -175,8 +176,7 @@ static void addParallelism(Command &command, const Job &job) {
   command.add("micro-batch-size", job.microBatch());
   command.add("global-batch-size", job.globalBatch);
   if (strategy.recompute != cost::Recompute::None)
-    command.add("recompute-granularity",
-                cost::printValue(strategy.recompute));
+    command.add("recompute-granularity", cost::printValue(strategy.recompute));
   if (strategy.recompute == cost::Recompute::Full) {
     command.add("recompute-method", "uniform");
     command.add("recompute-num-layers", 1);

@@ -34,8 +34,8 @@ private:
   void listIgnored();
   /// A whole number of at least `least`; `missing` where there is none, or
   /// "auto".
-  Expected<int64_t> number(const json &section, const char *key, int64_t missing,
-                         int64_t least = 1) const;
+  Expected<int64_t> number(const json &section, const char *key,
+                           int64_t missing, int64_t least = 1) const;
 };
 
 } // namespace
@@ -61,7 +61,7 @@ static bool isOn(const json &config, const char *key) {
 }
 
 Expected<int64_t> Reader::number(const json &section, const char *key,
-                               int64_t missing, int64_t least) const {
+                                 int64_t missing, int64_t least) const {
   auto it = section.find(key);
   if (it == section.end() || *it == "auto")
     return missing;

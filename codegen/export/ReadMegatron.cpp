@@ -13,7 +13,6 @@
 
 namespace dpc::exports {
 
-
 namespace {
 
 using Words = std::vector<std::string>;
@@ -162,7 +161,8 @@ Status Reader::readDegrees() {
     return wrong("--cp-comm-type " + kind +
                  " mixes two kinds; expected p2p, a2a or allgather");
   if (strategy.cp > 1)
-    strategy.cpKind = kind == "a2a" ? cost::CpKind::Ulysses : cost::CpKind::Ring;
+    strategy.cpKind =
+        kind == "a2a" ? cost::CpKind::Ulysses : cost::CpKind::Ring;
   strategy.sp = has("sequence-parallel") && strategy.tp.ranks > 1;
   int64_t model = strategy.tp.ranks * strategy.pp * strategy.cp;
   if (devices % model != 0)

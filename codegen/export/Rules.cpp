@@ -1,8 +1,8 @@
 //===- Rules.cpp - Rules that several targets share -----------------------===//
 #include "codegen/export/Rules.h"
 
-#include "cost-model/strategy/BatchShares.h"
 #include "cost-model/machine/Placement.h"
+#include "cost-model/strategy/BatchShares.h"
 
 #include <algorithm>
 #include <numeric>
@@ -116,9 +116,7 @@ Rule noGrid(const std::string &whose) {
 
 Rule evenShares(const std::string &whose) {
   return {whose + " gives all data-parallel ranks the same of the batch",
-          [](const Job &job) {
-            return !job.strategy.batchShares.isUneven();
-          },
+          [](const Job &job) { return !job.strategy.batchShares.isUneven(); },
           [](Job &job) {
             job.strategy.batchShares = cost::BatchShares::even();
             return true;
@@ -162,7 +160,8 @@ Rule usualPlacement(const std::string &whose, const Words &orders) {
 Rule schedules(const std::string &whose, const Words &known) {
   return {whose + " has these schedules of stages: " + listed(known),
           [known](const Job &job) {
-            return job.strategy.pp == 1 || known.count(cost::printValue(job.strategy.schedule));
+            return job.strategy.pp == 1 ||
+                   known.count(cost::printValue(job.strategy.schedule));
           },
           [](Job &job) {
             job.strategy.schedule = cost::ScheduleKind::OneFOneB;
@@ -178,26 +177,28 @@ Rule recomputes(const std::string &whose, const Words &known) {
           },
           [known](Job &job) {
             // More of it takes no more memory.
-            job.strategy.recompute = known.count("full") ? cost::Recompute::Full
-                                                         : cost::Recompute::None;
+            job.strategy.recompute = known.count("full")
+                                         ? cost::Recompute::Full
+                                         : cost::Recompute::None;
             return true;
           }};
 }
 
 Rule offloads(const std::string &whose, const Words &known) {
-  return {
-      whose + " offloads: " + listed(known),
-      [known](const Job &job) { return known.count(cost::printValue(job.strategy.offload)) > 0; },
-      [known](Job &job) {
-        using cost::Offload;
-        for (Offload more : {Offload::All, Offload::Parameters,
-                             Offload::Optimizer, Offload::None})
-          if (known.count(cost::printValue(more))) {
-            job.strategy.offload = more;
-            break;
-          }
-        return true;
-      }};
+  return {whose + " offloads: " + listed(known),
+          [known](const Job &job) {
+            return known.count(cost::printValue(job.strategy.offload)) > 0;
+          },
+          [known](Job &job) {
+            using cost::Offload;
+            for (Offload more : {Offload::All, Offload::Parameters,
+                                 Offload::Optimizer, Offload::None})
+              if (known.count(cost::printValue(more))) {
+                job.strategy.offload = more;
+                break;
+              }
+            return true;
+          }};
 }
 
 Rule hostOnly(const std::string &whose) {

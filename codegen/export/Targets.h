@@ -16,8 +16,8 @@ struct Target {
   std::vector<Rule> (*rules)();
   /// For a job that all rules hold for.
   Exported (*write)(const Job &job);
-  /// The profile that says how it runs a plan (cost-model/machine/Software.h), fitted
-  /// to published runs of it; "" where there is none.
+  /// The profile that says how it runs a plan (cost-model/machine/Software.h),
+  /// fitted to published runs of it; "" where there is none.
   std::string_view software = "";
 };
 

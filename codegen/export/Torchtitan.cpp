@@ -51,14 +51,16 @@ static std::vector<Rule> shardingRules() {
       {"torchtitan offloads what FSDP splits, all of it: offload=all with "
        "zero=2 or 3, or offload=none",
        [](const Job &job) {
-         return job.strategy.offload == cost::Offload::None || job.strategy.zero >= 2;
+         return job.strategy.offload == cost::Offload::None ||
+                job.strategy.zero >= 2;
        },
        [](Job &job) { return setZero(job, 3); }},
       {"torchtitan spreads experts over the ranks of FSDP, of a sequence and "
        "of tensor parallelism: ep divides their number",
        [](const Job &job) {
          const cost::Strategy &strategy = job.strategy;
-         int64_t ranks = shardDegree(strategy) * strategy.cp * strategy.tp.ranks;
+         int64_t ranks =
+             shardDegree(strategy) * strategy.cp * strategy.tp.ranks;
          return ranks % strategy.ep == 0;
        },
        [](Job &job) {
@@ -110,7 +112,9 @@ std::vector<Rule> torchtitanRules() {
 static std::vector<Rule> tomlRules() {
   return {
       {"v0.2.2 has tensor parallelism with sequence parallelism only (sp=true)",
-       [](const Job &job) { return job.strategy.tp.ranks == 1 || job.strategy.sp; },
+       [](const Job &job) {
+         return job.strategy.tp.ranks == 1 || job.strategy.sp;
+       },
        nullptr},
       {"v0.2.2 has copies of all parameters (zero=0) on data-parallel ranks "
        "alone",
@@ -288,7 +292,8 @@ static std::string optimizerOf(const OptimizerChoice &optimizer) {
 
 static std::string recipeOf(const Job &job) {
   cost::Recompute recompute = job.strategy.recompute;
-  std::string kind = recompute == cost::Recompute::Full ? "FullAC" : "SelectiveAC";
+  std::string kind =
+      recompute == cost::Recompute::Full ? "FullAC" : "SelectiveAC";
   std::vector<KeyValue> parallelism = parallelismOf(job);
   parallelism.push_back({"enable_sequence_parallel", job.strategy.sp});
   std::ostringstream text;
@@ -319,7 +324,8 @@ static std::string recipeOf(const Job &job) {
        << "        parallelism=ParallelismConfig(\n"
        << argumentsOf(parallelism) << "        ),\n"
        << "        activation_checkpoint="
-       << (recompute == cost::Recompute::None ? "None" : kind + ".Config()") << ",\n    )\n";
+       << (recompute == cost::Recompute::None ? "None" : kind + ".Config()")
+       << ",\n    )\n";
   return text.str();
 }
 

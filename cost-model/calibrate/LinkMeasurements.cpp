@@ -150,7 +150,7 @@ Status TableReader::finish() {
 }
 
 Expected<LinkMeasurement> parseLinkMeasurement(const std::string &text,
-                                             const std::string &file) {
+                                               const std::string &file) {
   LinkMeasurement found;
   found.file = file;
   TableReader reader(found);
@@ -255,8 +255,8 @@ Status applyLinkMeasurements(Cluster &cluster,
 }
 
 Expected<std::string> withMeasuredLevels(const std::string &text,
-                                       const std::string &file,
-                                       const Cluster &cluster) {
+                                         const std::string &file,
+                                         const Cluster &cluster) {
   ordered_json json = ordered_json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.contains("levels") ||
       json["levels"].size() != cluster.levels.size())

@@ -63,7 +63,8 @@ std::vector<Strategy> megatronStrategies(const SearchProblem &problem) {
 bool isMegatronLike(const Strategy &strategy, const Cluster &cluster) {
   return strategy.tp <= cluster.devicesPerNode() && strategy.tp.grid.empty() &&
          strategy.cp == 1 && strategy.zero <= 1 && strategy.hybridShard == 1 &&
-         strategy.schedule != ScheduleKind::ZbH1 && strategy.offload == Offload::None;
+         strategy.schedule != ScheduleKind::ZbH1 &&
+         strategy.offload == Offload::None;
 }
 
 /// The best plan by formula: of those that fit, or the one with the least

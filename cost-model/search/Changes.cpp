@@ -46,8 +46,8 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
     if (next != path.back())
       path.push_back(next);
   };
-  change(&Strategy::dp, &Strategy::tp, &Strategy::pp,
-         &Strategy::cp, &Strategy::cpKind, &Strategy::ep);
+  change(&Strategy::dp, &Strategy::tp, &Strategy::pp, &Strategy::cp,
+         &Strategy::cpKind, &Strategy::ep);
   change(&Strategy::sp);
   change(&Strategy::zero, &Strategy::hybridShard);
   change(&Strategy::schedule, &Strategy::vpp);

@@ -162,16 +162,18 @@ void Formula::estimateMemory() {
 void Formula::offloadMemory() {
   MemoryBreakdown &memory = result.memory;
   auto move = [&](MemoryCategory category) {
-    double &away =
-        strategy.offloadTo == OffloadTarget::Disk ? result.diskBytes : result.hostBytes;
+    double &away = strategy.offloadTo == OffloadTarget::Disk ? result.diskBytes
+                                                             : result.hostBytes;
     away += memory[category];
     memory[MemoryCategory::Communication] +=
         2 * memory[category] / layersPerStage;
     memory[category] = 0;
   };
-  if (strategy.offload == Offload::Optimizer || strategy.offload == Offload::All)
+  if (strategy.offload == Offload::Optimizer ||
+      strategy.offload == Offload::All)
     move(MemoryCategory::Optimizer);
-  if (strategy.offload == Offload::Parameters || strategy.offload == Offload::All)
+  if (strategy.offload == Offload::Parameters ||
+      strategy.offload == Offload::All)
     move(MemoryCategory::Parameters);
 }
 
@@ -184,7 +186,8 @@ double Formula::offloadSeconds() const {
   if (strategy.offload != Offload::Optimizer)
     bytes += ((totals.training ? 2 : 1) * numMicroBatches + 2) *
              totals.parameterBytes / shards / (zero >= 3 ? zeroShards : 1);
-  return bytes / hostLinkBytesPerSecond(cluster, strategy.offloadTo == OffloadTarget::Disk);
+  return bytes / hostLinkBytesPerSecond(cluster, strategy.offloadTo ==
+                                                     OffloadTarget::Disk);
 }
 
 /// The FLOP/s that a rank reaches on a block's GEMMs.

@@ -72,8 +72,7 @@ struct TensorDegree {
     return *this;
   }
   operator int64_t() const { return ranks; }
-  friend bool operator==(const TensorDegree &,
-                         const TensorDegree &) = default;
+  friend bool operator==(const TensorDegree &, const TensorDegree &) = default;
 };
 
 /// Which mesh axes lie on neighboring devices (Placement.h).
@@ -165,9 +164,9 @@ template <typename T> std::string describeValues(const KeyInfo &key) {
   } else if constexpr (std::is_same_v<T, BatchShares>) {
     return "auto, even, or ratios: 3:1";
   } else {
-    return key.most == INT64_MAX ? "N"
-                                 : std::to_string(key.least) + ".." +
-                                       std::to_string(key.most);
+    return key.most == INT64_MAX
+               ? "N"
+               : std::to_string(key.least) + ".." + std::to_string(key.most);
   }
 }
 

@@ -82,7 +82,7 @@ static Table zeroBubbleTable(int64_t stage, int64_t pp, int64_t microBatches) {
 }
 
 Expected<std::vector<Table>> makeSchedule(ScheduleKind kind, int64_t pp,
-                                        int64_t vpp, int64_t microBatches) {
+                                          int64_t vpp, int64_t microBatches) {
   assert(pp >= 1 && vpp >= 1 && microBatches >= 1 && "degrees are positive");
   if (vpp > 1 && kind != ScheduleKind::Interleaved)
     return Error{"schedule=" + std::string(stringify(kind)) +

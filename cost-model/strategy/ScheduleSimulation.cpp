@@ -240,7 +240,7 @@ Expected<ScheduleTimeline> TableRun::run() {
 }
 
 Expected<ScheduleTimeline> simulateSchedule(const std::vector<Table> &tables,
-                                          const ScheduleCosts &costs) {
+                                            const ScheduleCosts &costs) {
   return TableRun(tables, costs).run();
 }
 

@@ -74,8 +74,7 @@ std::string describeKeys() {
   std::string text;
   visitKeys([&](const KeyInfo &key, auto field) {
     using T = std::decay_t<decltype(field(neutralStrategy))>;
-    std::string usage =
-        std::string(key.name) + "=" + describeValues<T>(key);
+    std::string usage = std::string(key.name) + "=" + describeValues<T>(key);
     constexpr size_t kColumn = 46;
     usage.resize(std::max(usage.size() + 2, kColumn), ' ');
     text += "  " + usage + std::string(key.help) + "\n";
@@ -106,10 +105,9 @@ static Status checkChunks(const StrategyRequest &request) {
     return contradiction(named + " needs pp > 1: chunks lie on pipeline stages "
                                  "in turn; expected vpp=1 or more stages");
   if (request.schedule && *request.schedule != ScheduleKind::Interleaved)
-    return contradiction(
-        named + " needs schedule=interleaved: schedule=" +
-        printValue(*request.schedule) +
-        " has one chunk per stage; expected vpp=1");
+    return contradiction(named + " needs schedule=interleaved: schedule=" +
+                         printValue(*request.schedule) +
+                         " has one chunk per stage; expected vpp=1");
   return Status();
 }
 

@@ -1,7 +1,7 @@
 //===- StrategyEnumeration.cpp - All strategies of a request --------------===//
 
-#include "runtime/base/Parallel.h"
 #include "cost-model/strategy/Strategy.h"
+#include "runtime/base/Parallel.h"
 
 #include <algorithm>
 #include <cassert>
@@ -80,9 +80,9 @@ static Strategies enumerateDegrees(const StrategyRequest &request,
 }
 
 /// tp=N of `strategy` as one axis and as grids.
-static std::vector<TensorDegree>
-gridsToTry(const StrategyRequest &request, const StrategySpace &space,
-           const Strategy &strategy) {
+static std::vector<TensorDegree> gridsToTry(const StrategyRequest &request,
+                                            const StrategySpace &space,
+                                            const Strategy &strategy) {
   if (request.tp)
     return {*request.tp};
   std::vector<TensorDegree> grids = {strategy.tp};
@@ -108,8 +108,8 @@ gridsToTry(const StrategyRequest &request, const StrategySpace &space,
 }
 
 static std::vector<CpKind> cpKindsToTry(const StrategyRequest &request,
-                                             const StrategySpace &,
-                                             const Strategy &strategy) {
+                                        const StrategySpace &,
+                                        const Strategy &strategy) {
   if (request.cpKind)
     return {*request.cpKind};
   return strategy.cp == 1 ? std::vector{CpKind::Ring}
@@ -199,8 +199,8 @@ static std::vector<int64_t> expertRanksToTry(const StrategyRequest &request,
 }
 
 static std::vector<ScheduleKind> schedulesToTry(const StrategyRequest &request,
-                                               const StrategySpace &space,
-                                               const Strategy &strategy) {
+                                                const StrategySpace &space,
+                                                const Strategy &strategy) {
   // One stage has nothing to schedule.
   if (strategy.pp == 1)
     return {ScheduleKind::OneFOneB};
@@ -268,9 +268,8 @@ static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
 /// The request that only `strategy` agrees with, micro-batches left open.
 static StrategyRequest requestOf(const Strategy &strategy) {
   StrategyRequest request;
-  visitKeys([&](const KeyInfo &, auto field) {
-    field(request) = field(strategy);
-  });
+  visitKeys(
+      [&](const KeyInfo &, auto field) { field(request) = field(strategy); });
   request.microBatch = std::nullopt;
   return request;
 }

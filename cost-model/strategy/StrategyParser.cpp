@@ -133,12 +133,12 @@ rankDegrees(const StrategyRequest &request) {
 
 /// Sets what is not named to what a complete strategy has.
 void Parser::fixTheRest() {
-  bool isInterleaved = request.schedule ? *request.schedule ==
-                                              ScheduleKind::Interleaved
-                                        : request.vpp.value_or(1) > 1;
+  bool isInterleaved = request.schedule
+                           ? *request.schedule == ScheduleKind::Interleaved
+                           : request.vpp.value_or(1) > 1;
   if (!request.schedule)
-    request.schedule = isInterleaved ? ScheduleKind::Interleaved
-                                     : ScheduleKind::OneFOneB;
+    request.schedule =
+        isInterleaved ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
   // Interleaving is asked for, but not how much of it.
   bool isOpen = isInterleaved && request.pp.value_or(1) > 1;
   visitKeys([&](const KeyInfo &key, auto field) {
@@ -258,7 +258,7 @@ Expected<StrategyRequest> Parser::runComplete(std::string_view text) {
 }
 
 Expected<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks,
-                                      const Names &available) {
+                                        const Names &available) {
   return Parser(ranks, available).run(text);
 }
 

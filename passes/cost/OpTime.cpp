@@ -10,8 +10,7 @@ using namespace mlir;
 using namespace dpc;
 
 int64_t dpc::elementBytes(Value value) {
-  return sizeInBytes(
-      RankedTensorType::get({1}, elementTypeOf(value)));
+  return sizeInBytes(RankedTensorType::get({1}, elementTypeOf(value)));
 }
 
 cost::DType dpc::costType(Type type) {
@@ -158,8 +157,7 @@ static std::optional<double> accumulationBytes(Operation *op,
     return software.accumulationBytes *
            static_cast<double>(tensorType(op->getResult(0)).getNumElements());
   bool isConversion = op->getNumResults() == 1 && op->getNumOperands() == 1 &&
-                      shapeOf(op->getResult(0)) ==
-                          shapeOf(op->getOperand(0)) &&
+                      shapeOf(op->getResult(0)) == shapeOf(op->getOperand(0)) &&
                       !op->use_empty() &&
                       llvm::all_of(op->getUsers(), llvm::IsaPred<AccumulateOp>);
   return isConversion ? std::optional<double>(0) : std::nullopt;

@@ -31,9 +31,9 @@
 #include "passes/graph/GraphBuilder.h"
 #include "passes/local/AttributeListener.h"
 #include "passes/local/CompressTopK.h"
-#include "passes/shard/Degrees.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
+#include "passes/shard/Degrees.h"
 
 using namespace mlir;
 

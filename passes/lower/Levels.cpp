@@ -2,8 +2,8 @@
 #include "passes/lower/Levels.h"
 
 #include "cost-model/machine/ComputeCost.h"
-#include "passes/shard/ReshardPlan.h"
 #include "passes/cost/CollectivePricing.h"
+#include "passes/shard/ReshardPlan.h"
 
 using namespace mlir;
 using namespace dpc;

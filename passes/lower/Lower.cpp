@@ -277,8 +277,9 @@ std::string dpc::pipelineText(const LoweringText &text) {
 void dpc::registerLoweringPasses() {
   registerDpcLowerPasses();
   PassPipelineRegistration<LowerOptions>(
-      "dpc-lower", "Lowers a program for one strategy: all phases from "
-                   "dpc-shard to kernels, verified at each altitude's end.",
+      "dpc-lower",
+      "Lowers a program for one strategy: all phases from "
+      "dpc-shard to kernels, verified at each altitude's end.",
       [](OpPassManager &pm, const LowerOptions &options) {
         addLowering(pm, {options.strategy, options.microBatches,
                          options.cluster, options.gpu});

@@ -35,8 +35,9 @@ static LogicalResult setShares(ModuleOp module, const LoweringSpec &degrees) {
     return success();
   for (func::FuncOp step : findSteps(module)) {
     if (std::string why = whyEvenShares(step); !why.empty())
-      return step.emitError("batch_shares=" + printValue(cost::sharesFrom(shares)) +
-                            ": " + why + "; expected batch_shares=even");
+      return step.emitError(
+          "batch_shares=" + printValue(cost::sharesFrom(shares)) + ": " + why +
+          "; expected batch_shares=even");
     markShares(step, shares);
   }
   return success();

@@ -85,9 +85,9 @@ static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
 }
 
 static Expected<ShardChoices> choose(const ProgramFacts &facts,
-                                         const cost::Cluster &cluster,
-                                         const LoweringSpec &degrees,
-                                         LayoutModel *layouts) {
+                                     const cost::Cluster &cluster,
+                                     const LoweringSpec &degrees,
+                                     LayoutModel *layouts) {
   std::optional<ShardChoices> given;
   if (layouts)
     given = chooseLike(*layouts, facts, degrees);

@@ -67,7 +67,9 @@ std::string dpc::blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch) {
   text += degrees.numMicroBatches > 1 ? 'm' : '-';
   // One data-parallel rank reduces nothing.
   text += degrees.dp > 1 ? 'd' : '-';
-  text += degrees.cp == 1 ? '-' : degrees.cpKind == cost::CpKind::Ring ? 'r' : 'u';
+  text += degrees.cp == 1                        ? '-'
+          : degrees.cpKind == cost::CpKind::Ring ? 'r'
+                                                 : 'u';
   text += stringify(degrees.recompute)[0];
   text += stringify(degrees.offload)[0];
   text += stringify(degrees.offloadTo)[0];

@@ -3,8 +3,8 @@
 
 #include "cost-model/machine/CollectiveCost.h"
 #include "cost-model/machine/SoftwareMemory.h"
-#include "passes/price/BlocksPlan.h"
 #include "passes/lower/Levels.h"
+#include "passes/price/BlocksPlan.h"
 
 #include <cmath>
 #include <numeric>

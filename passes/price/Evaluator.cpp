@@ -1,14 +1,14 @@
 //===- Evaluator.cpp - Strategies evaluated over the IR -------------------===//
-#include "passes/price/ShareTime.h"
 #include "passes/price/Evaluator.h"
+#include "passes/price/ShareTime.h"
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/machine/SoftwareMemory.h"
 #include "cost-model/search/Feasibility.h"
 #include "cost-model/search/IdleDevices.h"
+#include "passes/lower/FirstError.h"
 #include "passes/lower/LinkSpeeds.h"
 #include "passes/price/DescribeStep.h"
-#include "passes/lower/FirstError.h"
 #include "passes/price/HeterogeneousPipeline.h"
 #include "passes/price/SoftwareBuffers.h"
 #include "passes/price/StepEstimate.h"
@@ -61,15 +61,16 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
     return (isSharded ? std::min(split * data, stage) : split) * strategy.pp;
   };
   // Masters count as optimizer states.
-  bool keepsWeights =
-      strategy.offload == cost::Offload::None ||
-      (strategy.offload == cost::Offload::Optimizer && !totalsOfProgram.hasCopies);
+  bool keepsWeights = strategy.offload == cost::Offload::None ||
+                      (strategy.offload == cost::Offload::Optimizer &&
+                       !totalsOfProgram.hasCopies);
   if (keepsWeights)
     bounds.memoryBytes +=
         sums.parameterBytes /
         shareOf(strategy.zero == 3 ||
                 (totalsOfProgram.hasCopies && strategy.zero > 0));
-  if (strategy.offload == cost::Offload::None || strategy.offload == cost::Offload::Parameters)
+  if (strategy.offload == cost::Offload::None ||
+      strategy.offload == cost::Offload::Parameters)
     bounds.memoryBytes += sums.optimizerBytes / shareOf(strategy.zero > 0);
   // The fullest rank holds ceil(batch / dp) samples.
   const cost::Device &device = cluster.slowestDevice(sums.computeType);

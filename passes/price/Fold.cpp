@@ -1,14 +1,14 @@
 //===- Fold.cpp - Evaluation of deep models from shallow ones -------------===//
 #include "passes/price/Fold.h"
 
-#include "runtime/base/Parallel.h"
 #include "cost-model/machine/SoftwareMemory.h"
-#include "passes/price/Blocks.h"
 #include "passes/lower/FirstError.h"
+#include "passes/price/Blocks.h"
 #include "passes/price/LayerPlacement.h"
 #include "passes/price/SmallProgram.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
+#include "runtime/base/Parallel.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -30,7 +30,8 @@ static constexpr int64_t kSomeLayers = 12;
 
 /// What is folded of a program with fewer than kManyLayers only roughly.
 static bool isRough(const LoweringSpec &degrees) {
-  return degrees.recompute == cost::Recompute::Full || degrees.zero == 3 || degrees.pp > 1;
+  return degrees.recompute == cost::Recompute::Full || degrees.zero == 3 ||
+         degrees.pp > 1;
 }
 
 namespace {
@@ -456,7 +457,8 @@ Folder::State::evaluatePipeline(const LoweringSpec &degrees) {
   if (!homes || homes->ops.size() < degrees.stages())
     return std::nullopt;
   // Of a very deep model what a stage's first layer has of its own is little.
-  bool isSimple = family.layers() >= kManyLayers && degrees.recompute != cost::Recompute::Full;
+  bool isSimple = family.layers() >= kManyLayers &&
+                  degrees.recompute != cost::Recompute::Full;
   FoldedPipeline folded =
       foldStages(homes->run,
                  chooseStageStarts(homes->ops, homes->trains, cluster, degrees),
@@ -513,7 +515,8 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &degrees) {
   bool hasStages = degrees.pp > 1 && degrees.zero < 3 &&
                    state->family.layers() >= kSomeLayers;
   // Blocks that are made again span as many layers as all of them ask for.
-  bool hasBlocks = degrees.stages() == 1 && degrees.recompute == cost::Recompute::Full;
+  bool hasBlocks =
+      degrees.stages() == 1 && degrees.recompute == cost::Recompute::Full;
   if (!canFold() || (rough && !hasStages) || hasBlocks)
     return std::nullopt;
   std::optional<cost::Evaluation> result =

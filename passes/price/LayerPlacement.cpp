@@ -1,4 +1,5 @@
-//===- LayerPlacement.cpp - The repeated layers among the ops with a home --------===//
+//===- LayerPlacement.cpp - The repeated layers among the ops with a home
+//--------===//
 #include "passes/price/LayerPlacement.h"
 
 #include "passes/shard/Passes.h"

@@ -1,9 +1,10 @@
-//===- LayerPlacement.h - Repeated layers among ops with a home --------*- C++ -*-===//
+//===- LayerPlacement.h - Repeated layers among ops with a home --------*- C++
+//-*-===//
 #ifndef DPC_PASSES_PRICE_LAYERPLACEMENT_H
 #define DPC_PASSES_PRICE_LAYERPLACEMENT_H
 
-#include "passes/price/FoldStages.h"
 #include "passes/lower/ProgramFamily.h"
+#include "passes/price/FoldStages.h"
 #include "passes/shard/Stages.h"
 
 namespace dpc {

@@ -71,9 +71,9 @@ PipelineParts measurePipeline(llvm::ArrayRef<mlir::func::FuncOp> steps,
 /// Runs the tables. An error where the stages would wait for each other for
 /// ever. Fills the entries of `record`, whose phases are those of `parts`.
 Expected<StepTime> runPipeline(PipelineParts parts,
-                                   const ScheduleTables &tables,
-                                   const cost::Cluster &cluster,
-                                   StepRecord *record = nullptr);
+                               const ScheduleTables &tables,
+                               const cost::Cluster &cluster,
+                               StepRecord *record = nullptr);
 
 } // namespace dpc
 

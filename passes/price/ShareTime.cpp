@@ -41,8 +41,8 @@ void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
                      const LoweringSpec &degrees) {
   if (evaluation.groupSeconds.empty() || degrees.dp == 1)
     return;
-  std::vector<cost::StageDevices> devices =
-      cost::devicesOfDataRanks(cluster, evaluation.decisions.order, 0, cost::DType::F32);
+  std::vector<cost::StageDevices> devices = cost::devicesOfDataRanks(
+      cluster, evaluation.decisions.order, 0, cost::DType::F32);
   std::vector<double> seconds;
   seconds.reserve(devices.size());
   for (const cost::StageDevices &own : devices)

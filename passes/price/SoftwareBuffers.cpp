@@ -4,8 +4,8 @@
 
 #include "cost-model/machine/SoftwareMemory.h"
 #include "ir/GemmEpilogues.h"
-#include "passes/local/Passes.h"
 #include "passes/cost/OpTime.h"
+#include "passes/local/Passes.h"
 
 #include <cmath>
 
@@ -181,7 +181,8 @@ double SoftwareView::keptBytes(Value value, const cost::Buffer &buffer) {
   bool isActivation = type.getRank() >= 3;
   if (!isInLoop(phase) || buffer.category == MemoryCategory::Gradients)
     return 0;
-  if (isa<CommunicationOpInterface>(op) && !isActivation && !isa<AllReduceOp, RecvOp>(op))
+  if (isa<CommunicationOpInterface>(op) && !isActivation &&
+      !isa<AllReduceOp, RecvOp>(op))
     return owner.zero == 3 && isa<AllGatherOp>(op) ? bytes : 0;
   if (phase != StepPhase::forward && isOfGradients(value))
     return 0;

@@ -1,6 +1,6 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
-#include "ir/GemmEpilogues.h"
 #include "ir/Attributes.h"
+#include "ir/GemmEpilogues.h"
 #include "passes/price/StepLiveness.h"
 
 using namespace mlir;

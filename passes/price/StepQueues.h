@@ -30,7 +30,7 @@ public:
   /// queues still do reaches into the new time.
   void rebase();
 
-  const CollectivePricing pricing; ///< Of its collectives and messages.
+  const CollectivePricing pricing;        ///< Of its collectives and messages.
   double computeSeconds = 0;              ///< Of all ops that ran.
   double transferSeconds = 0;             ///< The same of the copy queue.
   std::vector<double> bytesPerLevel;      ///< Sent.

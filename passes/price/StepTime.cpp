@@ -1,9 +1,9 @@
 //===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "passes/cost/OpTime.h"
 #include "passes/local/Passes.h"
 #include "passes/price/ShareTime.h"
 #include "passes/price/StepQueues.h"
-#include "passes/cost/OpTime.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -59,8 +59,7 @@ static const cost::Device &deviceOf(func::FuncOp step,
     return cluster.slowestDevice(cost::DType::F32);
   int64_t stage = stageOf(step).value_or(0);
   return cluster
-      .groups[cost::devicesOfStage(cluster, order, stage,
-                                   cost::DType::F32)
+      .groups[cost::devicesOfStage(cluster, order, stage, cost::DType::F32)
                   .group]
       .device;
 }
@@ -141,9 +140,9 @@ void StepQueues::transfer(Operation *op, double times) {
 }
 
 double StepQueues::secondsOf(Operation *op) const {
-  return isBufferView(op)
-             ? 0
-             : opSeconds(op, OpPricing{device, cluster.software, pricing.isNarrow()});
+  return isBufferView(op) ? 0
+                          : opSeconds(op, OpPricing{device, cluster.software,
+                                                    pricing.isNarrow()});
 }
 
 void StepQueues::compute(Operation *op, double times) {

@@ -1,10 +1,10 @@
 //===- Totals.cpp - What the whole program adds up to ---------------------===//
 #include "passes/price/Totals.h"
 
+#include "passes/cost/OpTime.h"
 #include "passes/graph/Fp8.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/shard/Experts.h"
-#include "passes/cost/OpTime.h"
 
 #include "mlir/IR/OwningOpRef.h"
 

@@ -1,10 +1,10 @@
 //===- Assign.cpp - Shardings into types ----------------------------------===//
 #include "passes/shard/Assign.h"
 
+#include "passes/cost/OpTime.h"
+#include "passes/shard/Assigner.h"
 #include "passes/shard/Degrees.h"
 #include "passes/shard/ReshardPlan.h"
-#include "passes/shard/Assigner.h"
-#include "passes/cost/OpTime.h"
 
 #include "llvm/ADT/SmallSet.h"
 

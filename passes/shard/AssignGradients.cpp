@@ -14,8 +14,8 @@
 #include "passes/shard/Assigner.h"
 
 #include "ir/Attributes.h"
-#include "passes/shard/ReshardPlan.h"
 #include "passes/cost/OpTime.h"
+#include "passes/shard/ReshardPlan.h"
 
 #include "llvm/ADT/MapVector.h"
 

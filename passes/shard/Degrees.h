@@ -28,8 +28,8 @@
 #define DPC_PASSES_SHARD_DEGREES_H
 
 #include "cost-model/machine/Placement.h"
-#include "cost-model/strategy/Strategy.h"
 #include "cost-model/machine/Software.h"
+#include "cost-model/strategy/Strategy.h"
 #include "ir/Sharding.h"
 
 #include <string>

@@ -35,7 +35,8 @@ void dpc::markOffload(func::FuncOp func, const LoweringSpec &degrees) {
         isParameter ? parameters || isMaster(arg) : isState && optimizer;
     if (!moves)
       continue;
-    func.setArgAttr(i, attr::kSpace, builder.getStringAttr(stringify(degrees.offloadTo)));
+    func.setArgAttr(i, attr::kSpace,
+                    builder.getStringAttr(stringify(degrees.offloadTo)));
     if (isParameter && parameters)
       func.setArgAttr(i, attr::kAtUse, builder.getUnitAttr());
   }

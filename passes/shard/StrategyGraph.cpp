@@ -2,8 +2,8 @@
 #include "passes/shard/StrategyGraph.h"
 
 #include "cost-model/solve/Solvers.h"
-#include "passes/shard/Experts.h"
 #include "passes/cost/OpTime.h"
+#include "passes/shard/Experts.h"
 #include "passes/shard/UserSplits.h"
 
 #include <array>
@@ -550,8 +550,8 @@ Status ProblemBuilder::solve(ShardChoices &choices) {
 }
 
 Expected<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
-                                             const cost::Cluster &cluster,
-                                             const LoweringSpec &degrees) {
+                                         const cost::Cluster &cluster,
+                                         const LoweringSpec &degrees) {
   ShardChoices choices;
   std::vector<MeshAxis> axes = axesOf(degrees);
   Experts experts, forTensor;

@@ -119,8 +119,8 @@ void markRings(mlir::func::FuncOp func, const LoweringSpec &degrees);
 
 /// Solves for the choices. The error names what made it fail.
 Expected<ShardChoices> chooseShards(const ProgramFacts &facts,
-                                        const cost::Cluster &cluster,
-                                        const LoweringSpec &degrees);
+                                    const cost::Cluster &cluster,
+                                    const LoweringSpec &degrees);
 
 } // namespace dpc
 

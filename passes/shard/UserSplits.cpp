@@ -28,8 +28,7 @@ bool dpc::isAsked(const ProgramFacts &facts, BlockArgument argument,
                                                      state - axis::firstSplit));
 }
 
-Status dpc::checkAsked(const ProgramFacts &facts,
-                             const ShardChoices &choices) {
+Status dpc::checkAsked(const ProgramFacts &facts, const ShardChoices &choices) {
   const MeshAxis &axis = choices.axes.back();
   func::FuncOp func = facts.func;
   for (BlockArgument argument : func.getArguments()) {
@@ -40,10 +39,10 @@ Status dpc::checkAsked(const ProgramFacts &facts,
     auto name =
         func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kName);
     return Error{"the model's sharding of '" +
-                       (name ? name.getValue().str() : "an argument") +
-                       "' cannot be kept over " + axis.name + "=" +
-                       std::to_string(axis.size) +
-                       "; remove it, or split another dimension"};
+                 (name ? name.getValue().str() : "an argument") +
+                 "' cannot be kept over " + axis.name + "=" +
+                 std::to_string(axis.size) +
+                 "; remove it, or split another dimension"};
   }
   return Status();
 }

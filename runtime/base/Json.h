@@ -58,7 +58,7 @@ bool nestsTooDeep(std::string_view json);
 
 /// Parses text; a syntax error becomes one line with file, line and column.
 Expected<nlohmann::json> parseJson(const std::string &text,
-                                 const std::string &file);
+                                   const std::string &file);
 
 /// A short rendering of a value for messages.
 std::string showJson(const nlohmann::json &json);

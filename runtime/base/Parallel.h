@@ -13,7 +13,7 @@ namespace dpc {
 /// `work` must not throw. It may call parallelFor itself: idle threads take
 /// part in the inner loop.
 void parallelFor(size_t count, size_t grain,
-                const std::function<void(size_t)> &work);
+                 const std::function<void(size_t)> &work);
 
 } // namespace dpc
 

@@ -1,7 +1,7 @@
 #include "runtime/exec/RunPlan.h"
 
-#include "runtime/io/InputSource.h"
 #include "runtime/exec/Session.h"
+#include "runtime/io/InputSource.h"
 #include "runtime/plan/PlanValidate.h"
 
 namespace dpc::rt {

@@ -7,7 +7,6 @@
 
 namespace dpc {
 
-
 Status checkWritable(const char *option, const std::string &path) {
   if (path.empty())
     return Status::success();

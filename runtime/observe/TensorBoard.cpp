@@ -19,7 +19,6 @@
 
 namespace dpc {
 
-
 static double wallSeconds() {
   auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();

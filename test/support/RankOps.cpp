@@ -157,7 +157,7 @@ static void addElementwise(std::map<std::string, Handler> &table) {
   table["dpc.compare"] = [](Evaluation &e) {
     for (int64_t i = 0; i < e.results[0].size(); ++i)
       e.results[0][i] = evaluate(cast<CompareOp>(e.op).getKind(),
-                                (*e.operands[0])[i], (*e.operands[1])[i]);
+                                 (*e.operands[0])[i], (*e.operands[1])[i]);
   };
   table["dpc.select"] = [](Evaluation &e) {
     for (int64_t i = 0; i < e.results[0].size(); ++i)

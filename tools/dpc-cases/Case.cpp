@@ -157,8 +157,7 @@ std::string CaseRunner::run(const Case &one) const {
     options.model = one.model;
     options.infer = true;
     OwningOpRef<ModuleOp> program = loadFused(one.model, context, {});
-    if (!program ||
-        failed(runPasses(*program, graphPasses(options, false))))
+    if (!program || failed(runPasses(*program, graphPasses(options, false))))
       return "import failed";
     auto plan = buildOnRanks(*program, options, state->ranks, one.folder);
     return plan ? runPlan(*plan, one.folder) : "compilation failed";

@@ -218,7 +218,8 @@ FailureOr<Built> build(Session &session, Searched searched) {
   }
   Built built{std::move(searched), nullptr, std::nullopt};
   if (!built.result.candidates.empty())
-    (void)cost::arrangeInPlace(built.used, built.winner().evaluation.decisions.groups,
+    (void)cost::arrangeInPlace(built.used,
+                               built.winner().evaluation.decisions.groups,
                                built.machine.places);
   bool plans = options.emit.count("plan");
   std::string error;

@@ -32,7 +32,7 @@ bool Searched::isExecutable() const {
 
 LoweringSpec Searched::degrees(const CompileOptions &options) const {
   return specOf(winner().strategy, winner().evaluation.decisions,
-                   result.totals.globalBatch, commonDegrees(options));
+                result.totals.globalBatch, commonDegrees(options));
 }
 
 LoweringSpec Searched::priced(const CompileOptions &options) const {

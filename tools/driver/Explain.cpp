@@ -2,10 +2,10 @@
 #include "tools/driver/Explain.h"
 
 #include "cost-model/report/Report.h"
-#include "ir/Dialect.h"
 #include "ir/Attributes.h"
-#include "passes/price/DescribeStep.h"
+#include "ir/Dialect.h"
 #include "passes/lower/Lower.h"
+#include "passes/price/DescribeStep.h"
 #include "passes/shard/Passes.h"
 #include "tools/driver/ExplainValues.h"
 
@@ -56,9 +56,8 @@ findPartOfName(const std::string &name, const std::vector<Row> &rows) {
   // A weight may be read by several.
   if (names.size() == 1)
     return std::optional(found.front());
-  return Error{"--explain=" + name +
-                     ": several operators have this name" +
-                     nearNames(name, names)};
+  return Error{"--explain=" + name + ": several operators have this name" +
+               nearNames(name, names)};
 }
 
 static double peakOf(const cost::StepDetail &detail) {
@@ -122,8 +121,8 @@ static bool isWeightOf(func::FuncOp func, BlockArgument argument,
 
 /// The step of `program` under `degrees`; an error in one line.
 static Expected<cost::StepDetail> simulate(mlir::ModuleOp program,
-                                               const cost::Cluster &cluster,
-                                               const LoweringSpec &degrees) {
+                                           const cost::Cluster &cluster,
+                                           const LoweringSpec &degrees) {
   std::string error;
   ScopedDiagnosticHandler handler(program.getContext(), [&](Diagnostic &said) {
     if (error.empty() && said.getSeverity() == DiagnosticSeverity::Error)
@@ -138,8 +137,8 @@ static Expected<cost::StepDetail> simulate(mlir::ModuleOp program,
 
 /// The step with the weights of `row` held to `dims`.
 static Expected<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
-                                                   const Row &row,
-                                                   ArrayRef<int64_t> dims) {
+                                               const Row &row,
+                                               ArrayRef<int64_t> dims) {
   OwningOpRef<ModuleOp> clone(
       cast<ModuleOp>(mlir::ModuleOp(plan.program)->clone()));
   func::FuncOp func = findProgram(*clone);
@@ -329,9 +328,9 @@ static std::vector<NamedValue> valuesOf(const ExplainedPlan &plan) {
 }
 
 /// Of a value whose name has `part` in it, where that is one only.
-static Expected<std::string>
-explainPart(const std::string &part, const std::vector<NamedValue> &values,
-            const ExplainedPlan &plan) {
+static Expected<std::string> explainPart(const std::string &part,
+                                         const std::vector<NamedValue> &values,
+                                         const ExplainedPlan &plan) {
   std::set<std::string> all, found;
   const NamedValue *last = nullptr;
   for (const Row &row : plan.detail.operators)
@@ -345,15 +344,15 @@ explainPart(const std::string &part, const std::vector<NamedValue> &values,
   }
   if (found.size() == 1)
     return explainValue(*last, plan);
-  return Error{
-      "--explain=" + part +
-      (found.empty() ? ": no parameter, state, input or operator has this name"
-                     : ": several have this name") +
-      nearNames(part, found.empty() ? all : found)};
+  return Error{"--explain=" + part +
+               (found.empty()
+                    ? ": no parameter, state, input or operator has this name"
+                    : ": several have this name") +
+               nearNames(part, found.empty() ? all : found)};
 }
 
 Expected<std::string> explain(const std::string &name,
-                                  const ExplainedPlan &plan) {
+                              const ExplainedPlan &plan) {
   std::vector<NamedValue> values = valuesOf(plan);
   // A name in full before parts of names, operators with a weight before
   // others.

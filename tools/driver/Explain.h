@@ -2,9 +2,9 @@
 #ifndef DPC_TOOLS_DRIVER_EXPLAIN_H
 #define DPC_TOOLS_DRIVER_EXPLAIN_H
 
-#include "runtime/base/Status.h"
 #include "cost-model/report/StepDetail.h"
 #include "passes/shard/Degrees.h"
+#include "runtime/base/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -28,7 +28,7 @@ struct ExplainedPlan {
 /// of --strategy that say where they lie. One line on a name that none or
 /// several have, with near ones.
 Expected<std::string> explain(const std::string &name,
-                                  const ExplainedPlan &plan);
+                              const ExplainedPlan &plan);
 
 } // namespace dpc
 

@@ -66,8 +66,8 @@ static exports::Job jobOf(const CompileOptions &options,
   const cost::Candidate &winner = searched.winner();
   bool trains = searched.program.trains();
   exports::Job job;
-  job.strategy = cost::placedStrategy(winner.strategy,
-                                      winner.evaluation.decisions);
+  job.strategy =
+      cost::placedStrategy(winner.strategy, winner.evaluation.decisions);
   job.devicesPerNode = searched.used.devicesPerNode();
   job.globalBatch = searched.result.totals.globalBatch;
   job.precision = options.precision;

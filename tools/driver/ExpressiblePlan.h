@@ -24,9 +24,9 @@
 #ifndef DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H
 #define DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H
 
+#include "codegen/export/Legality.h"
 #include "cost-model/search/Search.h"
 #include "tools/driver/CompileOptions.h"
-#include "codegen/export/Legality.h"
 
 namespace dpc {
 
@@ -59,8 +59,7 @@ private:
 
   std::optional<Plan> evaluate(const cost::Strategy &strategy);
   std::optional<Plan> bestOf(const cost::SearchResult &found);
-  Expected<cost::SearchResult>
-  searchLegal(const CompileOptions &asked) const;
+  Expected<cost::SearchResult> searchLegal(const CompileOptions &asked) const;
   std::optional<Plan> bestLegal();
   std::optional<Plan> bestOfAll();
   std::vector<int64_t> ranksToTry() const;

@@ -8,8 +8,7 @@ using namespace mlir;
 
 namespace dpc {
 
-ModelProgram::ModelProgram(OwningOpRef<ModuleOp> fused,
-                           const PassList &passes)
+ModelProgram::ModelProgram(OwningOpRef<ModuleOp> fused, const PassList &passes)
     : given(std::move(fused)),
       family(std::make_unique<ProgramFamily>(*given, passes)) {}
 

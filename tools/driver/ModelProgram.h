@@ -18,8 +18,7 @@ public:
       : given(std::move(whole)) {}
   /// A program that `passes` make of `fused`, a module with @forward as
   /// dpc-fuse leaves it.
-  ModelProgram(mlir::OwningOpRef<mlir::ModuleOp> fused,
-               const PassList &passes);
+  ModelProgram(mlir::OwningOpRef<mlir::ModuleOp> fused, const PassList &passes);
 
   /// Returns null after a diagnostic where the pipeline fails.
   mlir::ModuleOp whole() const;

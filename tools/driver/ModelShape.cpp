@@ -1,8 +1,8 @@
 //===- ModelShape.cpp - Sizes of a transformer, by its graph --------------===//
 #include "tools/driver/ModelShape.h"
 
-#include "ir/Dialect.h"
 #include "ir/Attributes.h"
+#include "ir/Dialect.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"

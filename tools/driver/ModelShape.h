@@ -2,9 +2,9 @@
 #ifndef DPC_TOOLS_DRIVER_MODELSHAPE_H
 #define DPC_TOOLS_DRIVER_MODELSHAPE_H
 
+#include "codegen/export/Job.h"
 #include "cost-model/machine/Cluster.h"
 #include "passes/shard/Degrees.h"
-#include "codegen/export/Job.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

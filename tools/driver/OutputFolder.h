@@ -3,8 +3,8 @@
 #ifndef DPC_TOOLS_DRIVER_OUTPUTFOLDER_H
 #define DPC_TOOLS_DRIVER_OUTPUTFOLDER_H
 
-#include "tools/driver/TargetForecast.h"
 #include "codegen/export/Job.h"
+#include "tools/driver/TargetForecast.h"
 
 #include <filesystem>
 #include <string>

@@ -54,7 +54,7 @@ static Expected<ordered_json> readChosen(std::filesystem::path path) {
   std::ifstream in(path);
   if (!in)
     return Error{path.string() + ": cannot be read; expected a folder "
-                                       "that dpc-opt wrote a report into"};
+                                 "that dpc-opt wrote a report into"};
   auto json = ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("chosen") ||
       !json["chosen"].is_object() || !json["chosen"].contains("predicted"))
@@ -205,7 +205,7 @@ static std::string operatorChanges(const ordered_json &a,
 }
 
 Expected<std::string> diffOfPlans(const std::filesystem::path &before,
-                                      const std::filesystem::path &after) {
+                                  const std::filesystem::path &after) {
   auto a = readChosen(before), b = readChosen(after);
   if (!a || !b)
     return Error{(a ? b : a).message()};

@@ -14,7 +14,7 @@ namespace dpc {
 /// level and collective, operators that are split otherwise. One line on a
 /// folder without a report, or a report without a plan.
 Expected<std::string> diffOfPlans(const std::filesystem::path &before,
-                                      const std::filesystem::path &after);
+                                  const std::filesystem::path &after);
 
 } // namespace dpc
 

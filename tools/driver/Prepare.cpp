@@ -1,6 +1,6 @@
 //===- Prepare.cpp - The model becomes what is sharded --------------------===//
-#include "ir/Dialect.h"
 #include "ir/Attributes.h"
+#include "ir/Dialect.h"
 #include "ir/StopGradient.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
@@ -106,9 +106,8 @@ static LogicalResult appendLoss(Session &session, ModuleOp model) {
   DpcAppendLossOptions loss;
   loss.loss = kind.str();
   loss.output = output.str();
-  return run(session, model, [&](OpPassManager &pm) {
-    pm.addPass(createDpcAppendLoss(loss));
-  });
+  return run(session, model,
+             [&](OpPassManager &pm) { pm.addPass(createDpcAppendLoss(loss)); });
 }
 
 static bool hasLoss(ModuleOp model) {

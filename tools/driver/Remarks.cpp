@@ -62,7 +62,8 @@ std::vector<std::string> remarksOn(const std::string &asked,
   idle("sp", "false", chosen.tp > 1, "tp=1");
   idle("schedule", "1f1b", chosen.pp > 1, "pp=1");
   idle("cp_kind", "ring", chosen.cp > 1, "cp=1");
-  idle("offload_to", "host", chosen.offload != cost::Offload::None, "offload=none");
+  idle("offload_to", "host", chosen.offload != cost::Offload::None,
+       "offload=none");
   idle("zero", "0", chosen.dp * chosen.cp > 1,
        "dp=1, there is one rank to split over");
   int64_t share = (globalBatch + chosen.dp - 1) / chosen.dp;

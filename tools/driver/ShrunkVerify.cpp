@@ -152,7 +152,7 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
                      bool &keepsLayouts, PhaseObserver observer) {
   LoweringSpec degrees = withWholeGradients(
       specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
-                commonDegrees(settings.options)));
+             commonDegrees(settings.options)));
   Verdict verdict;
   verdict.cannotBeChecked = true;
   fs::path ranksDir = dir / "shrunk", oneDir = dir / "shrunk-one-device";

@@ -135,7 +135,8 @@ static cost::Verification verificationOf(Session &session, const Built &built,
   else
     verification = verifyInShrunkForm(
         built.program.fused(), settingsOnCpu(options, built), built.used,
-        strategyToShrink(built.winner()), built.winner().evaluation.decisions.linkSpeed,
+        strategyToShrink(built.winner()),
+        built.winner().evaluation.decisions.linkSpeed,
         built.result.totals.globalBatch, built.folder->path(), mismatch);
   return verification;
 }

@@ -55,14 +55,14 @@ const NodeLink &linkOf(const cost::Device &device) {
 } // namespace
 
 Expected<cost::Level> parseNetwork(const std::string &text,
-                                       int64_t gpusPerNode) {
+                                   int64_t gpusPerNode) {
   static const std::regex form(
       R"((?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*([GT])(b|B)(?:/s|ps|it/s)?\b.*?\bper\s+(GPU|(?:(\d+)-GPU\s+)?node)\b)");
   std::smatch match;
   if (!std::regex_search(text, match, form))
     return Error{"network '" + text +
-                       "' is not understood; accepted: [COUNTx]RATE(Gb|Tb)[/s] "
-                       "... per [N-GPU ]node or GPU"};
+                 "' is not understood; accepted: [COUNTx]RATE(Gb|Tb)[/s] "
+                 "... per [N-GPU ]node or GPU"};
   auto number = [&](int group) {
     return match[group].matched ? std::stod(match[group].str()) : 1.0;
   };
@@ -142,8 +142,8 @@ cost::Level nodeLevel(const cost::Device &device) {
 }
 
 Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
-                                      int64_t gpusPerNode,
-                                      const std::string &network) {
+                                  int64_t gpusPerNode,
+                                  const std::string &network) {
   Expected<cost::Device> device = findDevice(gpu);
   if (!device)
     return Error{device.message()};
@@ -152,7 +152,7 @@ Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
   int64_t perNode = std::min(gpus, std::max(gpusPerNode, linkOf(*device).span));
   if (gpus % perNode != 0)
     return Error{std::to_string(gpus) + " GPUs fill no nodes of " +
-                       std::to_string(perNode)};
+                 std::to_string(perNode)};
   cost::Cluster cluster;
   cluster.name = std::to_string(gpus) + " x " + device->name;
   cluster.groups = {{gpus / perNode, perNode, *device}};

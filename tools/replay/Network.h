@@ -14,7 +14,7 @@ namespace dpc::validate {
 /// A node without a number of its own has `gpusPerNode`. The level's span is
 /// left to the caller.
 Expected<cost::Level> parseNetwork(const std::string &text,
-                                       int64_t gpusPerNode);
+                                   int64_t gpusPerNode);
 
 /// The device file for a GPU as tables name it: "A100-80GB-SXM", "GB200",
 /// "V100-16GB-SXM2 (p3.16xlarge)". Where no memory is named, the kind with
@@ -26,8 +26,8 @@ cost::Level nodeLevel(const cost::Device &device);
 
 /// A cluster of `gpus` devices. `network` is not looked at for a single node.
 Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
-                                      int64_t gpusPerNode,
-                                      const std::string &network);
+                                  int64_t gpusPerNode,
+                                  const std::string &network);
 
 } // namespace dpc::validate
 

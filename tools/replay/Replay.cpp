@@ -90,9 +90,11 @@ Expected<cost::Evaluation> Replay::evaluate(const PublishedRun &run) {
   if (!family)
     return Error{error.empty() ? "the model cannot be made" : error};
   ProgramEvaluator &evaluator = evaluatorOf(run);
-  bool isExact = run.strategy.recompute != cost::Recompute::Full && run.strategy.zero != 3;
+  bool isExact =
+      run.strategy.recompute != cost::Recompute::Full && run.strategy.zero != 3;
   cost::Strategy strategy = run.strategy;
-  strategy.placement.axes = {"tp", "cp", "ep", "dpi", "dp", "pp"}; // as frameworks number ranks
+  strategy.placement.axes = {"tp",  "cp", "ep",
+                             "dpi", "dp", "pp"}; // as frameworks number ranks
   cost::Evaluation evaluation = isExact ? evaluator.evaluate(strategy)
                                         : evaluator.evaluateWhole(strategy);
   if (!evaluation.rejected.empty())

@@ -243,7 +243,8 @@ void Reader::readMeasured() {
     run.measuredSeconds = tokens / *value;
   else if (kind == "tflops_per_gpu" && run.dims.family != Family::llama)
     run.measuredSeconds =
-        tableFlops(run.dims, batch, run.strategy.recompute == cost::Recompute::Full ? 4 : 3) /
+        tableFlops(run.dims, batch,
+                   run.strategy.recompute == cost::Recompute::Full ? 4 : 3) /
         (*value * 1e12 * gpus);
   else if (kind == "mfu" && run.dims.family != Family::llama)
     run.measuredSeconds =
@@ -296,7 +297,8 @@ static std::string softwareOf(const Row &row, const PublishedRun &run) {
   if (isFused || !isOlderGpu ||
       (run.dims.family == Family::llama && !gpu.starts_with("V100")))
     return "megatron-core-2024";
-  return run.strategy.sp || run.strategy.recompute == cost::Recompute::Selective ||
+  return run.strategy.sp ||
+                 run.strategy.recompute == cost::Recompute::Selective ||
                  yearOf(row) >= 2022
              ? "megatron-2022"
              : "megatron-2021";
@@ -323,8 +325,7 @@ Expected<PublishedRun> Reader::read() {
   if (!cluster)
     return Error{cluster.message()};
   run.cluster = std::move(*cluster);
-  Expected<cost::Software> software =
-      cost::loadSoftware(softwareOf(row, run));
+  Expected<cost::Software> software = cost::loadSoftware(softwareOf(row, run));
   if (!software)
     return Error{software.message()};
   run.cluster.setSoftware(*software);

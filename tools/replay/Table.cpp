@@ -74,8 +74,8 @@ static void takeEnd(int, void *collector) {
   static_cast<Collector *>(collector)->endLine();
 }
 
-Expected<std::vector<Row>>
-readTable(const std::string &file, const std::vector<std::string> &required) {
+Expected<std::vector<Row>> readTable(const std::string &file,
+                                     const std::vector<std::string> &required) {
   Expected<std::string> bytes = readTextFile(file, "a CSV file");
   if (!bytes)
     return Error{bytes.message()};

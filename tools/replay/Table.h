@@ -29,8 +29,8 @@ struct Row {
 /// Reads a file with a header line; quoted cells may hold commas and line ends.
 /// Fails on a file that cannot be read, that lacks one of `required`, or has a
 /// line of other length than its header.
-Expected<std::vector<Row>>
-readTable(const std::string &file, const std::vector<std::string> &required);
+Expected<std::vector<Row>> readTable(const std::string &file,
+                                     const std::vector<std::string> &required);
 
 } // namespace dpc::validate
 

@@ -55,8 +55,7 @@ TEST(BatchShares, TextIsShortAndMeansTheSame) {
     sum = std::accumulate(shares.begin(), shares.end(), int64_t(0));
     if (sum % dp != 0)
       continue;
-    Numbers again = *shareMicroBatches(
-        sharesFrom(shares).ratios, dp, sum / dp);
+    Numbers again = *shareMicroBatches(sharesFrom(shares).ratios, dp, sum / dp);
     if (again.empty())
       again.assign(dp, sum / dp);
     EXPECT_EQ(again, shares);

@@ -88,11 +88,12 @@ public:
   Evaluation evaluate(const Strategy &strategy) override {
     Evaluation evaluation = ToyEvaluator::evaluate(strategy);
     tried.push_back(printValue(strategy.offload));
-    if (strategy.offload != Offload::Parameters && strategy.offload != Offload::All)
+    if (strategy.offload != Offload::Parameters &&
+        strategy.offload != Offload::All)
       return evaluation;
     double &here = evaluation.memory[MemoryCategory::Parameters];
     (strategy.offloadTo == OffloadTarget::Disk ? evaluation.diskBytes
-                                  : evaluation.hostBytes) = here;
+                                               : evaluation.hostBytes) = here;
     here = 0;
     evaluation.stepSeconds += 10;
     evaluation.exposedCommunicationSeconds += 10;
@@ -100,7 +101,8 @@ public:
     return evaluation;
   }
   Bounds bound(const Strategy &strategy) override {
-    return {0, strategy.offload == Offload::None || strategy.offload == Offload::Optimizer
+    return {0, strategy.offload == Offload::None ||
+                       strategy.offload == Offload::Optimizer
                    ? ToyEvaluator::bound(strategy).memoryBytes
                    : 0};
   }
@@ -290,9 +292,9 @@ TEST(Search, MegatronIsAskedOfTheGraphWhereItCanRun) {
       options.space.maxPp = maxPp;
       options.space.recomputes = recomputes;
       Candidate candidate = megatron();
-      bool canRun =
-          candidate.strategy.pp <= maxPp &&
-          (candidate.strategy.recompute == Recompute::None || recomputes.size() == 2);
+      bool canRun = candidate.strategy.pp <= maxPp &&
+                    (candidate.strategy.recompute == Recompute::None ||
+                     recomputes.size() == 2);
       EXPECT_EQ(candidate.method, canRun ? "graph" : "formula");
     }
   EXPECT_EQ(megatron().method, "graph");
@@ -394,7 +396,8 @@ public:
     Evaluation evaluation = ToyEvaluator::evaluate(strategy);
     evaluation.decisions.order = {{"dp", strategy.dp}, {"tp", strategy.tp}};
     evaluation.decisions.isReordered = strategy.sp;
-    evaluation.stepSeconds += printValue(strategy.placement) == "dp.tp" ? 0 : 0.01;
+    evaluation.stepSeconds +=
+        printValue(strategy.placement) == "dp.tp" ? 0 : 0.01;
     return evaluation;
   }
 };

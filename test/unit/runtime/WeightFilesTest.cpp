@@ -110,7 +110,8 @@ TEST_F(WeightFilesTest, AnIndexNamesFilesBesideItOnly) {
         R"("/etc/x.safetensors")", R"("..")", R"("")", R"(".safetensors")",
         R"("passwd")", R"("sub\\beside.safetensors")", "7", "null",
         R"("a\u0000.safetensors")"})
-    expectRefused(map + file + "}}", "is not a .safetensors file beside the index");
+    expectRefused(map + file + "}}",
+                  "is not a .safetensors file beside the index");
   expectRefused(map + R"("gone.safetensors"}})", "gone.safetensors");
   expectRefused(R"({"weight_map": {"t9": "beside.safetensors"}})",
                 "tensor 't9' is not in beside.safetensors");

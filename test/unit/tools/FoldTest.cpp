@@ -361,7 +361,7 @@ TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
     for (const char *recompute : {"selective", "none", "full"}) {
       LoweringSpec degrees =
           specOf(strategyOf(std::string(text) + ",recompute=" + recompute),
-                    kBatch, common);
+                 kBatch, common);
       ASSERT_EQ(degrees.recompute, recompute);
       degrees.depth = degrees.recompute == cost::Recompute::Full ? 2 : 1;
       auto alone = lowerForStrategy(*program, cluster, degrees);

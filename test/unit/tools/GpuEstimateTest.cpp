@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "ir/GemmEpilogues.h"
+#include "passes/cost/OpTime.h"
 #include "passes/price/Evaluator.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/price/StepRecord.h"
-#include "passes/cost/OpTime.h"
 #include "test/unit/tools/CompilerFixture.h"
 #include "tools/driver/BuildPlan.h"
 
@@ -56,10 +56,10 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
       ProgramEvaluator evaluator(*program, cluster, commonDegrees(options));
       cost::Evaluation evaluation = evaluator.evaluateWhole(strategy);
       ASSERT_EQ(evaluation.rejected, "");
-      auto plan = buildForRanks(
-          PlanSettings{options, init}, *program, cluster,
-          specOf(strategy, evaluation.decisions, kBatch, commonDegrees(options)),
-          root);
+      auto plan = buildForRanks(PlanSettings{options, init}, *program, cluster,
+                                specOf(strategy, evaluation.decisions, kBatch,
+                                       commonDegrees(options)),
+                                root);
       ASSERT_TRUE(plan);
       for (auto [stage, arena] : llvm::enumerate(plan->arenaBytes)) {
         double bytes = evaluation.stages.empty()

@@ -26,8 +26,7 @@ protected:
 
   /// A model as dpc-fuse leaves it.
   OwningOpRef<ModuleOp> fused(const std::string &model, int64_t batch) {
-    return importAndRun(model, batch,
-                        addFusionPhase);
+    return importAndRun(model, batch, addFusionPhase);
   }
 
   ShrunkProgram shrink(const std::string &model, const std::string &text,
@@ -156,7 +155,7 @@ TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   ShrunkProgram shrunk = shrink("bert-tiny", "tp=2x2", 4, 8);
   LoweringSpec degrees =
       specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
-                commonDegrees(options));
+             commonDegrees(options));
   LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideDegrees};
   auto like =
       lowerForStrategy(*shrunk.program, cluster, degrees, nullptr, &layouts);
