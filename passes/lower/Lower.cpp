@@ -3,7 +3,7 @@
 
 #include "passes/graph/Phases.h"
 #include "passes/local/Passes.h"
-#include "passes/lower/BatchShares.h"
+#include "passes/lower/UnevenShares.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/LinkSpeeds.h"
 #include "passes/lower/Passes.h"

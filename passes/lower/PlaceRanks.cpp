@@ -1,5 +1,5 @@
 //===- PlaceRanks.cpp - dpc-place-ranks -----------------------------------===//
-#include "passes/lower/BatchShares.h"
+#include "passes/lower/UnevenShares.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/Lower.h"
 #include "passes/lower/Passes.h"

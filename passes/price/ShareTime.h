@@ -4,7 +4,7 @@
 
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "cost-model/search/Evaluation.h"
-#include "passes/lower/BatchShares.h"
+#include "passes/lower/UnevenShares.h"
 
 namespace dpc {
 

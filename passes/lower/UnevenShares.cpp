@@ -1,5 +1,5 @@
-//===- BatchShares.cpp - Ranks with unlike numbers of micro-batches -------===//
-#include "passes/lower/BatchShares.h"
+//===- UnevenShares.cpp - Uneven shares of the batch ----------------------===//
+#include "passes/lower/UnevenShares.h"
 
 #include "cost-model/strategy/BatchShares.h"
 #include "passes/cost/CollectivePricing.h"
@@ -60,7 +60,7 @@ static bool splitsCells(Operation *op, MeshAttr mesh) {
   return splitsCells(op->getAttrOfType<TypeAttr>("global"));
 }
 
-static bool meetsDataRanks(Operation *op) {
+static bool reducesOverData(Operation *op) {
   auto collective = dyn_cast<CollectiveOpInterface>(op);
   if (!collective)
     return false;
@@ -80,7 +80,7 @@ std::string dpc::whyEvenShares(func::FuncOp step) {
       return "argument " + std::to_string(argument.getArgNumber()) + cells;
   for (Operation &op : step.getBody().front().without_terminator()) {
     std::string name = op.getName().getStringRef().str();
-    if (isInLoop(phaseOf(&op)) && meetsDataRanks(&op))
+    if (isInLoop(phaseOf(&op)) && reducesOverData(&op))
       return "data-parallel ranks meet in every micro-batch (" + name +
              "), and would have unlike numbers of them";
     if (!splitsCells(&op, mesh))
