@@ -3,11 +3,11 @@
 
 #include "passes/graph/Phases.h"
 #include "passes/local/Passes.h"
-#include "passes/lower/UnevenShares.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/LinkSpeeds.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/SpecOptions.h"
+#include "passes/lower/UnevenShares.h"
 #include "passes/shard/Passes.h"
 
 #include "mlir/IR/Verifier.h"

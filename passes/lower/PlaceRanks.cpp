@@ -1,9 +1,9 @@
 //===- PlaceRanks.cpp - dpc-place-ranks -----------------------------------===//
-#include "passes/lower/UnevenShares.h"
 #include "passes/lower/Levels.h"
 #include "passes/lower/Lower.h"
 #include "passes/lower/Passes.h"
 #include "passes/lower/SpecOptions.h"
+#include "passes/lower/UnevenShares.h"
 
 #include "cost-model/strategy/BatchShares.h"
 

@@ -26,8 +26,8 @@ std::vector<int64_t> sharesOf(mlir::func::FuncOp step);
 /// Sets what sharesOf(step) reads.
 void markShares(mlir::func::FuncOp step, llvm::ArrayRef<int64_t> shares);
 
-/// Why the ranks of a local function cannot have uneven shares, in one line: the
-/// first op that breaks (B1) or (B2). Empty when they can.
+/// Why the ranks of a local function cannot have uneven shares, in one line:
+/// the first op that breaks (B1) or (B2). Empty when they can.
 std::string whyEvenShares(mlir::func::FuncOp step);
 
 } // namespace dpc
