@@ -13,7 +13,6 @@
 
 namespace dpc {
 
-
 /// What the user asked for; the fields are named like the options.
 struct CompileOptions {
   std::string model;
