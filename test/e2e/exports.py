@@ -246,7 +246,7 @@ class Chakra(unittest.TestCase):
              ("moe-tiny", 4, "dp=4,ep=4"), ("gpt2-tiny", 2, "dp=2,zero=1,offload=optimizer")]
 
     def test_schema(self):
-        with open(os.path.join(e2e.SOURCE, "tools", "dpc-opt", "export", "chakra.proto"), encoding="utf-8") as file:
+        with open(os.path.join(e2e.SOURCE, "codegen", "export", "chakra.proto"), encoding="utf-8") as file:
             text = file.read()
         for name, body in re.findall(r"(?:message|enum) (\w+) \{(.*?)\n\}", text, re.S):
             for field, number in re.findall(r"(\w+) = (\d+);", body):
@@ -493,7 +493,7 @@ class Targets(unittest.TestCase):
     @unittest.skipUnless(shutil.which("protoc"), "there is no protoc")
     def test_chakra(self):
         checkout = os.environ.get("DPC_CHAKRA")
-        ours = os.path.join(e2e.SOURCE, "tools", "dpc-opt", "export", "chakra.proto")
+        ours = os.path.join(e2e.SOURCE, "codegen", "export", "chakra.proto")
         self.check("chakra", os.path.join(checkout, "schema", "protobuf", "et_def.proto") if checkout else ours)
 
 

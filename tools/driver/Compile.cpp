@@ -150,9 +150,14 @@ static LogicalResult printExplanation(Session &session,
     return session.fail(
         "--explain: the chosen plan's step cannot be simulated");
   double limit = searched.winner().evaluation.memoryLimitBytes;
-  auto text = explain(options.explain,
-                      {whole, searched.used, searched.priced(options), detail,
-                       limit > 0 ? limit : searched.result.memoryLimitBytes});
+  auto text =
+      explain(options.explain,
+              {.program = whole,
+               .cluster = searched.used,
+               .degrees = searched.priced(options),
+               .detail = detail,
+               .memoryLimitBytes =
+                   limit > 0 ? limit : searched.result.memoryLimitBytes});
   if (!text)
     return session.fail(text.message());
   session.reporter().output()

@@ -44,7 +44,7 @@ struct CompileOptions {
   std::string precision = "fp32";
   bool givesPrecision = false; ///< The command line does.
   /// The loss scale of the first step, and after how many good steps in a row
-  /// it doubles (0: it stays); GradScaler's of PyTorch. See BuildPlan.h.
+  /// it doubles (0: it stays); GradScaler's of PyTorch. See Pipelines.h.
   double lossScale = 65536;
   int64_t lossScaleInterval = 2000;
   std::string targetCpu = "native";
@@ -68,7 +68,9 @@ struct CompileOptions {
   std::string strategyFile;
   std::string readAs; ///< As the report shows it.
   std::vector<exports::StatedSize> statedSizes;
-  std::vector<std::string> words; ///< Of argv, see WriteCommand.h.
+  /// Of the command line, those that say what a step computes
+  /// (runtime/plan/PlanCommand.h).
+  std::vector<std::string> words;
 };
 
 } // namespace dpc

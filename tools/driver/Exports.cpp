@@ -82,10 +82,13 @@ static exports::Job jobOf(const CompileOptions &options,
                        options.weightDecay.value_or(isSgd ? 0 : 0.01),
                    .momentum = options.momentum,
                    .clipGradNorm = options.clipGradNorm};
-  job.schedule = {options.lrSchedule, options.warmup, options.totalSteps,
-                  options.minLr};
-  job.lossScale = {trains && scalesLoss(options), options.lossScale,
-                   options.lossScaleInterval};
+  job.schedule = {.kind = options.lrSchedule,
+                  .warmup = options.warmup,
+                  .total = options.totalSteps,
+                  .min = options.minLr};
+  job.lossScale = {.isUsed = trains && scalesLoss(options),
+                   .initial = options.lossScale,
+                   .interval = options.lossScaleInterval};
   job.frozen = options.frozen;
   job.model = shapeOf(searched);
   job.levels = levelsOf(searched.used, winner.evaluation);

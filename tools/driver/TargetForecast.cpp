@@ -31,9 +31,13 @@ std::optional<TargetForecast> forecastOf(const std::string &target,
       !found.candidates.front().evaluation.rejected.empty())
     return std::nullopt;
   const cost::Evaluation &plan = found.candidates.front().evaluation;
-  return TargetForecast{target, software, plan.stepSeconds, plan.memory.total(),
-                        plan.memoryLimitBytes > 0 ? plan.memoryLimitBytes
-                                                  : found.memoryLimitBytes};
+  return TargetForecast{.target = target,
+                        .software = software,
+                        .stepSeconds = plan.stepSeconds,
+                        .memoryBytes = plan.memory.total(),
+                        .limitBytes = plan.memoryLimitBytes > 0
+                                          ? plan.memoryLimitBytes
+                                          : found.memoryLimitBytes};
 }
 
 std::string forecastText(const TargetForecast &forecast,
