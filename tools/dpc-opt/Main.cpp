@@ -10,6 +10,7 @@
 #include "tools/dpc-opt/Terminal.h"
 #include "tools/driver/Calibration.h"
 #include "tools/driver/Compile.h"
+#include "tools/driver/OpTable.h"
 #include "tools/driver/PlanDiff.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -122,6 +123,10 @@ int dpc::dpcOptMain(int argc, char **argv) try {
   std::set_new_handler(endWithoutMemory);
   llvm::install_bad_alloc_error_handler(
       [](void *, const char *, bool) { endWithoutMemory(); });
+  if (argc == 2 && std::string_view(argv[1]) == "--op-table") {
+    llvm::outs() << opTable();
+    return 0;
+  }
   if (isPassTool(argc, argv))
     return runPassTool(argc, argv);
   int exitCode = 0;
