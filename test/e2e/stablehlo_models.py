@@ -56,7 +56,7 @@ class Models(unittest.TestCase):
     def test_a_step_takes_no_optimizer(self):
         done = e2e.call([e2e.tool("dpc-opt"), f"{MODELS}/step-mlp/model.mlir", "--cluster=local:2", "--train=adamw", "-o", f"{self.folder}/p"])
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, "is a training step already, with gradients and optimizer inside: --train=adamw is for models without")
+        self.assertRegex(done.stderr, "is already a training step, with gradients and optimizer inside: --train=adamw is for models without")
 
     def sharded(self, name, *words, model=None):
         """Compiles a model that has shardings; returns the result of dpc-opt and the sharding of each parameter."""

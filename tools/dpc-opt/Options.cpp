@@ -495,7 +495,7 @@ void addQuestions(CLI::App &app, Questions &questions) {
                "What is there, what is missing, and what that costs")
       ->group(group);
   app.add_option("--completion", questions.completion,
-                 "Print a script that completes options in this shell")
+                 "Print a completion script for this shell")
       ->check(CLI::IsMember({"bash", "zsh"}))
       ->group(group);
 }

@@ -340,7 +340,7 @@ static void addQuestions(CLI::App &app, Questions &questions) {
   app.add_flag("--version", questions.version,
                "print the versions of this program and its components");
   app.add_option("--completion", questions.completion,
-                 "print a script that completes options in this shell")
+                 "print a completion script for this shell")
       ->check(CLI::IsMember({"bash", "zsh"}));
 }
 

@@ -69,7 +69,7 @@ Options parse(int argc, char **argv) {
   bool showsVersion = false;
   app.add_flag("--version", showsVersion, "Print the version of dpc");
   app.add_option("--completion", shell,
-                 "Print a script that completes options in this shell")
+                 "Print a completion script for this shell")
       ->check(CLI::IsMember({"bash", "zsh"}));
   try {
     refuseEmptyValues(argc, argv);

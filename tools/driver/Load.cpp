@@ -84,7 +84,7 @@ static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
                                                   : "";
   return option.empty() ? ""
                         : options.model +
-                              " is a training step already, with gradients "
+                              " is already a training step, with gradients "
                               "and optimizer inside: " +
                               option + " is for models without";
 }
