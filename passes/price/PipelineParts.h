@@ -1,6 +1,6 @@
 //===- PipelineParts.h - What a pipeline's time is made of ------*- C++ -*-===//
 //
-// Private to passes/search. The time of a pipeline is found in two steps: the
+// Private to passes/price. The time of a pipeline is found in two steps: the
 // phases of every stage are run alone (`measurePipeline`), then the schedule's
 // tables are simulated over what that gave (`runPipeline`). What lies between
 // is plain numbers, which a folded evaluation (Fold.h) makes by other means.

@@ -1,6 +1,6 @@
 //===- SmallProgram.h - A few layers, lowered and measured ------*- C++ -*-===//
 //
-// Private to passes/search.
+// Private to passes/price.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_SMALLPROGRAM_H

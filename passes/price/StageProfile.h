@@ -1,6 +1,6 @@
 //===- StageProfile.h - A stage by its number of layers ---------*- C++ -*-===//
 //
-// Private to passes/search. A stage with n layers costs, in everything that the
+// Private to passes/price. A stage with n layers costs, in everything that the
 // estimates consist of, a fixed part and n times a part of a layer: seconds of
 // phases, bytes sent, bytes live at an op. Two measurements with n0 and n0 + 1
 // layers give both parts. Only the largest of many such lines, the peak of live

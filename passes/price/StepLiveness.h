@@ -1,6 +1,6 @@
 //===- StepLiveness.h - Which buffers a step needs when ---------*- C++ -*-===//
 //
-// Private to passes/search: see StepEstimate.h for the rules.
+// Private to passes/price: see StepEstimate.h for the rules.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_STEPLIVENESS_H

@@ -9,7 +9,6 @@
 #include <vector>
 
 using namespace dpc;
-using namespace dpc::cost;
 
 TEST(Parallel, EverythingRunsOnce) {
   for (size_t count : {0, 1, 7, 1000})
@@ -22,13 +21,13 @@ TEST(Parallel, EverythingRunsOnce) {
 }
 
 TEST(Parallel, CallsWithinCalls) {
-  // Three levels: a thread that waits works on the inner levels.
+  // Three deep: whoever waits takes part in what is below.
   std::atomic<int64_t> sum = 0;
   parallelFor(5, 1, [&](size_t i) {
     parallelFor(7, 2, [&](size_t j) {
       std::vector<int64_t> parts(11);
       parallelFor(parts.size(), 1,
-                  [&](size_t k) { parts[k] = int64_t(100 * i + 10 * j + k); });
+                 [&](size_t k) { parts[k] = int64_t(100 * i + 10 * j + k); });
       sum += std::accumulate(parts.begin(), parts.end(), int64_t(0));
     });
   });
@@ -41,9 +40,8 @@ TEST(Parallel, CallsWithinCalls) {
 }
 
 TEST(Parallel, WaitingForWhatAnotherBegan) {
-  // As in Fold.cpp, the first thread that needs a value makes it, with the help
-  // of others, and the other threads wait for it. No helper may get work that
-  // waits for that value.
+  // As Fold.cpp does: the first who needs something makes it, with help, and
+  // the others wait for it, so that nobody may be handed what waits for him.
   for (int round = 0; round < 50; ++round) {
     std::map<size_t, std::once_flag> flags;
     std::vector<int64_t> made(3, 0);

@@ -1,6 +1,7 @@
 #include "test/unit/runtime/CommConformance.h"
 
 #include "runtime/base/Wait.h"
+#include "runtime/plan/Plan.h"
 
 #include <algorithm>
 #include <array>
