@@ -195,6 +195,10 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
 
 void addSearchOptions(CLI::App &app, CompileOptions &o) {
   const char *group = "Strategy";
+  app.add_flag("--print-pipeline", o.printPipeline,
+               "Instead of writing: the passes that lower the program for the "
+               "chosen strategy, as --pass-pipeline takes them")
+      ->group(group);
   app.add_option("--objective", o.objective,
                  "throughput or latency, which of a fixed batch are both the "
                  "shortest step; memory")
@@ -277,10 +281,6 @@ void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
                  "where cuDNN takes it")
       ->check(CLI::IsMember({"auto", "fused", "expanded"}))
       ->capture_default_str()
-      ->group(group);
-  app.add_flag("--print-pipeline", o.printPipeline,
-               "Instead of writing: the passes that lower the program for the "
-               "chosen strategy, as --pass-pipeline takes them")
       ->group(group);
   app.add_option("--explain", o.explain,
                  "Instead of writing: how this parameter, optimizer state, "

@@ -27,7 +27,7 @@ TEST(Parallel, CallsWithinCalls) {
     parallelFor(7, 2, [&](size_t j) {
       std::vector<int64_t> parts(11);
       parallelFor(parts.size(), 1,
-                 [&](size_t k) { parts[k] = int64_t(100 * i + 10 * j + k); });
+                  [&](size_t k) { parts[k] = int64_t(100 * i + 10 * j + k); });
       sum += std::accumulate(parts.begin(), parts.end(), int64_t(0));
     });
   });
