@@ -369,7 +369,9 @@ TEST_F(Exactness, DeepModelsAreNearTheBestOfAll) {
     SCOPED_TRACE(titleOf(i, model, cluster));
     auto forward = parseSourceString<ModuleOp>(model.text, &context);
     ASSERT_TRUE(forward);
-    ProgramFamily family(*forward, "dpc-differentiate");
+    ProgramFamily family(*forward, [](OpPassManager &pm) {
+      pm.addPass(createDpcDifferentiate());
+    });
     ASSERT_EQ(family.isDeep(), layers > 8);
     auto [best, bestStrategy] = bestOfDeep(family, cluster);
     cost::PartProblem problem;

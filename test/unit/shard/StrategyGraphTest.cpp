@@ -24,6 +24,12 @@ cost::Cluster localCluster(int64_t ranks) {
   return *cost::makeLocalCluster(ranks);
 }
 
+LoweringSpec specOf(const char *strategy) {
+  LoweringSpec spec;
+  static_cast<cost::Strategy &>(spec) = *cost::parseCompleteStrategy(strategy);
+  return spec;
+}
+
 TEST(StrategyGraph, TiedEmbeddingIsSplitOverTheVocabulary) {
   ParsedProgram program(kTied);
   ASSERT_TRUE(program.module);
@@ -32,10 +38,10 @@ TEST(StrategyGraph, TiedEmbeddingIsSplitOverTheVocabulary) {
   EXPECT_EQ(facts.sequenceClasses.size(), 1u);
   Value table = program.func.getArgument(0);
   EXPECT_TRUE(facts.weights.contains(table));
-  auto choices = chooseShards(facts, localCluster(4), {1, 4, false, 1});
+  auto choices = chooseShards(facts, localCluster(4), specOf("dp=1,tp=4"));
   ASSERT_TRUE(choices);
   EXPECT_EQ(choices->arguments.lookup(table), AxisStates{axis::firstSplit});
-  ASSERT_TRUE(succeeded(assignShardings(facts, *choices, {1, 4, false, 1})));
+  ASSERT_TRUE(succeeded(assignShardings(facts, *choices, specOf("dp=1,tp=4"))));
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
 
@@ -74,7 +80,7 @@ TEST(StrategyGraph, OneRankKeepsEverything) {
 TEST(StrategyGraph, AnyChoiceCanBeAssigned) {
   ParsedProgram original(kTied);
   ProgramFacts facts(original.func);
-  LoweringSpec degrees{2, 3, false, 1};
+  LoweringSpec degrees = specOf("dp=2,tp=3");
   auto base = chooseShards(facts, localCluster(6), degrees);
   ASSERT_TRUE(base);
   for (StringRef name : {"embedding", "matmul"}) {

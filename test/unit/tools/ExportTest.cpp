@@ -79,8 +79,10 @@ TEST(Export, EveryStrategyIsWrittenOrMended) {
   space.grids = true;
   space.nodeRanks = 2;
   space.zeros = {0, 1, 2, 3};
-  space.schedules = {"gpipe", "1f1b", "interleaved", "zb-h1"};
-  space.recomputes = {"none", "selective", "full"};
+  space.schedules = {cost::ScheduleKind::GPipe, cost::ScheduleKind::OneFOneB,
+                     cost::ScheduleKind::Interleaved, cost::ScheduleKind::ZbH1};
+  space.recomputes = {cost::Recompute::None, cost::Recompute::Selective,
+                      cost::Recompute::Full};
   std::vector<cost::Strategy> all = cost::enumerateStrategies({}, space);
   ASSERT_GT(all.size(), 1000u);
   for (const Target &each : targets()) {

@@ -362,7 +362,7 @@ TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
       LoweringSpec degrees =
           specOf(strategyOf(std::string(text) + ",recompute=" + recompute),
                  kBatch, common);
-      ASSERT_EQ(degrees.recompute, recompute);
+      ASSERT_EQ(stringify(degrees.recompute), recompute);
       degrees.depth = degrees.recompute == cost::Recompute::Full ? 2 : 1;
       auto alone = lowerForStrategy(*program, cluster, degrees);
       auto together = shared.lower(*program, degrees);

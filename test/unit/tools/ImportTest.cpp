@@ -30,13 +30,15 @@ TEST(Import, ReadsBackWhatWasWritten) {
   space.experts = 4;
   space.nodeRanks = 2;
   space.zeros = {0, 1, 2, 3};
-  space.recomputes = {"none", "selective", "full"};
+  space.recomputes = {cost::Recompute::None, cost::Recompute::Selective,
+                      cost::Recompute::Full};
   int64_t read = 0;
   for (auto [name, file] : {std::pair("deepspeed", "ds_config.json"),
                             std::pair("megatron", "megatron.sh")}) {
     std::vector<Rule> rules = target(name).rules();
     for (const cost::Strategy &strategy : cost::enumerateStrategies({}, space))
-      for (const char *offload : {"none", "optimizer"}) {
+      for (cost::Offload offload :
+           {cost::Offload::None, cost::Offload::Optimizer}) {
         Job job = jobOf("dp=8", 8, 8);
         job.strategy = strategy;
         job.strategy.offload = offload;
