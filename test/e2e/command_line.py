@@ -95,7 +95,7 @@ class TargetGpu(unittest.TestCase):
 class Command(unittest.TestCase):
     """command.json, from which --elastic compiles plans of the same step."""
     # Options for the strategy, for measurements and for output are not in it.
-    OTHERS = set("cluster strategy micro-batch top calibrate device links output emit report what-if explain diff dump-ir-dir version doctor completion help".split())
+    OTHERS = set("cluster strategy micro-batch top calibrate device links output emit report what-if explain print-pipeline diff dump-ir-dir version doctor completion help".split())
 
     def written(self, *words):
         with e2e.scratch() as scratch:
