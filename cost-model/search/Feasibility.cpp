@@ -1,20 +1,21 @@
 //===- Feasibility.cpp - Whether a plan fits the memory -------------------===//
 #include "cost-model/search/Feasibility.h"
 
-#include <algorithm>
-
 namespace dpc::cost {
+
+/// What `bytes` are past `limit`; not 0 for a NaN.
+static double past(double bytes, double limit) {
+  return bytes <= limit ? 0 : bytes - limit;
+}
 
 double Feasibility::excessBytes(const Evaluation &evaluation) const {
   double used = evaluation.memory.total(), limit = limitOf(evaluation);
   if (cluster.host.holdsDevices)
-    return std::max(0.0, used + evaluation.hostBytes - limit);
+    return past(used + evaluation.hostBytes, limit);
   double host =
       evaluation.hostBytes * static_cast<double>(cluster.devicesPerNode());
-  double hostExcess = cluster.host.memoryBytes == 0
-                          ? 0
-                          : std::max(0.0, host - cluster.host.memoryBytes);
-  return std::max(0.0, used - limit) + hostExcess;
+  double most = cluster.host.memoryBytes;
+  return past(used, limit) + (most == 0 ? 0 : past(host, most));
 }
 
 } // namespace dpc::cost

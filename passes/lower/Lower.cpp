@@ -97,6 +97,7 @@ void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
   // Partitioning and expansion leave constants and slices that fold. Functions
   // of one block have no regions to simplify.
   GreedyRewriteConfig config;
+  config.setUseTopDownTraversal(true); // the pass's own default
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   pm.addPass(createCanonicalizerPass(config));
   // Shards of one value are cut and gathered at several uses.
@@ -213,6 +214,8 @@ Expected<SpecOnCluster> dpc::readSpec(StringRef strategy, int64_t microBatches,
                  "; expected at least 1"};
   LoweringSpec spec = specOf(*read, /*globalBatch=*/1, {});
   spec.numMicroBatches = microBatches;
+  if (auto shares = sharesOf(spec); !shares)
+    return shares.status();
   Expected<cost::Cluster> loaded = cost::loadCluster(
       cluster.empty() ? "local:" + std::to_string(numRanks(spec))
                       : cluster.str());
@@ -243,35 +246,54 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 
 } // namespace
 
-/// All phases. What is wrong with the text is an error of dpc-shard.
-static void addLowering(OpPassManager &pm, const LoweringText &text) {
+/// All phases for `spec` on `cluster`, which `name` names.
+static void addLowering(OpPassManager &pm, const LoweringSpec &spec,
+                        const cost::Cluster &cluster, const std::string &name) {
   DpcShardOptions shard;
-  shard.strategy = text.strategy;
-  shard.microBatches = text.microBatches;
-  shard.cluster = text.cluster;
+  shard.strategy = cost::stringifyStrategy(spec);
+  shard.microBatches = spec.numMicroBatches;
+  shard.compressGradients = spec.compressGradients;
+  shard.compressWeights = spec.compressWeights;
+  shard.linkSpeed = spec.linkSpeed;
+  shard.stageRoom.assign(spec.stageRoom.begin(), spec.stageRoom.end());
+  shard.cluster = name;
   pm.addPass(createDpcShard(shard));
   pm.addPass(createDpcVerifySharded());
-  Expected<SpecOnCluster> read =
-      readSpec(text.strategy, text.microBatches, text.cluster);
-  if (!read)
-    return;
-  LoweringSpec &spec = read->spec;
-  spec.fusesEpilogues = text.gpu;
-  if (text.gpu)
-    spec.attention = AttentionForm::fused;
   addPartitionPhase(pm, spec);
-  addRecomputePhase(pm, read->cluster, spec);
+  addRecomputePhase(pm, cluster, spec);
   DpcPlaceRanksOptions place;
-  place.strategy = text.strategy;
-  place.microBatches = text.microBatches;
-  place.cluster = text.cluster;
+  place.strategy = shard.strategy;
+  place.microBatches = shard.microBatches;
+  place.cluster = name;
   pm.addPass(createDpcPlaceRanks(place));
   addKernelPhase(pm, spec);
   pm.addPass(createDpcVerifyLocal());
 }
 
-std::string dpc::pipelineText(const LoweringText &text) {
-  return textOf([&](OpPassManager &pm) { addLowering(pm, text); });
+/// The same as options say. What is wrong with them is an error of dpc-shard.
+static void addLowering(OpPassManager &pm, const LowerOptions &options) {
+  Expected<SpecOnCluster> read =
+      readSpec(options.strategy.getValue(), options.microBatches,
+               options.cluster.getValue());
+  if (!read) {
+    DpcShardOptions shard;
+    shard.strategy = options.strategy;
+    shard.microBatches = options.microBatches;
+    shard.cluster = options.cluster;
+    pm.addPass(createDpcShard(shard));
+    return;
+  }
+  read->spec.fusesEpilogues = options.gpu;
+  if (options.gpu)
+    read->spec.attention = AttentionForm::fused;
+  addLowering(pm, read->spec, read->cluster, options.cluster);
+}
+
+std::string dpc::pipelineText(const LoweringSpec &spec,
+                              const cost::Cluster &cluster,
+                              const std::string &name) {
+  return textOf(
+      [&](OpPassManager &pm) { addLowering(pm, spec, cluster, name); });
 }
 
 void dpc::registerLoweringPasses() {
@@ -281,7 +303,6 @@ void dpc::registerLoweringPasses() {
       "Lowers a program for one strategy: all phases from "
       "dpc-shard to kernels, verified at each altitude's end.",
       [](OpPassManager &pm, const LowerOptions &options) {
-        addLowering(pm, {options.strategy, options.microBatches,
-                         options.cluster, options.gpu});
+        addLowering(pm, options);
       });
 }

@@ -89,6 +89,11 @@ mlir::LogicalResult lowerRest(mlir::ModuleOp module,
                               const cost::Cluster &cluster,
                               const LoweringSpec &spec, bool verifies);
 
+/// The passes that lower a program for `spec`, as --pass-pipeline takes them;
+/// they read the cluster by its `name`.
+std::string pipelineText(const LoweringSpec &spec, const cost::Cluster &cluster,
+                         const std::string &name);
+
 /// `@step` of a lowered module without pipeline.
 mlir::func::FuncOp findStep(mlir::ModuleOp module);
 

@@ -15,17 +15,6 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/lower/Passes.h.inc"
 
-/// What `dpc-lower` is asked for.
-struct LoweringText {
-  std::string strategy; ///< As --strategy has it.
-  int64_t microBatches = 1;
-  std::string cluster; ///< cluster.json or local:N.
-  bool gpu = false;    ///< Fused attention and epilogues.
-};
-
-/// The passes of `dpc-lower`, as --pass-pipeline takes them.
-std::string pipelineText(const LoweringText &text);
-
 /// Makes the passes and the pipeline `dpc-lower` known by their flags.
 void registerLoweringPasses();
 

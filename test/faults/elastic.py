@@ -110,7 +110,7 @@ class Elastic(faults.FaultTest):
         path = os.path.join(self.plan, "command.json")
         good = e2e.read_json(path)
         for key, value, expected in (("words", ["--output=/tmp/x"], "--output=/tmp/x"), ("words", ["--calibrate=/tmp/x"], "--calibrate"),
-                                     ("words", ["--train=adamw", "x.onnx"], "x.onnx"), ("words", ["--lr\n=1"], "--lr"), ("words", "--lr=1", "no list"),
+                                     ("words", ["--train=adamw", "x.onnx"], "x.onnx"), ("words", ["--lr\n=1"], "--lr"), ("words", "--lr=1", "is not a list"),
                                      ("words", [3], "word 3"), ("model", "--version", "--version"), ("model", "a.onnx", "a.onnx"),
                                      ("cluster", "cluster.json", "cluster.json"), ("cluster", None, "cluster null"), ("version", 2, "version 2")):
             with self.subTest(key=key, value=value):

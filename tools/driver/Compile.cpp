@@ -2,7 +2,6 @@
 #include "tools/driver/Compile.h"
 
 #include "passes/lower/Lower.h"
-#include "passes/lower/Passes.h"
 #include "passes/price/DescribeStep.h"
 #include "passes/price/Evaluator.h"
 #include "passes/shard/Passes.h"
@@ -169,13 +168,16 @@ static LogicalResult printExplanation(Session &session,
 /// --print-pipeline
 static LogicalResult printPipeline(Session &session, const Searched &searched) {
   const CompileOptions &options = session.options();
-  const cost::Candidate &winner = searched.winner();
-  cost::Strategy placed =
-      cost::placedStrategy(winner.strategy, winner.evaluation.decisions);
+  const cost::Cluster &cluster = searched.machine.cluster;
+  if (!options.calibrated.empty() || !options.device.empty() ||
+      searched.used.numDevices() != cluster.numDevices() ||
+      !searched.winner().evaluation.decisions.groups.empty())
+    return session.fail(
+        "--print-pipeline: passes read the cluster by its name, and this plan "
+        "is for measured devices or for a part of the cluster; expected a "
+        "cluster.json that describes what is used");
   session.reporter().output()
-      << pipelineText({cost::stringifyStrategy(placed),
-                       placed.microBatches(searched.result.totals.globalBatch),
-                       options.cluster, !options.targetGpu.empty()})
+      << pipelineText(searched.degrees(options), searched.used, options.cluster)
       << "\n";
   return success();
 }

@@ -52,8 +52,13 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
   int64_t ranks = 1;
   cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
     using Value = typename std::decay_t<decltype(field(request))>::value_type;
-    if constexpr (std::is_convertible_v<Value, int64_t> &&
-                  !std::is_same_v<Value, bool>) {
+    constexpr bool isCount = std::is_same_v<Value, int64_t> ||
+                             std::is_same_v<Value, cost::TensorDegree>;
+    static constexpr std::string_view kAccepted[] = {"dp", "tp", "cp", "pp",
+                                                     "vpp"};
+    if constexpr (isCount) {
+      if (!llvm::is_contained(kAccepted, key.name))
+        return;
       auto asked = degrees.getAs<IntegerAttr>(StringRef(key.name));
       if (!asked)
         return;
@@ -78,7 +83,8 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
     if (asked.given && *asked.given != asked.value)
       return Error{"--strategy=" + strategy + ": " + mesh +
                    "; give these, or export the model without them"};
-    asked.set(asked.value);
+    if (!asked.given) // as a grid, perhaps
+      asked.set(asked.value);
   }
   return Status();
 }

@@ -74,18 +74,23 @@ static LogicalResult prepareInference(ModuleOp module, std::string &message) {
 }
 
 /// Of the program, its constants among the frozen ones.
-static void listParameters(Prepared &prepared) {
+static LogicalResult listParameters(Session &session, Prepared &prepared) {
   const ModelProgram &program = prepared.program;
   func::FuncOp few = findProgram(program.sample()), all = few;
   // In all layers as in these few, or it has to be looked up.
-  if (program.isDeep())
-    all = findProgram(trainsAllParameters(few) ? program.fused()
-                                               : program.whole());
+  if (program.isDeep()) {
+    ModuleOp module =
+        trainsAllParameters(few) ? program.fused() : program.whole();
+    if (!module)
+      return session.fail("the program cannot be made");
+    all = findProgram(module);
+  }
   listParameters(all, few.getName() == kTrainStepFunction, prepared.trained,
                  prepared.frozen);
   if (auto names = program.source()->getAttrOfType<ArrayAttr>(attr::kConstants))
     for (auto name : names.getAsRange<StringAttr>())
       prepared.frozen.push_back(name.getValue().str());
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -195,7 +200,8 @@ FailureOr<Prepared> prepare(Session &session, Loaded loaded) {
                     .program = std::move(*program),
                     .trained = {},
                     .frozen = {}};
-  listParameters(prepared);
+  if (failed(listParameters(session, prepared)))
+    return failure();
   return prepared;
 }
 

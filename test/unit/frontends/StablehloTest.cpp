@@ -196,7 +196,7 @@ TEST(Stablehlo, RefusesWhatDoesNotFit) {
            "deeper than"},
           {"\"stablehlo.composite\"(%a) {decomposition = @none} : "
            "(tensor<4x6xf32>) -> tensor<4x6xf32>",
-           "no function"},
+           "not a function"},
           {"\"stablehlo.reduce_precision\"(%a) {exponent_bits = 4 : i32, "
            "mantissa_bits = 3 : i32} : (tensor<4x6xf32>) -> tensor<4x6xf32>",
            "mantissa bits"}})

@@ -112,7 +112,7 @@ TEST(OffloadFile, MoreThanTheDiskHasIsRefused) {
       OffloadFile::create(testing::TempDir(), 0, int64_t(1) << 60)
           .status()
           .message();
-  EXPECT_NE(error.find("cannot take 1152921504606846976 bytes of disk"),
+  EXPECT_NE(error.find("cannot allocate 1152921504606846976 bytes of disk"),
             std::string::npos)
       << error;
 }
