@@ -3,27 +3,16 @@
 #include "codegen/cpu/KernelLinker.h"
 #include "codegen/kernel/CompileStages.h"
 
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/MathToLibm/MathToLibm.h"
-#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/Dominators.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
@@ -131,19 +120,6 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(const TargetCpu &cpu,
 // The stages
 //===----------------------------------------------------------------------===//
 
-LogicalResult lowerToLLVMDialect(ModuleOp module) {
-  PassManager pm(module.getContext());
-  pm.enableVerifier(false);
-  pm.addPass(createSCFToControlFlowPass());
-  pm.addPass(createConvertMathToLLVMPass());
-  pm.addPass(createConvertMathToLibmPass());
-  pm.addPass(createArithToLLVMConversionPass());
-  pm.addPass(createConvertControlFlowToLLVMPass());
-  pm.addPass(createConvertFuncToLLVMPass());
-  pm.addPass(createReconcileUnrealizedCastsPass());
-  return pm.run(module);
-}
-
 /// Lowering leaves a loop's annotation on the branch of its header; LLVM reads
 /// that of the latch.
 static void moveLoopMetadata(llvm::Function &function) {
@@ -177,22 +153,6 @@ static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
   }
 }
 
-void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine,
-                    const llvm::PipelineTuningOptions &tuning) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
-      .run(module, modules);
-}
-
 static llvm::PipelineTuningOptions tuningForCpus() {
   // Loops are vectorized as loops; straight-line code is not worth the search.
   llvm::PipelineTuningOptions tuning;
@@ -202,25 +162,6 @@ static llvm::PipelineTuningOptions tuningForCpus() {
   // The vectorizer interleaves; more unrolling triples code and compile time.
   tuning.LoopUnrolling = false;
   return tuning;
-}
-
-LogicalResult writeMachineCode(llvm::Module &module,
-                               llvm::TargetMachine &machine,
-                               llvm::CodeGenFileType kind,
-                               const std::string &path, std::string &error) {
-  std::error_code code;
-  llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
-  if (code) {
-    error = "cannot write " + path + ": " + code.message();
-    return failure();
-  }
-  llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, out, nullptr, kind)) {
-    error = "this LLVM cannot write object files";
-    return failure();
-  }
-  passes.run(module);
-  return success();
 }
 
 std::optional<std::string> kernelLinker() {
@@ -258,15 +199,11 @@ LogicalResult compileToSharedObject(ModuleOp module, const TargetCpu &cpu,
   std::unique_ptr<llvm::TargetMachine> machine = createMachine(cpu, error);
   if (!machine)
     return module.emitError(error);
-  if (failed(lowerToLLVMDialect(module)))
-    return failure();
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
-      translateModuleToLLVMIR(module, context, "kernels");
+      translateKernels(module, context, *machine);
   if (!llvmModule)
-    return module.emitError("cannot translate the kernels to LLVM IR");
-  llvmModule->setTargetTriple(machine->getTargetTriple());
-  llvmModule->setDataLayout(machine->createDataLayout());
+    return failure();
   setFunctionAttributes(*llvmModule, cpu);
   optimizeModule(*llvmModule, *machine, tuningForCpus());
   std::string object = path + ".o";

@@ -4,7 +4,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/IR/Module.h"
@@ -200,15 +199,11 @@ compileToPtx(ModuleOp module, const std::string &targetGpu,
     return module.emitError(error);
   bool needsLibrary = callDeviceFunctions(module);
   std::set<std::string> keepMany = takeMarks(module);
-  if (failed(lowerToLLVMDialect(module)))
-    return failure();
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule =
-      translateModuleToLLVMIR(module, context, "kernels");
+      translateKernels(module, context, *machine);
   if (!llvmModule)
-    return module.emitError("cannot translate the kernels to LLVM IR");
-  llvmModule->setTargetTriple(machine->getTargetTriple());
-  llvmModule->setDataLayout(machine->createDataLayout());
+    return failure();
   if (needsLibrary && failed(linkLibdevice(*llvmModule, error)))
     return module.emitError(error);
   markKernels(*llvmModule, launches, keepMany);

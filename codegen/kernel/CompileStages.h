@@ -8,12 +8,16 @@
 #include "llvm/Support/CodeGen.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <memory>
 #include <string>
 
 namespace dpc::codegen {
 
-/// func, scf, arith and math ops to the LLVM dialect.
-llvm::LogicalResult lowerToLLVMDialect(mlir::ModuleOp module);
+/// Lowers `module` (func, scf, arith, math and llvm ops; consumed) to LLVM IR
+/// for the machine. Null after a diagnostic on the module.
+std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp module,
+                                               llvm::LLVMContext &context,
+                                               llvm::TargetMachine &machine);
 
 /// LLVM's -O3 for the machine.
 void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine,

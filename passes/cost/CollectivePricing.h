@@ -10,8 +10,6 @@
 
 namespace dpc {
 
-using StepPhase = Phase;
-
 /// The axes of a step function's ranks on the devices (`dpc.placement`).
 cost::RankOrder rankOrderOf(mlir::func::FuncOp step);
 

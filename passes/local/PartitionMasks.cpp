@@ -10,30 +10,14 @@
 #include "ir/TensorUtils.h"
 #include "passes/local/Partition.h"
 
+#include "ir/ScalarSemantics.h"
 #include "passes/graph/Fp8.h"
 
 #include <cstring>
-#include <limits>
 
 using namespace mlir;
 
 namespace dpc {
-
-/// What combines with any x to x.
-static double neutralOf(ReduceKind kind) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  switch (kind) {
-  case ReduceKind::sum:
-    return 0;
-  case ReduceKind::prod:
-    return 1;
-  case ReduceKind::max:
-    return -infinity;
-  case ReduceKind::min:
-    return infinity;
-  }
-  llvm_unreachable("unknown reduction");
-}
 
 /// The value that makes an operand's padding vanish from `op`'s sums.
 static double fillFor(Operation *op) {

@@ -132,10 +132,10 @@ static OncePerStep sumUpOnce(func::FuncOp step, const cost::Cluster &cluster) {
   OncePerStep once;
   StepQueues queues(step, cluster);
   for (Operation &op : step.getBody().front().without_terminator()) {
-    StepPhase phase = phaseOf(&op);
+    Phase phase = phaseOf(&op);
     if (isInLoop(phase) || isa<SendOp, RecvOp>(op) || isTransfer(&op))
       continue;
-    bool isSetup = phase == StepPhase::setup;
+    bool isSetup = phase == Phase::setup;
     auto collective = dyn_cast<CollectiveOpInterface>(op);
     if (!collective) {
       (isSetup ? once.setupSeconds : once.updateSeconds) +=

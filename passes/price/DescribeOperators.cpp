@@ -180,7 +180,7 @@ dpc::describeOperators(func::FuncOp sharded) {
            std::tie(b.name, b.op, b.kind, b.shape, b.stored, b.used, b.result);
   };
   for (Operation &op : sharded.getBody().front().without_terminator()) {
-    if (phaseOf(&op) != StepPhase::forward)
+    if (phaseOf(&op) != Phase::forward)
       continue;
     auto row = rowOf(&op, sharded);
     if (!row)

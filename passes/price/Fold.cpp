@@ -359,7 +359,7 @@ bool Composer::makeMessages() {
     // Between the first and the last stage: tied parameters. To all stages from
     // one of these: what setup makes, and numbers in update, for which all wait
     // together.
-    if (message.from.phase == StepPhase::update && (!isEnd(from) || !isEnd(to)))
+    if (message.from.phase == Phase::update && (!isEnd(from) || !isEnd(to)))
       continue;
     if (!isEnd(from) || (inLoop && !isEnd(to)))
       return false;

@@ -26,13 +26,13 @@ struct StageParts {
   std::vector<double> bytesPerLevel; ///< Sent in collectives.
   TrafficSums traffic;               ///< The same.
 
-  double &secondsOf(StepPhase phase, int64_t chunk);
+  double &secondsOf(Phase phase, int64_t chunk);
 };
 
 /// One end of a message: where in its stage it is sent or needed.
 struct MessageEnd {
   int64_t stage = 0;
-  StepPhase phase = StepPhase::forward;
+  Phase phase = Phase::forward;
   int64_t chunk = 0;
   double at = 0; ///< Since the start of the phase.
 };

@@ -51,24 +51,24 @@ static bool meetsOtherStages(Operation *op) {
   return collective && collective.isOver(kPipelineAxis);
 }
 
-double &StageParts::secondsOf(StepPhase phase, int64_t chunk) {
-  if (phase == StepPhase::setup)
+double &StageParts::secondsOf(Phase phase, int64_t chunk) {
+  if (phase == Phase::setup)
     return setup;
-  if (phase == StepPhase::update)
+  if (phase == Phase::update)
     return update;
   if (chunk >= static_cast<int64_t>(chunks.size()))
     chunks.resize(chunk + 1);
   cost::PhaseSeconds &seconds = chunks[chunk];
-  return phase == StepPhase::forward    ? seconds.forward
-         : phase == StepPhase::backward ? seconds.backward
-                                        : seconds.weight;
+  return phase == Phase::forward    ? seconds.forward
+         : phase == Phase::backward ? seconds.backward
+                                    : seconds.weight;
 }
 
 /// Runs the ops of one phase of one chunk from time 0.
 void Measurement::runPhase(int64_t index, StepQueues &queues,
                            ArrayRef<Operation *> ops) {
   StageParts &stage = parts.stages[index];
-  StepPhase phase = phaseOf(ops.front());
+  Phase phase = phaseOf(ops.front());
   int64_t chunk = chunkOf(ops.front());
   double times = isInLoop(phase) ? parts.microBatches : 1;
   if (record) {
@@ -94,9 +94,9 @@ void Measurement::runPhase(int64_t index, StepQueues &queues,
           {op, StepQueue::communication, end.at, end.at, 0, {}});
     queues.run(op, times);
   }
-  bool isLast = phase == StepPhase::setup || phase == StepPhase::update;
+  bool isLast = phase == Phase::setup || phase == Phase::update;
   stage.secondsOf(phase, chunk) = isLast ? queues.end() : queues.computeEnd();
-  if (phase == StepPhase::update)
+  if (phase == Phase::update)
     stage.updateAlone = alone < 0 ? stage.update : alone;
   queues.rebase();
 }
@@ -107,7 +107,7 @@ void Measurement::runStage(int64_t index) {
                            cluster.groups[replica->groups[index]].device)
               : StepQueues(steps[index], cluster);
   SmallVector<Operation *> phase;
-  std::pair<StepPhase, int64_t> current;
+  std::pair<Phase, int64_t> current;
   auto runOf = [](Operation *op) {
     return std::pair(phaseOf(op), chunkOf(op));
   };
@@ -214,11 +214,11 @@ private:
 
 } // namespace
 
-static SchedulePhase schedulePhase(StepPhase phase) {
+static SchedulePhase schedulePhase(Phase phase) {
   assert(isInLoop(phase) && "setup and update have no place in tables");
-  return phase == StepPhase::forward    ? SchedulePhase::Forward
-         : phase == StepPhase::backward ? SchedulePhase::Backward
-                                        : SchedulePhase::Weight;
+  return phase == Phase::forward    ? SchedulePhase::Forward
+         : phase == Phase::backward ? SchedulePhase::Backward
+                                    : SchedulePhase::Weight;
 }
 
 /// The links between a rank of one stage and its peer in another, each once.
@@ -303,7 +303,7 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
       costs.transfers.push_back({schedulePhase(from.phase), virtualStage(from),
                                  schedulePhase(to.phase), virtualStage(to),
                                  from.at - all + wire - to.at});
-    } else if (from.phase == StepPhase::setup) {
+    } else if (from.phase == Phase::setup) {
       double arrival = from.at + wire;
       costs.firstStarts[to.stage] =
           std::max(costs.firstStarts[to.stage], arrival);
@@ -347,16 +347,16 @@ Pipeline::meetingOf(const cost::ScheduleTimeline &timeline) const {
   return meeting;
 }
 
-static StepPhase stepPhase(SchedulePhase phase) {
-  return phase == SchedulePhase::Forward    ? StepPhase::forward
-         : phase == SchedulePhase::Backward ? StepPhase::backward
-                                            : StepPhase::weight;
+static Phase stepPhase(SchedulePhase phase) {
+  return phase == SchedulePhase::Forward    ? Phase::forward
+         : phase == SchedulePhase::Backward ? Phase::backward
+                                            : Phase::weight;
 }
 
 /// When the phases of a stage run, and how long its messages take.
 void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
   StageRecord &stage = record->stages[i];
-  std::map<std::pair<StepPhase, int64_t>, size_t> numbers;
+  std::map<std::pair<Phase, int64_t>, size_t> numbers;
   for (auto [number, phase] : llvm::enumerate(stage.phases)) {
     bool isInTable = isInLoop(phase.phase);
     numbers[{phase.phase, isInTable ? phase.chunk : 0}] = number;
@@ -369,29 +369,28 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
           op.bytesPerLevel = wire->second.bytesPerLevel;
         }
   }
-  auto add = [&](StepPhase phase, int64_t chunk, int64_t microBatch,
-                 double begin) {
+  auto add = [&](Phase phase, int64_t chunk, int64_t microBatch, double begin) {
     auto it = numbers.find({phase, chunk});
     if (it == numbers.end())
       return false; // of no ops
     stage.entries.push_back({it->second, microBatch, begin});
     return true;
   };
-  add(StepPhase::setup, 0, 0, 0);
+  add(Phase::setup, 0, 0, 0);
   for (auto [entry, start, end] :
        llvm::zip_equal(tables[i], timeline.starts[i], timeline.ends[i])) {
-    StepPhase phase = stepPhase(entry.phase);
+    Phase phase = stepPhase(entry.phase);
     bool isAdded = add(phase, entry.chunk, entry.microBatch, start);
     double beside = stages[i].secondsOf(phase, entry.chunk);
     if (isAdded && turns() > 1 && end - start < beside)
       stage.makeFaster(stage.entries.back(), beside / (end - start));
   }
   double start = updateStart(timeline, i);
-  add(StepPhase::update, 0, 0, start);
+  add(Phase::update, 0, 0, start);
   Meeting meeting = meetingOf(timeline);
   double alone = stages[i].updateAlone;
   double late = meeting.at - (start + alone);
-  auto update = numbers.find({StepPhase::update, 0});
+  auto update = numbers.find({Phase::update, 0});
   if (!meeting.waits || late <= 0 || stages[i].update <= alone ||
       update == numbers.end())
     return;

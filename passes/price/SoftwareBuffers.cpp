@@ -153,7 +153,7 @@ bool SoftwareView::isOfGradients(Value value) {
   if (!isNew)
     return entry->second;
   bool result = llvm::all_of(value.getUsers(), [&](Operation *user) {
-    if (isa<AccumulateOp>(user) || phaseOf(user) == StepPhase::update)
+    if (isa<AccumulateOp>(user) || phaseOf(user) == Phase::update)
       return true;
     if (!isa<KernelOp, CommunicationOpInterface>(user) && !isBufferView(user))
       return false;
@@ -177,14 +177,14 @@ double SoftwareView::keptBytes(Value value, const cost::Buffer &buffer) {
   if (isa<ConstantOp>(op))
     return bytes;
   auto type = cast<RankedTensorType>(value.getType());
-  StepPhase phase = phaseOf(op);
+  Phase phase = phaseOf(op);
   bool isActivation = type.getRank() >= 3;
   if (!isInLoop(phase) || buffer.category == MemoryCategory::Gradients)
     return 0;
   if (isa<CommunicationOpInterface>(op) && !isActivation &&
       !isa<AllReduceOp, RecvOp>(op))
     return owner.zero == 3 && isa<AllGatherOp>(op) ? bytes : 0;
-  if (phase != StepPhase::forward && isOfGradients(value))
+  if (phase != Phase::forward && isOfGradients(value))
     return 0;
   auto product = dyn_cast<MatmulOp>(op);
   if (narrow && product && isActivation && type.getElementType().isF32())

@@ -32,7 +32,7 @@ static MemoryBreakdown alongLine(const MemoryBreakdown &start,
 
 using Moments = ArrayRef<MemoryProfile::Moment>;
 
-static Moments phaseOfProfile(const MemoryProfile &profile, StepPhase phase) {
+static Moments phaseOfProfile(const MemoryProfile &profile, Phase phase) {
   Moments all = profile.moments;
   size_t begin = 0;
   while (begin < all.size() && all[begin].phase != phase)
@@ -153,9 +153,8 @@ StageLine::Memory StageLine::align(const MemoryProfile &fewer,
   bool isFramed = !fewer.framePhases.empty();
   if (isFramed)
     result.moments = besideFrame(fewer, more);
-  for (StepPhase phase :
-       {StepPhase::setup, StepPhase::forward, StepPhase::backward,
-        StepPhase::weight, StepPhase::update}) {
+  for (Phase phase : {Phase::setup, Phase::forward, Phase::backward,
+                      Phase::weight, Phase::update}) {
     if (isFramed && isInLoop(phase))
       continue;
     Moments a = phaseOfProfile(fewer, phase), b = phaseOfProfile(more, phase);
@@ -268,7 +267,7 @@ OffloadedBytes StageLine::away(int64_t wanted) const {
 
 /// What a chunk keeps while another one runs `phase`: the least of the loop,
 /// the most of setup or update, where the order of chunks is not known.
-static MemoryBreakdown keptIn(const StageBytes &chunk, StepPhase phase) {
+static MemoryBreakdown keptIn(const StageBytes &chunk, Phase phase) {
   const MemoryBreakdown *kept = nullptr;
   for (const auto &[other, bytes] : chunk.moments) {
     if (isInLoop(other) != isInLoop(phase) ||
@@ -281,8 +280,7 @@ static MemoryBreakdown keptIn(const StageBytes &chunk, StepPhase phase) {
   }
   if (kept)
     return *kept;
-  return isInLoop(phase) ? MemoryBreakdown()
-                         : keptIn(chunk, StepPhase::forward);
+  return isInLoop(phase) ? MemoryBreakdown() : keptIn(chunk, Phase::forward);
 }
 
 MemoryBreakdown dpc::peakOfChunks(const std::vector<StageBytes> &chunks,
@@ -291,9 +289,9 @@ MemoryBreakdown dpc::peakOfChunks(const std::vector<StageBytes> &chunks,
   for (auto [chunk, count] : llvm::zip(chunks, slots))
     add(frames, chunk.slot, count);
   // By phase, what every chunk keeps: asked once, for there may be many.
-  std::map<StepPhase, std::vector<MemoryBreakdown>> kept;
+  std::map<Phase, std::vector<MemoryBreakdown>> kept;
   for (size_t c = 0; c < chunks.size(); ++c) {
-    std::map<StepPhase, MemoryBreakdown> others;
+    std::map<Phase, MemoryBreakdown> others;
     for (const auto &[phase, bytes] : chunks[c].moments) {
       std::vector<MemoryBreakdown> &all = kept[phase];
       for (size_t o = all.size(); o < chunks.size(); ++o)

@@ -25,9 +25,9 @@ struct StageProfile {
 
 /// Live bytes of a stage with a certain number of layers.
 struct StageBytes {
-  std::vector<std::pair<StepPhase, cost::MemoryBreakdown>> moments;
+  std::vector<std::pair<Phase, cost::MemoryBreakdown>> moments;
   cost::MemoryBreakdown slot;
-  std::set<StepPhase> framePhases;
+  std::set<Phase> framePhases;
 };
 
 class StageLine {
@@ -48,13 +48,13 @@ public:
 
 private:
   struct Moment {
-    StepPhase phase;
+    Phase phase;
     cost::MemoryBreakdown bytes, perLayer;
   };
   struct Memory {
     std::vector<Moment> moments;
     cost::MemoryBreakdown slot, slotPerLayer;
-    std::set<StepPhase> framePhases;
+    std::set<Phase> framePhases;
   };
   int64_t layers, step;
   StageProfile fewer, more;

@@ -125,7 +125,7 @@ memoryOverStep(mlir::func::FuncOp step, const MemoryOwner &owner = {});
 /// Live bytes of a step function of one chunk over its ops.
 struct MemoryProfile {
   struct Moment {
-    StepPhase phase = StepPhase::forward;
+    Phase phase = Phase::forward;
     /// Equal for ops of one kind: to find the places where two profiles agree.
     size_t kind = 0;
     cost::MemoryBreakdown bytes; ///< Without the frame.
@@ -134,7 +134,7 @@ struct MemoryProfile {
   /// One micro-batch's slot of the frame, and the phases that touch it; nothing
   /// where one micro-batch follows the other.
   cost::MemoryBreakdown slot;
-  std::set<StepPhase> framePhases;
+  std::set<Phase> framePhases;
 };
 
 /// One micro-batch after the other, and several at once.
@@ -148,7 +148,7 @@ MemoryProfiles profileMemory(mlir::func::FuncOp step, bool inLine, bool framed,
 /// Slots of a frame that `phases` of `chunk` touch: micro-batches alive between
 /// the first of them and the last.
 int64_t countSlots(const std::vector<cost::ScheduleStep> &table, int64_t chunk,
-                   const std::set<StepPhase> &phases);
+                   const std::set<Phase> &phases);
 
 /// What a rank that runs `step` keeps outside of it.
 struct OffloadedBytes {

@@ -17,7 +17,7 @@ using cost::MemoryCategory;
 
 namespace {
 
-using Run = std::pair<StepPhase, int64_t>;
+using Run = std::pair<Phase, int64_t>;
 
 /// A chunk's frame.
 struct Frame {
@@ -121,10 +121,10 @@ bool Slot::place(const cost::Buffer &life) {
   return true;
 }
 
-static StepPhase stepPhase(cost::SchedulePhase phase) {
-  return phase == cost::SchedulePhase::Forward    ? StepPhase::forward
-         : phase == cost::SchedulePhase::Backward ? StepPhase::backward
-                                                  : StepPhase::weight;
+static Phase stepPhase(cost::SchedulePhase phase) {
+  return phase == cost::SchedulePhase::Forward    ? Phase::forward
+         : phase == cost::SchedulePhase::Backward ? Phase::backward
+                                                  : Phase::weight;
 }
 
 /// Slots that the micro-batches alive take: from the first to the last entry
@@ -139,9 +139,9 @@ static int64_t countSlots(const std::vector<cost::ScheduleStep> &table,
 }
 
 int64_t dpc::countSlots(const std::vector<cost::ScheduleStep> &table,
-                        int64_t chunk, const std::set<StepPhase> &phases) {
+                        int64_t chunk, const std::set<Phase> &phases) {
   std::set<Run> uses;
-  for (StepPhase phase : phases)
+  for (Phase phase : phases)
     uses.insert({phase, chunk});
   return ::countSlots(table, uses);
 }

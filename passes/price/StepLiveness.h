@@ -35,10 +35,10 @@ public:
 
   int64_t end() const { return ops.size(); }
   /// Phase and chunk of an op.
-  std::pair<StepPhase, int64_t> runOf(int64_t at) const { return runs[at]; }
+  std::pair<Phase, int64_t> runOf(int64_t at) const { return runs[at]; }
 
 private:
-  std::vector<std::pair<StepPhase, int64_t>> runs; ///< By op.
+  std::vector<std::pair<Phase, int64_t>> runs; ///< By op.
   /// Arguments whose next value, through reshapes, is a value.
   llvm::DenseMap<mlir::Value, mlir::Value> nextOf;
   llvm::DenseMap<mlir::Value, int64_t> bufferOf;

@@ -81,9 +81,8 @@ int64_t Liveness::firstReader(BlockArgument argument) const {
     bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {
       return bufferRoot(operand) == argument;
     });
-    bool isFirst = step->hasAttr(attr::kStage)
-                       ? reads && !isBufferView(op)
-                       : phaseOf(op) >= StepPhase::forward;
+    bool isFirst = step->hasAttr(attr::kStage) ? reads && !isBufferView(op)
+                                               : phaseOf(op) >= Phase::forward;
     if (isFirst)
       return i;
   }
@@ -122,7 +121,7 @@ void Liveness::findCopies() {
   int64_t updateBegin = end();
   for (auto [i, op] : llvm::enumerate(ops)) {
     position[op] = i;
-    if (phaseOf(op) == StepPhase::update)
+    if (phaseOf(op) == Phase::update)
       updateBegin = std::min<int64_t>(updateBegin, i);
   }
   for (OpOperand &result :
@@ -323,7 +322,7 @@ Liveness::Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {
       loopBegin = std::min<int64_t>(loopBegin, i);
       loopEnd = i;
     }
-    if (runs[i].first == StepPhase::setup)
+    if (runs[i].first == Phase::setup)
       for (size_t id = before; id < buffers.size(); ++id)
         madeBySetup.insert(id);
   }
@@ -345,7 +344,7 @@ std::vector<cost::Buffer> Liveness::inOneLine() const {
     lives[hold.buffer].last = std::max(lives[hold.buffer].last, hold.until);
   // What setup made for the loop is read again by the next micro-batch.
   int64_t setupEnd = llvm::count_if(
-      runs, [](const auto &run) { return run.first == StepPhase::setup; });
+      runs, [](const auto &run) { return run.first == Phase::setup; });
   if (microBatchesOf(step) > 1)
     for (int64_t id : madeBySetup)
       if (lives[id].last >= setupEnd)

@@ -23,7 +23,7 @@ void StageRecord::makeFaster(RecordedEntry &entry, double times) {
 
 void StageRecord::updateWith(const StageRecord &other) {
   auto isUpdate = [](const RecordedPhase &phase) {
-    return phase.phase == StepPhase::update;
+    return phase.phase == Phase::update;
   };
   auto own = llvm::find_if(phases, isUpdate);
   auto later = llvm::find_if(other.phases, isUpdate);
@@ -48,7 +48,7 @@ void StepRecord::meet() {
       own.updateWith(slowest);
 }
 
-std::vector<RecordedOp> &PhaseLog::enter(StepPhase phase, double now) {
+std::vector<RecordedOp> &PhaseLog::enter(Phase phase, double now) {
   if (stage.phases.empty() || stage.phases.back().phase != phase) {
     stage.phases.emplace_back().phase = phase;
     begins.push_back(now);
@@ -65,14 +65,14 @@ void PhaseLog::finish(double end, int64_t microBatches, double period) {
       op.end -= begins[i];
     }
   }
-  auto add = [&](bool (*isWanted)(StepPhase), int64_t microBatch, double late) {
+  auto add = [&](bool (*isWanted)(Phase), int64_t microBatch, double late) {
     for (auto [i, phase] : llvm::enumerate(stage.phases))
       if (isWanted(phase.phase))
         stage.entries.push_back({i, microBatch, begins[i] + late});
   };
-  add([](StepPhase phase) { return phase == StepPhase::setup; }, 0, 0);
+  add([](Phase phase) { return phase == Phase::setup; }, 0, 0);
   for (int64_t m = 0; m < microBatches; ++m)
     add(isInLoop, m, static_cast<double>(m) * period);
-  add([](StepPhase phase) { return phase == StepPhase::update; }, 0,
+  add([](Phase phase) { return phase == Phase::update; }, 0,
       static_cast<double>(microBatches - 1) * period);
 }

@@ -26,7 +26,7 @@ struct RecordedOp {
 };
 
 struct RecordedPhase {
-  StepPhase phase = StepPhase::forward;
+  Phase phase = Phase::forward;
   int64_t chunk = 0;
   double seconds = 0;
   std::vector<RecordedOp> ops; ///< In the order of each queue.
@@ -73,7 +73,7 @@ public:
   explicit PhaseLog(StageRecord &stage) : stage(stage) {}
   /// The ops that follow are of this phase, which begins now if it is new.
   /// Returns where they are logged.
-  std::vector<RecordedOp> &enter(StepPhase phase, double now);
+  std::vector<RecordedOp> &enter(Phase phase, double now);
   /// All has run: the loop's phases once for each of `microBatches`, every
   /// `period` seconds.
   void finish(double end, int64_t microBatches, double period);

@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace dpc;
 
 SmallVector<Operation *> dpc::opsInOrder(func::FuncOp step) {
-  constexpr int kPhases = static_cast<int>(StepPhase::update) + 1;
+  constexpr int kPhases = static_cast<int>(Phase::update) + 1;
   std::array<SmallVector<Operation *>, kPhases> byPhase;
   for (Operation &op : step.getBody().front().without_terminator())
     byPhase[static_cast<int>(phaseOf(&op))].push_back(&op);

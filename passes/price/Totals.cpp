@@ -62,7 +62,7 @@ static int64_t countBlocks(func::FuncOp func) {
   std::vector<Operation *> ops;
   for (Operation &op : func.getBody().front()) {
     auto isSample = [&](Value value) { return samples.contains(value); };
-    if (phaseOf(&op) != StepPhase::forward ||
+    if (phaseOf(&op) != Phase::forward ||
         llvm::none_of(op.getOperands(), isSample))
       continue;
     samples.insert(op.result_begin(), op.result_end());
@@ -124,11 +124,11 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
     attentions += isa<AttentionOp>(op);
     if (auto norm = dyn_cast<NormOp>(op); norm && !sums.hiddenBytesPerSample)
       sums.hiddenBytesPerSample = bytesOf(norm.getX()) / sums.globalBatch;
-    if (phaseOf(&op) != StepPhase::forward || isBufferView(&op))
+    if (phaseOf(&op) != Phase::forward || isBufferView(&op))
       continue;
     for (Value result : op.getResults())
       if (llvm::any_of(result.getUsers(), [](Operation *user) {
-            return phaseOf(user) == StepPhase::backward;
+            return phaseOf(user) == Phase::backward;
           }))
         activations += bytesOf(result);
   }

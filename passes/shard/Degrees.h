@@ -54,9 +54,6 @@ struct LoweringSpec : cost::Strategy {
   /// So many neighbors along the dp ranks are in one node: the axis dpi where
   /// ZeRO does not ask for one; 1 = it does not matter.
   int64_t dataInside = 1;
-  /// How many bytes of memory traffic take the time of gathering one byte along
-  /// the tensor axes (dpc-recompute).
-  double gatherCost = 0;
 
   /// Gradients are reduced in buckets of at most this many bytes.
   int64_t bucketBytes = 25 << 20;

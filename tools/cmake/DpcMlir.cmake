@@ -1,5 +1,6 @@
 # Finds Debian's MLIR 22 and offers what every MLIR-using folder needs:
 #   dpc_mlir_library(NAME SOURCES... [DEPENDS targets] [LINK libs])
+#   dpc_pass_declarations(NAME)   Passes.h.inc of this folder's Passes.td
 # All such libraries share one precompiled header and link the shared MLIR and
 # LLVM; naming single MLIR components would put two copies of its registries
 # into one process.
@@ -34,4 +35,11 @@ function(dpc_mlir_library name)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
+endfunction()
+
+# Makes Passes.h.inc, with registerNAMEPasses(); NAMEPassesIncGen is its target.
+function(dpc_pass_declarations name)
+  set(LLVM_TARGET_DEFINITIONS Passes.td)
+  mlir_tablegen(Passes.h.inc -gen-pass-decls -name=${name})
+  add_public_tablegen_target(${name}PassesIncGen)
 endfunction()

@@ -29,7 +29,7 @@ public:
   std::optional<Span> spanOf(const rt::PhaseName &phase, int64_t place) const;
 
 private:
-  using Key = std::pair<StepPhase, int64_t>; ///< Phase and chunk.
+  using Key = std::pair<Phase, int64_t>; ///< Phase and chunk.
   static Key keyOf(const rt::PhaseName &phase);
   std::map<std::pair<Key, int64_t>, double> begins; ///< With the micro-batch.
   std::map<std::pair<Key, int64_t>, Span> spans;    ///< With the place.
@@ -67,15 +67,15 @@ private:
 StageTimes::Key StageTimes::keyOf(const rt::PhaseName &phase) {
   switch (phase.kind) {
   case rt::PhaseKind::Setup:
-    return {StepPhase::setup, 0};
+    return {Phase::setup, 0};
   case rt::PhaseKind::Forward:
-    return {StepPhase::forward, phase.chunk};
+    return {Phase::forward, phase.chunk};
   case rt::PhaseKind::Backward:
-    return {StepPhase::backward, phase.chunk};
+    return {Phase::backward, phase.chunk};
   case rt::PhaseKind::Weight:
-    return {StepPhase::weight, phase.chunk};
+    return {Phase::weight, phase.chunk};
   case rt::PhaseKind::Update:
-    return {StepPhase::update, 0};
+    return {Phase::update, 0};
   }
   llvm_unreachable("all kinds are handled");
 }

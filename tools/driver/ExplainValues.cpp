@@ -118,7 +118,7 @@ std::vector<NamedValue> namedValues(func::FuncOp sharded) {
   }
   for (Operation &op : sharded.getBody().front().without_terminator())
     if (auto loc = dyn_cast<NameLoc>(op.getLoc());
-        loc && phaseOf(&op) == StepPhase::forward && !isa<ReshardOp>(op))
+        loc && phaseOf(&op) == Phase::forward && !isa<ReshardOp>(op))
       collector.add(loc.getName(), "", lineOf(&op));
   return std::move(collector.values);
 }

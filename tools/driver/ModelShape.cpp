@@ -36,7 +36,7 @@ static int64_t feedForwardOf(func::FuncOp func, int64_t hidden) {
   int64_t widest = 0;
   func.walk([&](MatmulOp product) {
     auto weight = weightOf(product);
-    if (weight && phaseOf(product) == StepPhase::forward &&
+    if (weight && phaseOf(product) == Phase::forward &&
         weight->second == hidden)
       widest = std::max(widest, weight->first);
   });

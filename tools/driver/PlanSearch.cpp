@@ -65,7 +65,10 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
       mesh += (all.empty() ? "" : ", ") + std::string(key.name) + "=" +
               std::to_string(asked.getInt());
       auto &wanted = field(request);
-      all.push_back({wanted ? Number(*wanted) : std::nullopt, asked.getInt(),
+      Number given;
+      if (wanted)
+        given = static_cast<int64_t>(*wanted);
+      all.push_back({given, asked.getInt(),
                      [&wanted](int64_t value) { wanted = Value(value); }});
       // More than there are devices says as much as the number itself.
       if (asked.getInt() >= 1 && key.name != "vpp")

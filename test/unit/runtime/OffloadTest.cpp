@@ -40,6 +40,7 @@ TEST_P(Offload, FollowsOneDevice) {
   RunRequest wanted = request();
   HostTensor w = wanted.tensors["w"];
   std::vector<double> losses;
+  losses.reserve(3);
   for (int step = 0; step < 3; ++step)
     losses.push_back(test::leastSquaresStep(wanted.inputs[0].at("x"), w));
   Expected<RunResult> result = runPlan(plan, ".", wanted);
