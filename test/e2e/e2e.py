@@ -5,6 +5,7 @@ sets both); the defaults are ../../build/bin and ../..
 """
 import array
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from importlib.machinery import SourceFileLoader
 
 SOURCE = os.environ.get("DPC_SOURCE") or os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 BIN = os.environ.get("DPC_BIN") or os.path.join(SOURCE, "build", "bin")
@@ -85,6 +87,14 @@ def scratch():
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def load_program(name, *path):
+    """Loads a program of the source tree, which has no suffix, as a module."""
+    loader = SourceFileLoader(name, os.path.join(SOURCE, *path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
 
 
 def skip(why):

@@ -4,7 +4,6 @@
     gpu_bench.py [unittest options]
 """
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -12,21 +11,12 @@ import sys
 import textwrap
 import types
 import unittest
-from importlib.machinery import SourceFileLoader
 
 import e2e
 import links
 
 
-def load(name, *path):
-    """Loads a program as a module."""
-    loader = SourceFileLoader(name, os.path.join(e2e.SOURCE, *path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-    loader.exec_module(module)
-    return module
-
-
-CHECK = load("gpu_check", "tools", "gpu-check")
+CHECK = e2e.load_program("gpu_check", "tools", "gpu-check")
 RUN = CHECK.gpu_train
 floors, planning, cases = RUN.floors, RUN.planning, sys.modules["cases"]
 

@@ -132,20 +132,10 @@ def published_facts(folder, case):
     return facts
 
 
-def published_cases():
-    import importlib.machinery
-    import importlib.util
-    path = os.path.join(e2e.SOURCE, "bench", "plan-choice", "run")
-    loader = importlib.machinery.SourceFileLoader("plan_choice_run", path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module.all_cases()
-
-
 def all_cases():
     """A function that takes a folder and returns the facts by name."""
     cases = {fixture_name(*words): lambda folder, words=words: facts_of(compile_fixture(folder, *words)) for words in FIXTURES}
-    cases.update({case.name: lambda folder, case=case: published_facts(folder, case) for case in published_cases()})
+    cases.update({case.name: lambda folder, case=case: published_facts(folder, case) for case in e2e.load_program("plan_choice", "bench", "plan-choice", "run").all_cases()})
     return cases
 
 
