@@ -87,13 +87,12 @@ class Planned:
 
 
 NEUTRAL = {"vpp": 1, "cp": 1, "cp_kind": "ring", "ep": 1, "sp": False, "zero": 0, "hybrid_shard": 1, "schedule": "1f1b",
-           "recompute": "none", "offload": "none", "offload_to": "host", "pp": 1, "placement": "auto",
-           "batch_shares": "auto"}
+           "offload_to": "host", "pp": 1, "placement": "auto", "batch_shares": "auto"}
 
 
 def named(strategy):
-    """Returns a strategy of report.json in the form of --strategy, without neutral keys."""
-    return ",".join(f"{key}={str(value).lower()}" for key, value in strategy.items() if NEUTRAL.get(key) != value)
+    """Returns a strategy of report.json in the form of --strategy, without neutral keys (those not in NEUTRAL: "none")."""
+    return ",".join(f"{key}={str(value).lower()}" for key, value in strategy.items() if NEUTRAL.get(key, "none") != value)
 
 
 def table(rows):

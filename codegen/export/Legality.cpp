@@ -33,6 +33,36 @@ static void normalize(cost::Strategy &strategy) {
     strategy.ep = 1;
 }
 
+/// The keys that the rules of every target decide about.
+static constexpr std::string_view kKeysOfAllTargets[] = {
+    "dp",        "tp",          "pp",      "vpp",        "cp",
+    "cp_kind",   "ep",          "sp",      "zero",       "hybrid_shard",
+    "schedule",  "recompute",   "offload", "offload_to", "micro_batch",
+    "placement", "batch_shares"};
+
+/// `rules`, and that other keys are neutral: a target does not lose a key that
+/// its exporter does not know.
+static std::vector<Rule> withOtherKeys(const std::vector<Rule> &rules) {
+  std::vector<Rule> all = rules;
+  cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
+    static const cost::Strategy neutral;
+    bool isKnown = std::ranges::count(kKeysOfAllTargets, key.name) > 0 ||
+                   std::ranges::count(rules, key.name, &Rule::key) > 0;
+    if (!isKnown)
+      all.push_back({"it has no setting for this key (" +
+                         std::string(key.name) + "=" +
+                         cost::printValue(field(neutral)) + ")",
+                     [=](const Job &job) {
+                       return field(job.strategy) == field(neutral);
+                     },
+                     [=](Job &job) {
+                       field(job.strategy) = field(neutral);
+                       return true;
+                     }});
+  });
+  return all;
+}
+
 static const Rule *firstBroken(const Job &job, const std::vector<Rule> &rules) {
   for (const Rule &rule : rules)
     if (!rule.holds(job))
@@ -46,7 +76,8 @@ static bool isStrategy(const cost::Strategy &strategy) {
       cost::parseStrategy(cost::stringifyStrategy(strategy), strategy.ranks()));
 }
 
-Legality checkLegality(const Job &job, const std::vector<Rule> &rules) {
+Legality checkLegality(const Job &job, const std::vector<Rule> &targetRules) {
+  const std::vector<Rule> rules = withOtherKeys(targetRules);
   Legality result;
   Job mended = job;
   // What mends one rule may break one before it, but not for ever.
@@ -76,7 +107,7 @@ bool isExpressible(const Job &job, const cost::Strategy &strategy,
   other.strategy = strategy;
   other.stageLayers.clear();
   other.cutsStagesFreely = true;
-  return !firstBroken(other, rules);
+  return !firstBroken(other, withOtherKeys(rules));
 }
 
 } // namespace dpc::exports

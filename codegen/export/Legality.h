@@ -19,6 +19,9 @@ struct Rule {
   std::function<bool(Job &)> mend;
   /// Of the model or the command line: all strategies break it, or none.
   bool isOfJob = false;
+  /// The key of the strategy that this target expresses by this rule, where it
+  /// is none that all targets have rules for.
+  std::string_view key = {};
 };
 
 struct Legality {
@@ -30,7 +33,8 @@ struct Legality {
   bool ok() const { return rule.empty(); }
 };
 
-/// Tries `rules` in their order, then mends what is broken until all hold.
+/// Tries `rules` in their order, then mends what is broken until all hold. A
+/// key that no rule is about must be neutral.
 Legality checkLegality(const Job &job, const std::vector<Rule> &rules);
 
 /// Whether all hold for `job` with `strategy`, wherever its stages are cut and

@@ -60,26 +60,16 @@ dpc.short = (value) => String(Number(value.toPrecision(4)));
 dpc.degree = (value) =>
   String(value).split('x').reduce((product, part) => product * Number(part), 1);
 
-dpc.strategyDefaults = {
-  dp: 1, tp: 1, pp: 1, vpp: 1, cp: 1, cp_kind: 'ring', ep: 1, sp: false, zero: 0,
-  hybrid_shard: 1, schedule: '1f1b', recompute: 'none', offload: 'none',
-  offload_to: 'host', placement: 'auto', batch_shares: 'auto',
-};
-
-// The keys that --strategy would be given.
-dpc.strategyText = (strategy) =>
-  Object.entries(strategy)
-    .filter(([key, value]) => {
-      if (key === 'dp' || key === 'tp') return true;
-      if (key === 'cp_kind') return strategy.cp > 1;
-      if (key === 'schedule') return strategy.pp > 1 && value !== '1f1b';
-      if (key === 'sp') return value && dpc.degree(strategy.tp) > 1;
-      if (key === 'offload_to') return strategy.offload !== 'none' && value !== 'host';
-      if (key === 'micro_batch') return value > 0;
-      return value !== dpc.strategyDefaults[key];
-    })
-    .map(([key, value]) => `${key}=${value}`)
+// What stringifyStrategy prints: the keys that --strategy needs.
+dpc.keys = JSON.parse(document.getElementById('keys').textContent);
+dpc.strategyText = (strategy) => {
+  const isNeutral = (key) => dpc.keys.some(({name, neutral}) => name === key && strategy[key] === neutral);
+  return dpc.keys
+    .filter(({name, needs, printed}) =>
+      name in strategy && (printed || !isNeutral(name)) && !(needs && isNeutral(needs)))
+    .map(({name}) => `${name}=${strategy[name]}`)
     .join(',');
+};
 
 // The same for people.
 dpc.strategySentence = (strategy) => {

@@ -50,6 +50,8 @@
 #ifndef DPC_COST_MODEL_MACHINE_SOFTWARE_H
 #define DPC_COST_MODEL_MACHINE_SOFTWARE_H
 
+#include "runtime/base/EnumNames.h"
+#include "runtime/base/NumberRange.h"
 #include "runtime/base/Status.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -68,6 +70,19 @@ enum class Checkpoints {
   Layers,     ///< The inputs of layers; recomputes only what is needed.
   WholeLayers ///< The inputs of layers; recomputes each layer to its end.
 };
+
+} // namespace dpc::cost
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, 4>
+    kNamesOf<cost::AttentionKernels> = {"planned", "unfused", "fused", "cudnn"};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<cost::Checkpoints> = {
+    "planned", "layers", "whole-layers"};
+} // namespace dpc
+
+namespace dpc::cost {
 
 /// A profile. The defaults describe a plan of this compiler.
 struct Software {
@@ -105,6 +120,48 @@ struct Software {
   double activationSlack = 1;
   double reservedBytes = 0;
 };
+
+/// An entry of a profile's file: its name there, the accepted numbers, and the
+/// SI units in one of its units.
+struct SoftwareEntry {
+  std::string_view name;
+  NumberRange range = nonNegative;
+  double scale = 1;
+  /// Read only where the profile keeps memory (`keepsMemory`).
+  bool isOfMemory = false;
+};
+
+/// Calls `visit(entry, member)` for each entry of a profile's file.
+template <typename Visit> void visitEntries(Visit &&visit) {
+  using S = Software;
+  using E = SoftwareEntry;
+  constexpr double micro = 1e-6, milli = 1e-3, gibi = 1024.0 * 1024.0 * 1024.0;
+  visit(E{"attention"}, &S::attention);
+  visit(E{"attention_dropout"}, &S::attentionDropout);
+  visit(E{"attention_rate", fraction}, &S::attentionRate);
+  visit(E{"product_rate", fraction}, &S::productRate);
+  visit(E{"traffic", atLeastOne}, &S::traffic);
+  visit(E{"accumulation_bytes"}, &S::accumulationBytes);
+  visit(E{"narrow_activations"}, &S::narrowActivations);
+  visit(E{"host_kernel_microseconds", nonNegative, micro},
+        &S::hostKernelSeconds);
+  visit(E{"host_step_milliseconds", nonNegative, milli}, &S::hostStepSeconds);
+  visit(E{"collective_start_microseconds", nonNegative, micro},
+        &S::collectiveStartSeconds);
+  visit(E{"data_bandwidth", fraction}, &S::dataBandwidth);
+  visit(E{"overlap"}, &S::overlap);
+  visit(E{"overlap_slowdown"}, &S::overlapSlowdown);
+  visit(E{"scattered_messages"}, &S::scatteredMessages);
+  visit(E{"equal_stages"}, &S::equalStages);
+  visit(E{"checkpoints"}, &S::checkpoints);
+  visit(E{"gradient_bytes_f16", nonNegative, 1, true}, &S::gradientBytesF16);
+  visit(E{"gradient_bytes_bf16", nonNegative, 1, true}, &S::gradientBytesBF16);
+  visit(E{"update_bytes_f16", nonNegative, 1, true}, &S::updateBytesF16);
+  visit(E{"update_bytes_bf16", nonNegative, 1, true}, &S::updateBytesBF16);
+  visit(E{"logit_bytes", nonNegative, 1, true}, &S::logitBytes);
+  visit(E{"activation_slack", atLeastOne, 1, true}, &S::activationSlack);
+  visit(E{"reserved_gibibytes", nonNegative, gibi, true}, &S::reservedBytes);
+}
 
 /// Reads a profile's JSON; `where` starts messages. Every entry is {"value",
 /// "source"}; absent entries have their defaults.

@@ -33,9 +33,12 @@ static const Baseline *comparedBaseline(const SearchProblem &problem,
 static std::vector<Strategy>
 pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
   std::vector<Strategy> path = {from};
-  auto change = [&](auto... keys) {
+  auto change = [&](auto isChanged) {
     Strategy next = path.back();
-    ((next.*keys = to.*keys), ...);
+    visitKeys([&](const KeyInfo &key, auto field) {
+      if (isChanged(key))
+        field(next) = field(to);
+    });
     // A micro-batch is no larger than a rank's share of the batch.
     int64_t local = (globalBatch + next.dp - 1) / next.dp;
     next.microBatch = std::min(next.microBatch, local);
@@ -46,16 +49,17 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
     if (next != path.back())
       path.push_back(next);
   };
-  change(&Strategy::dp, &Strategy::tp, &Strategy::pp, &Strategy::cp,
-         &Strategy::cpKind, &Strategy::ep);
-  change(&Strategy::sp);
-  change(&Strategy::zero, &Strategy::hybridShard);
-  change(&Strategy::schedule, &Strategy::vpp);
-  change(&Strategy::microBatch);
-  change(&Strategy::recompute);
-  change(&Strategy::offload, &Strategy::offloadTo);
-  change(&Strategy::batchShares);
-  change(&Strategy::placement);
+  for (int i = 0; i <= static_cast<int>(KeyGroup::Placement); ++i) {
+    auto group = static_cast<KeyGroup>(i);
+    if (group != KeyGroup::Other)
+      change([&](const KeyInfo &key) { return key.group == group; });
+    else
+      visitKeys([&](const KeyInfo &other, auto) {
+        change([&](const KeyInfo &key) {
+          return key.group == group && key.name == other.name;
+        });
+      });
+  }
   return path;
 }
 

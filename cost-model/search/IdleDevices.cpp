@@ -206,15 +206,10 @@ private:
 
 /// (I5) of the header.
 static void keepInside(StrategyRequest &request, const Strategy &strategy) {
-  request.tp = strategy.tp;
-  request.cp = strategy.cp;
-  request.cpKind = strategy.cpKind;
-  request.ep = strategy.ep;
-  request.sp = strategy.sp;
-  request.zero = strategy.zero;
-  request.recompute = strategy.recompute;
-  request.offload = strategy.offload;
-  request.offloadTo = strategy.offloadTo;
+  visitKeys([&](const KeyInfo &key, auto field) {
+    if (key.isOfLayer)
+      field(request) = field(strategy);
+  });
 }
 
 SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,

@@ -2,6 +2,8 @@
 
 #include "cost-model/search/Neighbours.h"
 
+#include <bit>
+
 namespace dpc::cost {
 
 static constexpr int kFar = 100;
@@ -28,17 +30,29 @@ static int movedDegrees(const Strategy &a, const Strategy &b) {
   return changed > 2 ? kFar : distance;
 }
 
-/// The distance of the other keys.
+/// How many groups of keys other than degrees, schedule and micro-batch differ.
+static int changedGroups(const Strategy &a, const Strategy &b) {
+  unsigned groups = 0;
+  int others = 0;
+  visitKeys([&](const KeyInfo &key, auto field) {
+    if (field(a) == field(b))
+      return;
+    groups |= 1U << static_cast<unsigned>(key.group);
+    others += key.group == KeyGroup::Other;
+  });
+  for (KeyGroup group : {KeyGroup::Degrees, KeyGroup::Schedule,
+                         KeyGroup::MicroBatch, KeyGroup::Other})
+    groups &= ~(1U << static_cast<unsigned>(group));
+  return std::popcount(groups) + others;
+}
+
+/// The distance of all keys but the degrees and the schedule.
 static int otherKeys(const Strategy &a, const Strategy &b) {
   int distance = octaves(a.microBatch, b.microBatch);
   distance += a.tp.grid != b.tp.grid;
   distance += a.cpKind != b.cpKind && a.cp > 1 && b.cp > 1;
   distance += a.ep != b.ep;
-  distance += a.sp != b.sp;
-  distance += a.zero != b.zero || a.hybridShard != b.hybridShard;
-  distance += a.recompute != b.recompute;
-  distance += a.offload != b.offload || a.offloadTo != b.offloadTo;
-  return distance;
+  return distance + changedGroups(a, b);
 }
 
 bool areNeighbours(const Strategy &a, const Strategy &b) {

@@ -7,13 +7,11 @@
 
 namespace dpc::cost {
 
-/// The strategies to consider for a model on a cluster, with the keys and
-/// values of `available`: pipelines up to one layer per chunk, all schedules,
-/// context parallelism over the ranks of a node, tensor grids, ZeRO stages,
-/// recomputation and, for training, offloading.
-StrategySpace
-spaceFor(const ModelTotals &totals, const Cluster &cluster,
-         const std::vector<std::string_view> &available = availableKeys());
+/// The strategies to consider for a model on a cluster: pipelines up to one
+/// layer per chunk, all schedules, context parallelism over the ranks of a
+/// node, tensor grids, expert parallelism and, for training, ZeRO stages,
+/// recomputation and offloading.
+StrategySpace spaceFor(const ModelTotals &totals, const Cluster &cluster);
 
 } // namespace dpc::cost
 

@@ -8,6 +8,7 @@
 #ifndef DPC_COST_MODEL_STRATEGY_KEYVALUES_H
 #define DPC_COST_MODEL_STRATEGY_KEYVALUES_H
 
+#include "cost-model/machine/Software.h"
 #include "cost-model/strategy/Schedule.h"
 #include "runtime/base/Status.h"
 
@@ -99,11 +100,44 @@ struct BatchShares {
   bool operator==(const BatchShares &) const = default;
 };
 
-/// What messages and --help call a key, and the range of a number.
+/// Keys that change together. The report prices the groups one after the other
+/// in this order; two strategies that differ in one group are neighbors.
+enum class KeyGroup {
+  Degrees,
+  Sequence,
+  States,
+  Schedule,
+  MicroBatch,
+  Recompute,
+  Offload,
+  Other, ///< Each key is a group of its own.
+  BatchShares,
+  Placement
+};
+
+/// The properties of a key. Everything that treats keys alike reads them here:
+/// messages, --help, the search, the folding of layers, reports, exports.
 struct KeyInfo {
   std::string_view name;
-  std::string_view help;
+  std::string_view help = {};
+  KeyGroup group = KeyGroup::Other;
+  /// The range of a number.
   int64_t least = 1, most = INT64_MAX;
+  /// This key has an effect only where the key with this name is not neutral;
+  /// empty: always.
+  std::string_view needs = {};
+  /// It is part of the time and memory of one layer.
+  bool isOfLayer = false;
+  /// It is printed even if its value is neutral.
+  bool isAlwaysPrinted = false;
+  /// The search chooses its value even if the user fixes all degrees.
+  bool staysOpen = false;
+  /// The search tries all values if this is true of the cluster's software;
+  /// null: it tries the values that StrategyEnumeration.cpp lists.
+  bool (*isTriedFor)(const Software &) = nullptr;
+  /// The value of each step becomes its attribute `dpc.NAME`, which the cost
+  /// model reads.
+  bool isMarked = false;
 };
 
 /// The text that --strategy takes for a value.
@@ -143,7 +177,7 @@ Status parseValue(const KeyInfo &key, std::string_view text, E &out) {
 template <typename T>
 Expected<T> parseValue(std::string_view key, std::string_view text) {
   T value;
-  if (Status status = parseValue(KeyInfo{key, {}}, text, value); !status)
+  if (Status status = parseValue(KeyInfo{.name = key}, text, value); !status)
     return status;
   return value;
 }

@@ -43,31 +43,35 @@ std::string differenceOf(const Strategy &from, const Strategy &to) {
   return text;
 }
 
-/// Whether a key has any effect beside the others.
-static bool hasEffect(std::string_view key, const Strategy &strategy) {
-  if (key == "cp_kind")
-    return strategy.cp > 1;
-  if (key == "schedule")
-    return strategy.pp > 1;
-  if (key == "sp")
-    return strategy.tp > 1;
-  if (key == "offload_to")
-    return strategy.offload != Offload::None;
-  return true;
+bool hasEffect(const KeyInfo &key, const Strategy &strategy) {
+  bool result = true;
+  visitKeys([&](const KeyInfo &other, auto field) {
+    if (other.name == key.needs)
+      result = !(field(strategy) == field(neutralStrategy));
+  });
+  return result;
 }
 
 std::string stringifyStrategy(const Strategy &strategy) {
   std::string text;
   visitKeys([&](const KeyInfo &key, auto field) {
-    // Without its kind, a split of the sequence is searched for the best one.
-    bool isAlways =
-        key.name == "dp" || key.name == "tp" || key.name == "cp_kind";
-    if (hasEffect(key.name, strategy) &&
-        (isAlways || !(field(strategy) == field(neutralStrategy))))
+    bool isNeutral = field(strategy) == field(neutralStrategy);
+    if ((key.isAlwaysPrinted || !isNeutral) && hasEffect(key, strategy))
       text += (text.empty() ? "" : ",") + std::string(key.name) + "=" +
               printValue(field(strategy));
   });
   return text;
+}
+
+nlohmann::ordered_json keysToJson() {
+  nlohmann::ordered_json keys;
+  visitKeys([&](const KeyInfo &key, auto field) {
+    keys.push_back({{"name", key.name},
+                    {"neutral", toJson(field(neutralStrategy))},
+                    {"needs", key.needs},
+                    {"printed", key.isAlwaysPrinted}});
+  });
+  return keys;
 }
 
 std::string describeKeys() {

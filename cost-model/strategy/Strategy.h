@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace dpc::cost {
@@ -20,7 +21,7 @@ template <typename T> using Always = T;
 
 /// One field for each key of `--strategy`. `Of<T>` is T in a Strategy, whose
 /// initial values are neutral, and std::optional<T> in a StrategyRequest, which
-/// begins without values. `visitKeys` is the one list of them, from which
+/// begins without values. `kKeys` is the one list of them, from which
 /// parsing, printing, JSON, comparison and --help follow.
 template <template <typename> typename Of> struct StrategyKeys {
   template <typename T> static constexpr Of<T> neutral(T value) {
@@ -64,44 +65,118 @@ struct Strategy : StrategyKeys<Always> {
   bool operator==(const Strategy &) const = default;
 };
 
-/// Calls `visit(info, field)` for every key, in the order of report.json;
-/// `field(keys)` is the key's member of a Strategy or StrategyRequest.
+/// A key: its properties, and its member of a Strategy or StrategyRequest.
+template <typename Field> struct Key {
+  KeyInfo info;
+  Field field;
+};
+template <typename Field> Key(KeyInfo, Field) -> Key<Field>;
+
+/// All keys, in the order of report.json.
+inline constexpr std::tuple kKeys = {
+    Key{KeyInfo{.name = "dp",
+                .help = "data-parallel ranks",
+                .group = KeyGroup::Degrees,
+                .isAlwaysPrinted = true},
+        [](auto &keys) -> auto & { return keys.dp; }},
+    Key{KeyInfo{.name = "tp",
+                .help = "tensor-parallel ranks",
+                .group = KeyGroup::Degrees,
+                .isOfLayer = true,
+                .isAlwaysPrinted = true},
+        [](auto &keys) -> auto & { return keys.tp; }},
+    Key{KeyInfo{.name = "pp",
+                .help = "pipeline stages",
+                .group = KeyGroup::Degrees},
+        [](auto &keys) -> auto & { return keys.pp; }},
+    Key{KeyInfo{.name = "vpp",
+                .help = "model chunks per pipeline stage",
+                .group = KeyGroup::Schedule},
+        [](auto &keys) -> auto & { return keys.vpp; }},
+    Key{KeyInfo{.name = "cp",
+                .help = "ranks that share a sequence",
+                .group = KeyGroup::Degrees,
+                .isOfLayer = true},
+        [](auto &keys) -> auto & { return keys.cp; }},
+    Key{KeyInfo{.name = "cp_kind",
+                .help = "how attention works where cp > 1",
+                .group = KeyGroup::Degrees,
+                .needs = "cp",
+                .isOfLayer = true,
+                .isAlwaysPrinted = true,
+                .staysOpen = true},
+        [](auto &keys) -> auto & { return keys.cpKind; }},
+    Key{KeyInfo{.name = "ep",
+                .help = "ranks that share the experts",
+                .group = KeyGroup::Degrees,
+                .isOfLayer = true},
+        [](auto &keys) -> auto & { return keys.ep; }},
+    Key{KeyInfo{.name = "sp",
+                .help = "shard activations along the sequence over tp",
+                .group = KeyGroup::Sequence,
+                .needs = "tp",
+                .isOfLayer = true},
+        [](auto &keys) -> auto & { return keys.sp; }},
+    Key{KeyInfo{.name = "zero",
+                .help = "ZeRO stage",
+                .group = KeyGroup::States,
+                .least = 0,
+                .most = 3,
+                .isOfLayer = true},
+        [](auto &keys) -> auto & { return keys.zero; }},
+    Key{KeyInfo{.name = "hybrid_shard",
+                .help = "data-parallel ranks that ZeRO shards over",
+                .group = KeyGroup::States},
+        [](auto &keys) -> auto & { return keys.hybridShard; }},
+    Key{KeyInfo{.name = "schedule",
+                .help = "order of micro-batches where pp > 1",
+                .group = KeyGroup::Schedule,
+                .needs = "pp"},
+        [](auto &keys) -> auto & { return keys.schedule; }},
+    Key{KeyInfo{.name = "recompute",
+                .help = "activations that the backward pass recomputes",
+                .group = KeyGroup::Recompute,
+                .isOfLayer = true},
+        [](auto &keys) -> auto & { return keys.recompute; }},
+    Key{KeyInfo{.name = "micro_batch",
+                .help = "samples of a micro-batch on one rank",
+                .group = KeyGroup::MicroBatch,
+                .staysOpen = true},
+        [](auto &keys) -> auto & { return keys.microBatch; }},
+    Key{KeyInfo{.name = "offload",
+                .help = "what leaves the device's memory between uses",
+                .group = KeyGroup::Offload,
+                .isOfLayer = true},
+        [](auto &keys) -> auto & { return keys.offload; }},
+    Key{KeyInfo{.name = "offload_to",
+                .help = "where offloaded tensors are stored",
+                .group = KeyGroup::Offload,
+                .needs = "offload",
+                .isOfLayer = true},
+        [](auto &keys) -> auto & { return keys.offloadTo; }},
+    Key{KeyInfo{.name = "placement",
+                .help = "mesh axes on neighboring devices",
+                .group = KeyGroup::Placement,
+                .staysOpen = true},
+        [](auto &keys) -> auto & { return keys.placement; }},
+    Key{KeyInfo{.name = "batch_shares",
+                .help = "each data-parallel rank's share of the batch",
+                .group = KeyGroup::BatchShares,
+                .staysOpen = true},
+        [](auto &keys) -> auto & { return keys.batchShares; }}};
+
+/// Calls `visit(info, field)` for every key.
 template <typename Visit> void visitKeys(Visit &&visit) {
-  visit(KeyInfo{"dp", "data-parallel ranks"},
-        [](auto &keys) -> auto & { return keys.dp; });
-  visit(KeyInfo{"tp", "tensor-parallel ranks"},
-        [](auto &keys) -> auto & { return keys.tp; });
-  visit(KeyInfo{"pp", "pipeline stages"},
-        [](auto &keys) -> auto & { return keys.pp; });
-  visit(KeyInfo{"vpp", "model chunks per pipeline stage"},
-        [](auto &keys) -> auto & { return keys.vpp; });
-  visit(KeyInfo{"cp", "ranks that share a sequence"},
-        [](auto &keys) -> auto & { return keys.cp; });
-  visit(KeyInfo{"cp_kind", "how attention works where cp > 1"},
-        [](auto &keys) -> auto & { return keys.cpKind; });
-  visit(KeyInfo{"ep", "ranks that share the experts"},
-        [](auto &keys) -> auto & { return keys.ep; });
-  visit(KeyInfo{"sp", "shard activations along the sequence over tp"},
-        [](auto &keys) -> auto & { return keys.sp; });
-  visit(KeyInfo{"zero", "ZeRO stage", 0, 3},
-        [](auto &keys) -> auto & { return keys.zero; });
-  visit(KeyInfo{"hybrid_shard", "data-parallel ranks that ZeRO shards over"},
-        [](auto &keys) -> auto & { return keys.hybridShard; });
-  visit(KeyInfo{"schedule", "order of micro-batches where pp > 1"},
-        [](auto &keys) -> auto & { return keys.schedule; });
-  visit(KeyInfo{"recompute", "activations that the backward pass recomputes"},
-        [](auto &keys) -> auto & { return keys.recompute; });
-  visit(KeyInfo{"micro_batch", "samples of a micro-batch on one rank"},
-        [](auto &keys) -> auto & { return keys.microBatch; });
-  visit(KeyInfo{"offload", "what leaves the device's memory between uses"},
-        [](auto &keys) -> auto & { return keys.offload; });
-  visit(KeyInfo{"offload_to", "where offloaded tensors lie"},
-        [](auto &keys) -> auto & { return keys.offloadTo; });
-  visit(KeyInfo{"placement", "mesh axes on neighboring devices"},
-        [](auto &keys) -> auto & { return keys.placement; });
-  visit(KeyInfo{"batch_shares", "what data-parallel ranks take of the batch"},
-        [](auto &keys) -> auto & { return keys.batchShares; });
+  std::apply([&](const auto &...key) { (visit(key.info, key.field), ...); },
+             kKeys);
 }
+
+/// Whether `key` has an effect in `strategy` (KeyInfo::needs).
+bool hasEffect(const KeyInfo &key, const Strategy &strategy);
+
+/// The properties of all keys that the HTML report needs: a list of {"name",
+/// "neutral", "needs", "printed"}.
+nlohmann::ordered_json keysToJson();
 
 /// A line for each key: its name, its values, what it says.
 std::string describeKeys();
@@ -141,27 +216,14 @@ struct StrategyRequest : StrategyKeys<std::optional> {
   bool allows(const Strategy &strategy, int64_t globalBatch) const;
 };
 
-/// Keys whose values this build can execute: "pp" for all values of pp,
-/// "recompute=full" for that one only, "tp=grid" besides "tp" for tp=2x2.
-/// Neutral values are always accepted. This list is the one place to say that a
-/// key works.
-const std::vector<std::string_view> &availableKeys();
-
-/// True when `key` may have the value `value` (any value when empty).
-bool isKeyAvailable(
-    std::string_view key, std::string_view value = "",
-    const std::vector<std::string_view> &available = availableKeys());
-
 /// Parses `auto` or `KEY=VALUE,...` for a number of ranks, or for the fewer
 /// that the key `ranks` says. When the named
 /// degrees multiply out to `ranks`, the unnamed keys are fixed at their neutral
 /// values; but vpp > 1 means schedule=interleaved, and schedule=interleaved
 /// without vpp leaves vpp to the search. One line on: an unknown or repeated
 /// key, a bad value, degrees that cannot multiply out to `ranks`, a combination
-/// that `checkCombination` refuses, a key this build cannot execute.
-Expected<StrategyRequest>
-parseStrategy(std::string_view text, int64_t ranks,
-              const std::vector<std::string_view> &available = availableKeys());
+/// that `checkCombination` refuses.
+Expected<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks);
 
 /// A strategy in which every key that the text leaves out is neutral, whatever
 /// number of ranks that makes; "" and "auto" are all neutral.
@@ -220,6 +282,8 @@ struct StrategySpace {
   /// Try fewer micro-batches than stages: some of these idle, but where
   /// launches take most of the time that may be less.
   bool idleStages = false;
+  /// The cluster's software, which KeyInfo::isTriedFor asks.
+  Software software;
 };
 
 /// One line where `request` makes more than kMaxMicroBatches even with all of

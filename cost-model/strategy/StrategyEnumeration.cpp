@@ -21,8 +21,8 @@ static std::vector<int64_t> degreesToTry(std::optional<int64_t> wanted,
   return degrees;
 }
 
-/// Replaces each strategy by those that differ in what `set` stores from
-/// `values`: the wanted one, or those to try.
+/// Replaces each strategy by one for each value of `values(strategy)`; `key` is
+/// a member or returns one.
 template <typename Key, typename Values>
 static void expand(Strategies &strategies, Key key, Values values) {
   std::vector<decltype(values(strategies.front()))> lists;
@@ -36,23 +36,43 @@ static void expand(Strategies &strategies, Key key, Values values) {
     auto &list = lists[k];
     for (size_t i = 0; i + 1 < list.size(); ++i) {
       expanded.push_back(strategies[k]);
-      expanded.back().*key = list[i];
+      std::invoke(key, expanded.back()) = list[i];
     }
     if (list.empty())
       continue;
     expanded.push_back(std::move(strategies[k]));
-    expanded.back().*key = list.back();
+    std::invoke(key, expanded.back()) = list.back();
   }
   strategies = std::move(expanded);
 }
 
-/// The values of a key that is only what the request says.
-template <typename Key, typename T>
-static void fix(Strategies &strategies, Key key,
-                const std::optional<T> &wanted) {
-  if (wanted)
-    for (Strategy &strategy : strategies)
-      strategy.*key = *wanted;
+/// Sets all keys that the request fixes. Keys that nothing expands afterwards
+/// are neutral otherwise.
+static void setFixedKeys(const StrategyRequest &request,
+                         Strategies &strategies) {
+  visitKeys([&](const KeyInfo &, auto field) {
+    if (field(request))
+      for (Strategy &strategy : strategies)
+        field(strategy) = *field(request);
+  });
+}
+
+/// Expands keys by KeyInfo::isTriedFor.
+static void expandForSoftware(const StrategyRequest &request,
+                              const StrategySpace &space,
+                              Strategies &strategies) {
+  visitKeys([&](const KeyInfo &key, auto field) {
+    using T = std::decay_t<decltype(field(strategies.front()))>;
+    if constexpr (NamedEnum<T>)
+      if (!field(request) && key.isTriedFor && key.isTriedFor(space.software))
+        expand(strategies, field, [&](const Strategy &strategy) {
+          std::vector<T> values = {field(strategy)};
+          for (size_t i = 1; hasEffect(key, strategy) && i < kNamesOf<T>.size();
+               ++i)
+            values.push_back(static_cast<T>(i));
+          return values;
+        });
+  });
 }
 
 static Strategies enumerateDegrees(const StrategyRequest &request,
@@ -290,6 +310,7 @@ static void expandKeys(const StrategyRequest &request,
       return valuesToTry(request, space, strategy);
     };
   };
+  setFixedKeys(request, strategies);
   expand(strategies, &Strategy::cpKind, with(cpKindsToTry));
   expand(strategies, &Strategy::tp, with(gridsToTry));
   expand(strategies, &Strategy::ep, with(expertRanksToTry));
@@ -302,10 +323,7 @@ static void expandKeys(const StrategyRequest &request,
   });
   expand(strategies, &Strategy::schedule, with(schedulesToTry));
   expand(strategies, &Strategy::vpp, with(chunksToTry));
-  fix(strategies, &Strategy::offload, request.offload);
-  fix(strategies, &Strategy::offloadTo, request.offloadTo);
-  fix(strategies, &Strategy::placement, request.placement);
-  fix(strategies, &Strategy::batchShares, request.batchShares);
+  expandForSoftware(request, space, strategies);
   // Contradicts nothing, so that it comes last.
   std::erase_if(strategies, [](const Strategy &strategy) {
     return !checkCombination(requestOf(strategy));

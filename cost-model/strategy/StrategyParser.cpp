@@ -7,38 +7,23 @@
 
 namespace dpc::cost {
 
-using Names = std::vector<std::string_view>;
-
 static const Strategy neutralKeys;
-
-const Names &availableKeys() {
-  static const Names keys = {
-      "dp",           "tp",          "tp=grid",   "sp",          "pp",
-      "vpp",          "schedule",    "cp",        "cp_kind",     "zero",
-      "hybrid_shard", "micro_batch", "recompute", "ep",          "offload",
-      "offload_to",   "ranks",       "placement", "batch_shares"};
-  return keys;
-}
 
 namespace {
 
-/// Reads one text against the keys that are available.
+/// Reads one text.
 class Parser {
 public:
-  Parser(int64_t ranks, const Names &available)
-      : ranks(ranks), available(available) {}
+  explicit Parser(int64_t ranks) : ranks(ranks) {}
   Expected<StrategyRequest> run(std::string_view text);
   /// All keys of the text, the others neutral.
   Expected<StrategyRequest> runComplete(std::string_view text);
 
 private:
   int64_t ranks;
-  const Names &available;
   StrategyRequest request;
 
   Status parseKey(std::string_view key, std::string_view value);
-  template <typename T>
-  Status checkAvailable(const KeyInfo &key, const T &value) const;
   Status parseKeys(std::string_view text);
   Status takeRanks();
   Status fitToRanks();
@@ -46,60 +31,6 @@ private:
 };
 
 } // namespace
-
-bool isKeyAvailable(std::string_view key, std::string_view value,
-                    const Names &available) {
-  return std::any_of(
-      available.begin(), available.end(), [&](std::string_view entry) {
-        size_t equal = entry.find('=');
-        return entry.substr(0, equal) == key &&
-               (value.empty() || equal == std::string_view::npos ||
-                entry.substr(equal + 1) == value);
-      });
-}
-
-/// "a, b and c".
-static std::string joinNames(const Names &names) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i)
-    text += (i == 0                  ? ""
-             : i + 1 == names.size() ? " and "
-                                     : ", ") +
-            std::string(names[i]);
-  return text;
-}
-
-/// Tells values that are wrong everywhere from those that this build lacks.
-template <typename T>
-Status Parser::checkAvailable(const KeyInfo &key, const T &value) const {
-  if constexpr (std::is_same_v<T, TensorDegree>)
-    if (!value.grid.empty() && std::find(available.begin(), available.end(),
-                                         "tp=grid") == available.end())
-      return Error{"--strategy: tp=" + printValue(value) +
-                   " is not available in this build: expected one whole "
-                   "number, such as tp=4"};
-  if (isKeyAvailable(key.name, printValue(value), available))
-    return Status();
-  T neutral{};
-  visitKeys([&](const KeyInfo &other, auto field) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(field(neutralKeys))>, T>)
-      if (other.name == key.name)
-        neutral = field(neutralKeys);
-  });
-  if (value == neutral)
-    return Status();
-  std::string expected = std::string(key.name) + "=" + printValue(neutral);
-  Names others;
-  for (std::string_view entry : available)
-    if (size_t equal = entry.find('='); equal == std::string_view::npos)
-      others.push_back(entry);
-    else if (entry.substr(0, equal) == key.name)
-      expected += " or " + std::string(entry);
-  return Error{"--strategy: " + std::string(key.name) + "=" +
-               printValue(value) +
-               " is not available in this build: expected " + expected + "; " +
-               joinNames(others) + " can be set"};
-}
 
 Status Parser::parseKey(std::string_view name, std::string_view text) {
   std::string expected = "one of";
@@ -110,12 +41,10 @@ Status Parser::parseKey(std::string_view name, std::string_view text) {
       return;
     typename std::decay_t<decltype(out)>::value_type value{};
     status = parseValue(key, text, value);
-    if (*status)
-      status = checkAvailable(key, value);
     out = std::move(value);
   };
   visitKeys([&](const KeyInfo &key, auto field) { read(key, field(request)); });
-  read(KeyInfo{"ranks", {}}, request.ranks);
+  read(KeyInfo{.name = "ranks"}, request.ranks);
   if (status)
     return *status;
   return Error{"--strategy: unknown key '" + std::string(name) +
@@ -142,9 +71,7 @@ void Parser::fixTheRest() {
   // Interleaving is asked for, but not how much of it.
   bool isOpen = isInterleaved && request.pp.value_or(1) > 1;
   visitKeys([&](const KeyInfo &key, auto field) {
-    bool staysOpen = (key.name == "vpp" && isOpen) || key.name == "cp_kind" ||
-                     key.name == "micro_batch" || key.name == "placement" ||
-                     key.name == "batch_shares";
+    bool staysOpen = key.staysOpen || (key.name == "vpp" && isOpen);
     if (!field(request) && !staysOpen)
       field(request) = field(neutralKeys);
   });
@@ -165,20 +92,15 @@ Status Parser::takeRanks() {
 Status Parser::fitToRanks() {
   int64_t product = 1, count = 0;
   bool isOpen = false; // The search may set one that is not named.
-  std::string named, needed, all;
+  std::string named, needed;
   for (const auto &[name, value] : rankDegrees(request)) {
-    bool isKnown = isKeyAvailable(name, "", available);
-    if (isKnown)
-      all += (all.empty() ? "" : " x ") + std::string(name);
     if (!value) {
-      isOpen |= isKnown && name != "cp";
+      isOpen |= name != "cp";
       continue;
     }
     ++count;
     product =
         *value > ranks ? ranks + 1 : std::min(product * *value, ranks + 1);
-    if (*value == 1 && !isKnown)
-      continue;
     named += (named.empty() ? "" : ",") + std::string(name) + "=" +
              std::to_string(*value);
     needed += (needed.empty() ? "" : " x ") + std::to_string(*value);
@@ -191,24 +113,22 @@ Status Parser::fitToRanks() {
   }
   if (product < ranks && ranks % product == 0 && isOpen)
     return Status();
-  std::string count2 = std::to_string(ranks);
+  const std::string all = "dp x tp x pp x cp = " + std::to_string(ranks);
   std::string ofCluster = request.ranks ? "" : " of the cluster";
   std::string idle;
-  if (product < ranks && !request.ranks &&
-      isKeyAvailable("ranks", "", available))
+  if (product < ranks && !request.ranks)
     idle = " (ranks=" + std::to_string(product) + " leaves devices idle)";
   if (needed.find('x') == std::string::npos)
-    return Error{"--strategy: " + named + " does not divide the " + count2 +
-                 " ranks" + ofCluster + "; expected " + all + " = " + count2 +
-                 idle};
+    return Error{"--strategy: " + named + " does not divide the " +
+                 std::to_string(ranks) + " ranks" + ofCluster + "; expected " +
+                 all + idle};
   return Error{"--strategy: " + named + " needs " + needed +
-               " ranks; expected " + all + " = " + count2 + ", the ranks" +
-               ofCluster + idle};
+               " ranks; expected " + all + ", the ranks" + ofCluster + idle};
 }
 
 /// KEY=VALUE,... into the request.
 Status Parser::parseKeys(std::string_view text) {
-  Names seen;
+  std::vector<std::string_view> seen;
   while (true) {
     size_t comma = text.find(',');
     std::string_view part = text.substr(0, comma);
@@ -257,14 +177,12 @@ Expected<StrategyRequest> Parser::runComplete(std::string_view text) {
   return request;
 }
 
-Expected<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks,
-                                        const Names &available) {
-  return Parser(ranks, available).run(text);
+Expected<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks) {
+  return Parser(ranks).run(text);
 }
 
 Expected<Strategy> parseCompleteStrategy(std::string_view text) {
-  Expected<StrategyRequest> request =
-      Parser(INT64_MAX, availableKeys()).runComplete(text);
+  Expected<StrategyRequest> request = Parser(INT64_MAX).runComplete(text);
   if (!request)
     return request.status();
   Strategy strategy;

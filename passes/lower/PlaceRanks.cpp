@@ -27,6 +27,19 @@ static void markPlacement(func::FuncOp step, const LoweringSpec &degrees) {
                 Builder(step.getContext()).getStrArrayAttr(names));
 }
 
+/// Marks the values of keys that only the cost model reads (KeyInfo::isMarked).
+static void markKeys(func::FuncOp step, const LoweringSpec &spec) {
+  static const cost::Strategy neutral;
+  Builder builder(step.getContext());
+  cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
+    const cost::Strategy &strategy = spec;
+    if (key.isMarked && hasEffect(key, strategy) &&
+        !(field(strategy) == field(neutral)))
+      step->setAttr("dpc." + std::string(key.name),
+                    builder.getStringAttr(cost::printValue(field(strategy))));
+  });
+}
+
 /// Gives the ranks of all stages their shares of the batch, where they can be
 /// unlike.
 static LogicalResult setShares(ModuleOp module, const LoweringSpec &degrees) {
@@ -49,6 +62,7 @@ LogicalResult dpc::placeRanks(ModuleOp module, const cost::Cluster &cluster,
   spec.dataInside = dataRanksInside(cluster, asked);
   for (func::FuncOp step : findSteps(module)) {
     markPlacement(step, spec);
+    markKeys(step, spec);
     markHierarchies(step, cluster);
   }
   return setShares(module, spec);

@@ -49,30 +49,35 @@ static DataRanks dataRanksOf(const LoweringSpec &degrees, int64_t globalBatch) {
                    ceilDiv(globalBatch, few * samples) < 2};
 }
 
+/// Appends the bytes of a key's value.
+template <typename T>
+static void appendBytes(std::string &text, const T &value) {
+  if constexpr (std::is_same_v<T, cost::TensorDegree>) {
+    appendBytes(text, value.ranks);
+    for (int64_t factor : value.grid)
+      appendBytes(text, factor);
+  } else if constexpr (std::is_enum_v<T> || std::is_arithmetic_v<T>) {
+    text.append(reinterpret_cast<const char *>(&value), sizeof(T));
+  } else {
+    text += printValue(value);
+  }
+}
+
 std::string dpc::blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch) {
-  int64_t samples = samplesOf(degrees.dp, degrees.numMicroBatches, globalBatch);
-  SmallVector<int64_t, 12> numbers = {
-      degrees.tp,
-      degrees.cp,
-      degrees.ep,
-      degrees.zero,
-      isHybrid(degrees) ? degrees.hybridShard : 0,
-      samples,
-      dataRanksOf(degrees, globalBatch).matters ? degrees.dp : 0};
-  llvm::append_range(numbers, degrees.tp.grid);
-  std::string text(reinterpret_cast<const char *>(numbers.data()),
-                   numbers.size() * sizeof(int64_t));
-  text += degrees.sp ? 's' : '-';
-  text += splitsWeight(degrees) ? 'w' : '-';
-  text += degrees.numMicroBatches > 1 ? 'm' : '-';
+  std::string text;
+  cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
+    if (key.isOfLayer && hasEffect(key, degrees))
+      appendBytes(text, field(static_cast<const cost::Strategy &>(degrees)));
+    text += ',';
+  });
+  appendBytes(text, isHybrid(degrees) ? degrees.hybridShard : 0);
+  appendBytes(text,
+              samplesOf(degrees.dp, degrees.numMicroBatches, globalBatch));
+  appendBytes(text, dataRanksOf(degrees, globalBatch).matters ? degrees.dp : 0);
   // One data-parallel rank reduces nothing.
-  text += degrees.dp > 1 ? 'd' : '-';
-  text += degrees.cp == 1                        ? '-'
-          : degrees.cpKind == cost::CpKind::Ring ? 'r'
-                                                 : 'u';
-  text += stringify(degrees.recompute)[0];
-  text += stringify(degrees.offload)[0];
-  text += stringify(degrees.offloadTo)[0];
+  for (bool is :
+       {splitsWeight(degrees), degrees.numMicroBatches > 1, degrees.dp > 1})
+    appendBytes(text, is);
   return text;
 }
 

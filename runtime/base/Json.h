@@ -7,12 +7,12 @@
 #ifndef DPC_RUNTIME_BASE_JSON_H
 #define DPC_RUNTIME_BASE_JSON_H
 
+#include "runtime/base/NumberRange.h"
 #include "runtime/base/Status.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,22 +34,6 @@ public:
 private:
   std::string message;
 };
-
-/// A closed or half-open range of numbers with its description.
-struct NumberRange {
-  double low = 0;
-  bool lowIncluded = true;
-  double high = std::numeric_limits<double>::infinity();
-  const char *text = "a number >= 0";
-
-  bool contains(double value) const;
-};
-inline constexpr NumberRange positive{
-    0, false, std::numeric_limits<double>::infinity(), "a number > 0"};
-inline constexpr NumberRange nonNegative{};
-inline constexpr NumberRange fraction{0, false, 1, "a number > 0 and <= 1"};
-inline constexpr NumberRange atLeastOne{
-    1, true, std::numeric_limits<double>::infinity(), "a number >= 1"};
 
 /// Whether lists and objects nest deeper than in any of our files. Writing or
 /// copying such a text as parsed JSON would exhaust the stack, so readers

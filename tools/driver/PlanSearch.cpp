@@ -246,10 +246,10 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
   if (progress)
     progress->clear();
   if (found && found->search.hasWinner())
-    llvm::append_range(remarks,
-                       remarksOn(options.strategy,
-                                 found->search.candidates.front().strategy,
-                                 found->search.totals.globalBatch));
+    llvm::append_range(
+        remarks,
+        remarksOn(options.strategy, found->search.candidates.front().strategy,
+                  found->search.totals.globalBatch, cluster.software));
   return found;
 }
 

@@ -49,23 +49,36 @@ std::string whyOneMicroBatch(mlir::func::FuncOp program) {
 
 std::vector<std::string> remarksOn(const std::string &asked,
                                    const cost::Strategy &chosen,
-                                   int64_t globalBatch) {
+                                   int64_t globalBatch,
+                                   const cost::Software &software) {
   std::vector<std::string> remarks;
   auto pairs = pairsOf(asked);
-  auto idle = [&](const char *key, const char *neutral, bool hasEffect,
-                  const std::string &why) {
-    auto found = pairs.find(key);
-    if (found != pairs.end() && found->second != neutral && !hasEffect)
-      remarks.push_back(std::string(key) + "=" + found->second +
-                        " has no effect: " + why);
+  static const cost::Strategy neutral;
+  // The key that `needs` names is neutral.
+  auto whyIdle = [&](const cost::KeyInfo &needing) {
+    std::string why;
+    cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
+      if (key.name == needing.needs)
+        why = std::string(key.name) + "=" + cost::printValue(field(chosen));
+    });
+    return why;
   };
-  idle("sp", "false", chosen.tp > 1, "tp=1");
-  idle("schedule", "1f1b", chosen.pp > 1, "pp=1");
-  idle("cp_kind", "ring", chosen.cp > 1, "cp=1");
-  idle("offload_to", "host", chosen.offload != cost::Offload::None,
-       "offload=none");
-  idle("zero", "0", chosen.dp * chosen.cp > 1,
-       "dp=1, there is one rank to split over");
+  cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
+    auto found = pairs.find(std::string(key.name));
+    if (found == pairs.end() ||
+        found->second == cost::printValue(field(neutral)))
+      return;
+    std::string why;
+    if (!hasEffect(key, chosen))
+      why = whyIdle(key);
+    else if (key.name == "zero" && chosen.dp * chosen.cp == 1)
+      why = "dp=1, there is one rank to split over";
+    else if (key.isTriedFor && !key.isTriedFor(software))
+      why = "the software profile " + software.name + " does not provide it";
+    if (!why.empty())
+      remarks.push_back(std::string(key.name) + "=" + found->second +
+                        " has no effect: " + why);
+  });
   int64_t share = (globalBatch + chosen.dp - 1) / chosen.dp;
   if (auto found = pairs.find("micro_batch");
       found != pairs.end() &&

@@ -20,12 +20,14 @@ std::string placeOf(mlir::Location location, const std::string &text);
 /// Why micro-batches would change what `program` computes, or "".
 std::string whyOneMicroBatch(mlir::func::FuncOp program);
 
-/// One line for everything that `asked` (the text of --strategy) names and the
-/// plan of `chosen` has no use for, for a micro-batch larger than what a rank
-/// has, and for data-parallel ranks without a sample of `globalBatch`.
+/// One line for each key that `asked` (the text of --strategy) sets without
+/// effect on the plan of `chosen` with this software, for a micro-batch larger
+/// than a rank's share of `globalBatch`, and for data-parallel ranks without a
+/// sample.
 std::vector<std::string> remarksOn(const std::string &asked,
                                    const cost::Strategy &chosen,
-                                   int64_t globalBatch);
+                                   int64_t globalBatch,
+                                   const cost::Software &software);
 
 /// What speaks against running a plan of `targetGpu` ("sm_90", or "") on the
 /// devices that it is planned for, as far as their peaks tell; or "".

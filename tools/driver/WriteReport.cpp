@@ -1,6 +1,7 @@
 //===- WriteReport.cpp - report.json and report.html ----------------------===//
 #include "tools/driver/WriteReport.h"
 #include "codegen/report/Page.h"
+#include "cost-model/strategy/Strategy.h"
 
 #include <nlohmann/json.hpp>
 
@@ -50,6 +51,7 @@ std::string reportPage(const ordered_json &report) {
   fill(page, "/*STYLE*/", parts.style);
   fill(page, "/*LIBRARY*/", parts.charts);
   fill(page, "/*SCRIPT*/", parts.script);
+  fill(page, "@KEYS@", embeddable(cost::keysToJson().dump()));
   // Last: nothing in it is to be filled.
   fill(page, "@REPORT@", embeddable(textOf(report, -1)));
   return page;

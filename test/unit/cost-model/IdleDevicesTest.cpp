@@ -1,6 +1,7 @@
 #include "cost-model/search/IdleDevices.h"
 #include "cost-model/report/Report.h"
 #include "cost-model/search/SearchSpace.h"
+#include "test/unit/cost-model/ToySearch.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -152,7 +153,7 @@ Expected<PartResult> searchFor(const Cluster &cluster, double work,
   problem.options = [&](Evaluator &evaluator, const Cluster &part) {
     SearchOptions options;
     options.request = request;
-    options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
+    options.space = spaceOfDpAndTp(evaluator.totals(), part);
     return options;
   };
   return searchParts(cluster, request, problem);
@@ -276,7 +277,7 @@ static std::deque<int64_t> callsOf(const Cluster &cluster, int64_t most) {
   };
   problem.options = [&](Evaluator &evaluator, const Cluster &part) {
     SearchOptions options;
-    options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
+    options.space = spaceOfDpAndTp(evaluator.totals(), part);
     options.maxEvaluations = most;
     return options;
   };
@@ -348,7 +349,7 @@ std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
   };
   problem.options = [&](Evaluator &evaluator, const Cluster &part) {
     SearchOptions options;
-    options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
+    options.space = spaceOfDpAndTp(evaluator.totals(), part);
     options.maxEvaluations = 16; // Not all, or nothing were left out.
     options.baselines = false;
     return options;
@@ -411,7 +412,7 @@ TEST(IdleDevices, PartsThatComeNearAreSearchedWhole) {
   problem.options = [&](Evaluator &evaluator, const Cluster &part) {
     SearchOptions options;
     options.request = request;
-    options.space = spaceFor(evaluator.totals(), part, {"dp", "tp"});
+    options.space = spaceOfDpAndTp(evaluator.totals(), part);
     options.maxEvaluations = 16; // Not all, or nothing were left out.
     return options;
   };

@@ -319,47 +319,45 @@ TEST(Search, EvaluationsCanBeLimited) {
   EXPECT_LE(evaluator.calls, 6); // Also the baselines ddp and ZeRO.
 }
 
-TEST(Search, SpaceHoldsWhatIsAvailable) {
+TEST(Search, SpaceFollowsFromTheModelAndTheCluster) {
   ModelTotals totals = ToyEvaluator().totals();
   using Kinds = std::vector<ScheduleKind>;
   using Recomputes = std::vector<Recompute>;
-  StrategySpace space = spaceFor(totals, toyCluster(4), {"dp", "tp"});
-  EXPECT_EQ(space.maxPp, 1);
-  EXPECT_EQ(space.zeros, (std::vector<int64_t>{0, 1, 3}));
-  EXPECT_EQ(space.recomputes, Recomputes{Recompute::None});
-  space = spaceFor(totals, toyCluster(4),
-                   {"pp", "schedule", "vpp", "recompute=full"});
+  StrategySpace space = spaceFor(totals, toyCluster(4));
   EXPECT_EQ(space.maxPp, 4);
+  EXPECT_EQ(space.maxVpp, 4);
+  EXPECT_EQ(space.zeros, (std::vector<int64_t>{0, 1, 3}));
   EXPECT_EQ(space.schedules,
             (Kinds{ScheduleKind::OneFOneB, ScheduleKind::Interleaved,
                    ScheduleKind::ZbH1}));
-  EXPECT_EQ(space.recomputes, (Recomputes{Recompute::None, Recompute::Full}));
+  EXPECT_EQ(space.recomputes, (Recomputes{Recompute::None, Recompute::Selective,
+                                          Recompute::Full}));
   EXPECT_EQ(space.maxCp, 1);
-  totals.tokensPerSample = 16;
-  space = spaceFor(totals, toyCluster(4), {"cp", "tp=grid", "hybrid_shard"});
-  EXPECT_EQ(space.maxCp, 4);
   EXPECT_EQ(space.nodeRanks, 4);
-  EXPECT_TRUE(space.grids);
+  EXPECT_TRUE(space.grids && space.offload && space.idleStages);
+  totals.tokensPerSample = 16;
+  EXPECT_EQ(spaceFor(totals, toyCluster(4)).maxCp, 4);
   EXPECT_EQ(space.experts, 1);
   totals.experts = 8;
-  EXPECT_EQ(spaceFor(totals, toyCluster(4), {"ep"}).experts, 8);
-  EXPECT_EQ(spaceFor(totals, toyCluster(4), {"tp"}).experts, 1);
+  EXPECT_EQ(spaceFor(totals, toyCluster(4)).experts, 8);
   EXPECT_TRUE(spaceFor(totals, toyCluster(4)).expertSpans.empty());
   EXPECT_EQ(spaceFor(totals, toyCluster(128)).expertSpans,
             std::vector<int64_t>{128});
+  EXPECT_FALSE(spaceFor(totals, toyCluster(128)).idleStages);
   // Inference needs one schedule only.
   totals.training = false;
-  space =
-      spaceFor(totals, toyCluster(4), {"pp", "schedule", "vpp", "recompute"});
+  space = spaceFor(totals, toyCluster(4));
   EXPECT_EQ(space.schedules, Kinds{ScheduleKind::OneFOneB});
+  EXPECT_EQ(space.maxVpp, 1);
   EXPECT_EQ(space.recomputes, Recomputes{Recompute::None});
   EXPECT_EQ(space.zeros, std::vector<int64_t>{0});
+  EXPECT_FALSE(space.offload);
 }
 
 TEST(Search, ChangesLeadFromMegatronToTheWinner) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(4);
-  options.space = spaceFor(evaluator.totals(), toyCluster(4), {"dp", "tp"});
+  options.space = spaceOfDpAndTp(evaluator.totals(), toyCluster(4));
   options.request.sp = true;
   options.request.tp = 4;
   options.request.zero = 1;
@@ -407,7 +405,7 @@ public:
 TEST(Search, ChangesOfThePlacementAreTold) {
   PlacedEvaluator evaluator;
   SearchOptions options = optionsFor(4);
-  options.space = spaceFor(evaluator.totals(), toyCluster(4), {"dp", "tp"});
+  options.space = spaceOfDpAndTp(evaluator.totals(), toyCluster(4));
   options.request.sp = true;
   options.request.tp = 4;
   SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
@@ -459,8 +457,8 @@ TEST(ParetoFront, EndsAreTheWinnersOfTheObjectives) {
 TEST(Search, PipelinesAreConsidered) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(4);
-  options.space =
-      spaceFor(evaluator.totals(), toyCluster(4), {"pp", "dp", "tp"});
+  options.space = spaceOfDpAndTp(evaluator.totals(), toyCluster(4));
+  options.space.maxPp = 4;
   options.request.pp = 2;
   SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
   ASSERT_TRUE(result.hasWinner());

@@ -3,6 +3,7 @@
 #define DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
 
 #include "cost-model/search/Search.h"
+#include "cost-model/search/SearchSpace.h"
 
 namespace dpc::cost {
 
@@ -21,6 +22,17 @@ inline Cluster toyCluster(int64_t devices) {
   level.bytesPerSecond = 1e6;
   cluster.levels.push_back(level);
   return cluster;
+}
+
+/// Strategies of dp, tp, sp, ZeRO stages and micro-batches only.
+inline StrategySpace spaceOfDpAndTp(const ModelTotals &totals,
+                                    const Cluster &cluster) {
+  StrategySpace space = spaceFor(totals, cluster);
+  space.maxPp = space.maxVpp = space.maxCp = space.experts = 1;
+  space.nodeRanks = 0;
+  space.grids = space.offload = false;
+  space.recomputes = {Recompute::None};
+  return space;
 }
 
 /// Time falls with tp down to a minimum at tp=2, memory falls with tp.

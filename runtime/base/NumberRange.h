@@ -1,0 +1,27 @@
+//===- NumberRange.h - The numbers that a reader accepts --------*- C++ -*-===//
+#ifndef DPC_RUNTIME_BASE_NUMBERRANGE_H
+#define DPC_RUNTIME_BASE_NUMBERRANGE_H
+
+#include <limits>
+
+namespace dpc {
+
+/// A closed or half-open range of numbers with its description.
+struct NumberRange {
+  double low = 0;
+  bool lowIncluded = true;
+  double high = std::numeric_limits<double>::infinity();
+  const char *text = "a number >= 0";
+
+  bool contains(double value) const;
+};
+inline constexpr NumberRange positive{
+    0, false, std::numeric_limits<double>::infinity(), "a number > 0"};
+inline constexpr NumberRange nonNegative{};
+inline constexpr NumberRange fraction{0, false, 1, "a number > 0 and <= 1"};
+inline constexpr NumberRange atLeastOne{
+    1, true, std::numeric_limits<double>::infinity(), "a number >= 1"};
+
+} // namespace dpc
+
+#endif // DPC_RUNTIME_BASE_NUMBERRANGE_H
