@@ -1,21 +1,21 @@
-//===- BatchShares.h - Unlike shares of the batch ----------------*- C++ -*-==//
+//===- BatchShares.h - Uneven shares of the batch ----------------*- C++ -*-==//
 //
-// Where data-parallel ranks lie on unlike devices, fast ones take more of the
-// batch: more micro-batches of the same size. The batch is cut into D * M
-// micro-batches as for even shares (D data-parallel ranks, M each), and rank d
-// takes s(d) >= 1 of them with sum s = D * M. So one program serves all ranks,
-// and what they compute together does not change.
+// On heterogeneous devices, faster data-parallel ranks take a larger share of
+// the batch: more micro-batches of the same size. The batch is cut into D * M
+// micro-batches as with even shares (D data-parallel ranks, M each). Rank d
+// takes s(d) >= 1 of them, and the sum of all s(d) is D * M. All ranks run the
+// same program, and the result of a step does not change.
 //
-// With t(d) seconds for a micro-batch on rank d the shares solve
+// If a micro-batch takes t(d) seconds on rank d, the shares solve
 //
 //   minimize  max over d of s(d) t(d)
 //
-// and giving one micro-batch after the other to the rank that ends first with
-// it does: in every step the maximum is the least that any shares of so many
-// micro-batches have.
+// A greedy algorithm is exact: it gives one micro-batch after the other to the
+// rank that would finish it first. After each step the maximum is the least
+// that this number of micro-batches allows.
 //
-// Text: ratios by data rank, "3:1", each for as many neighbouring ranks as it
-// takes to serve all: of 4 ranks 3:1 means 3:3:1:1.
+// The text "3:1" holds ratios by data-parallel rank. Each ratio applies to an
+// equal number of adjacent ranks: with 4 ranks, 3:1 means 3:3:1:1.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_STRATEGY_BATCHSHARES_H
@@ -28,20 +28,20 @@
 
 namespace dpc::cost {
 
-/// Micro-batches by data rank for ratios, where each of `dp` ranks would have
-/// `microBatches`; empty where all have these. One line where `ratios` do not
-/// fit the ranks or would cut micro-batches.
+/// The micro-batches of each of `dp` ranks for `ratios`, if even shares have
+/// `microBatches` each; empty if all shares are even. An error if the number of
+/// ratios does not divide `dp`, or if a share is not a whole number.
 Expected<std::vector<int64_t>>
 shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
                   int64_t microBatches);
 
-/// The least maximum of the file comment: by rank, for its seconds for a
-/// micro-batch. `total` is at least the number of ranks. Of equals the first
-/// ranks take more.
+/// The shares s(d) of the file comment for t(d) = `seconds[d]` and D * M =
+/// `total`, which is at least the number of ranks. If several ranks would
+/// finish at the same time, the first one takes the micro-batch.
 std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
                                    int64_t total);
 
-/// The fewest and smallest ratios that give these micro-batches by rank.
+/// The shortest list of smallest ratios for these micro-batches by rank.
 BatchShares sharesFrom(const std::vector<int64_t> &shares);
 
 } // namespace dpc::cost

@@ -96,7 +96,7 @@ Status parseValue(const KeyInfo &key, std::string_view text, bool &out) {
   return Status();
 }
 
-/// tp=8, or a grid such as tp=2x4. Factors of 1 do not change the grid.
+/// Parses tp=8, or a grid such as tp=2x4. Factors of 1 do not count.
 Status parseValue(const KeyInfo &key, std::string_view text,
                   TensorDegree &out) {
   TensorDegree degree;
@@ -130,7 +130,7 @@ static Error badPlacement(std::string_view text, const std::string &why) {
       "), and the order of node groups as in tp.dp.pp@1.0"};
 }
 
-/// Cuts at dots; nothing of an empty text.
+/// The parts between dots; none for an empty text.
 static std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -181,7 +181,7 @@ Status parseValue(const KeyInfo &, std::string_view text, PlacementSpec &out) {
 }
 
 Status parseValue(const KeyInfo &key, std::string_view text, BatchShares &out) {
-  constexpr int64_t kMost = 1 << 20; // Sums stay far from overflow.
+  constexpr int64_t kMost = 1 << 20; // Sums of ratios do not overflow.
   out = {text == "auto", {}};
   if (text == "auto" || text == "even")
     return Status();

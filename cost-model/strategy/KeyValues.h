@@ -1,8 +1,8 @@
 //===- KeyValues.h - What the keys of a strategy may be ---------*- C++ -*-===//
 //
 // The types of the keys whose values are neither numbers nor booleans, and the
-// text of every value: one printer and one reader a type, used by --strategy,
-// report.json, the plan's command and messages.
+// text of every value. Each type has one printer and one parser, which
+// --strategy, report.json, the plan's command and messages share.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_STRATEGY_KEYVALUES_H
@@ -20,23 +20,23 @@
 
 namespace dpc::cost {
 
-/// How attention works where ranks share a sequence.
+/// The kind of context parallelism.
 enum class CpKind {
-  Ring,   ///< Queries stay; blocks of keys and values travel around a ring.
-  Ulysses ///< An all_to_all before and after shards the heads instead.
+  Ring,   ///< Queries stay in place; keys and values move around a ring.
+  Ulysses ///< all_to_all exchanges sequence shards for shards of heads.
 };
 
 /// Which activations the backward pass recomputes.
 enum class Recompute {
   None,
-  Selective, ///< Cheap ones: attention scores, activations, norms.
-  Full       ///< All of a layer but its input.
+  Selective, ///< Cheap ones: attention scores, activation functions, norms.
+  Full       ///< All activations of a layer except its input.
 };
 
-/// What lies outside the device's memory between uses.
+/// The tensors that stay outside the device's memory between uses.
 enum class Offload { None, Optimizer, Parameters, All };
 
-/// Where that lies.
+/// The memory that holds offloaded tensors.
 enum class OffloadTarget { Host, Disk };
 
 } // namespace dpc::cost
@@ -58,11 +58,11 @@ inline constexpr std::array<std::string_view, 2> kNamesOf<cost::OffloadTarget> =
 
 namespace dpc::cost {
 
-/// A tensor-parallel degree; reads as the number of its ranks.
+/// A tensor-parallel degree; it converts to its number of ranks.
 struct TensorDegree {
   int64_t ranks = 1;
-  /// Where the ranks form a grid: its two or three factors, each at least 2,
-  /// whose product is `ranks`. tp=2x4 is {2, 4}. Empty for one axis.
+  /// The two or three factors of a grid of ranks: tp=2x4 is {2, 4}. Each factor
+  /// is at least 2, and their product is `ranks`. Empty for a single axis.
   std::vector<int64_t> grid;
 
   TensorDegree() = default;
@@ -76,26 +76,28 @@ struct TensorDegree {
   friend bool operator==(const TensorDegree &, const TensorDegree &) = default;
 };
 
-/// Which mesh axes lie on neighboring devices (Placement.h).
+/// The order of mesh axes on the devices (Placement.h).
 struct PlacementSpec {
-  std::vector<std::string> axes; ///< Innermost first; empty = as costs least.
-  std::vector<int64_t> groups; ///< Of nodes, in the order of use; empty = all.
+  std::vector<std::string>
+      axes; ///< Innermost first; empty: the cheapest order.
+  std::vector<int64_t>
+      groups; ///< Groups of nodes, in the order of use; empty: all.
 
   bool isAuto() const { return axes.empty() && groups.empty(); }
   bool operator==(const PlacementSpec &) const = default;
 };
 
-/// What data-parallel ranks take of the batch (BatchShares.h).
+/// The shares of the batch of data-parallel ranks (BatchShares.h).
 struct BatchShares {
-  /// Uneven shares are chosen where devices differ and that is faster.
+  /// The search chooses uneven shares if devices differ and that is faster.
   bool isAuto = true;
-  /// By data-parallel rank, each for as many neighbors as it takes to serve
-  /// all; empty: equal shares, unless they are chosen.
+  /// Ratios by data-parallel rank; each applies to an equal number of adjacent
+  /// ranks. Empty: even shares, or the choice of the search if `isAuto`.
   std::vector<int64_t> ratios;
 
-  /// Every rank takes the same.
+  /// All ranks have equal shares.
   static BatchShares even() { return {false, {}}; }
-  /// Whether ranks have different shares, whatever is chosen.
+  /// Whether the ratios differ.
   bool isUneven() const;
   bool operator==(const BatchShares &) const = default;
 };
@@ -135,7 +137,7 @@ struct KeyInfo {
   /// The search tries all values if this is true of the cluster's software;
   /// null: it tries the values that StrategyEnumeration.cpp lists.
   bool (*isTriedFor)(const Software &) = nullptr;
-  /// The value of each step becomes its attribute `dpc.NAME`, which the cost
+  /// Step functions have the value as the attribute `dpc.NAME`, which the cost
   /// model reads.
   bool isMarked = false;
 };
@@ -154,7 +156,7 @@ template <NamedEnum E> std::string printValue(E value) {
 Error badValue(std::string_view key, std::string_view value,
                const std::string &expected);
 
-/// Reads a value; on an error it is one line that names what is accepted.
+/// Parses a value. The error is one line that says which values are accepted.
 Status parseValue(const KeyInfo &key, std::string_view text, int64_t &out);
 Status parseValue(const KeyInfo &key, std::string_view text, bool &out);
 Status parseValue(const KeyInfo &key, std::string_view text, TensorDegree &out);
@@ -173,7 +175,7 @@ Status parseValue(const KeyInfo &key, std::string_view text, E &out) {
   return Status();
 }
 
-/// A value of `key` by its text alone.
+/// Parses a value of `key`.
 template <typename T>
 Expected<T> parseValue(std::string_view key, std::string_view text) {
   T value;
@@ -182,7 +184,7 @@ Expected<T> parseValue(std::string_view key, std::string_view text) {
   return value;
 }
 
-/// What a value of this type may be, for --help: "N", "none|selective|full".
+/// The accepted values of a type for --help: "N", "none|selective|full".
 template <typename T> std::string describeValues(const KeyInfo &key) {
   if constexpr (NamedEnum<T>) {
     std::string text;

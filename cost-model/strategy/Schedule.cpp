@@ -27,7 +27,7 @@ static Table gpipeTable(int64_t microBatches) {
   return table;
 }
 
-/// Merges orders of F and B: `warmUp` F, one F and one B in turns, the rest.
+/// Merges F and B: `warmUp` F, then F and B alternate, then the remaining B.
 static Table takeTurns(const Table &forwards, const Table &backwards,
                        size_t warmUp) {
   warmUp = std::min(warmUp, forwards.size());

@@ -1,40 +1,40 @@
-//===- Schedule.h - What a pipeline stage runs, in which order --*- C++ -*-===//
+//===- Schedule.h - The order in which stages run micro-batches -*- C++ -*-===//
 //
 // A pipeline has pp rank stages with vpp chunks of the model each. Virtual
-// stage v = chunk * pp + s is chunk v / pp of rank stage v % pp. A table says
-// in which order a rank stage runs the phases of its chunks on M micro-batches;
-// the same tables are simulated here and executed by the runtime.
+// stage v = chunk * pp + s is chunk v / pp of rank stage v % pp. A table lists
+// the phases of a rank stage in their order: forward F, backward B and weight
+// gradients W of each chunk and each of M micro-batches. The runtime executes
+// the same tables that are simulated here.
 //
-// Needs: F(v, m) after F(v-1, m); B(v, m) after B(v+1, m) and F(v, m);
-// W(v, m) after B(v, m). A stage runs its table strictly in order. Tables are
-// right when
+// F(v, m) depends on F(v-1, m); B(v, m) on B(v+1, m) and F(v, m); W(v, m) on
+// B(v, m). A stage runs its table strictly in order. Valid tables satisfy
 //   (T1) every stage has each (chunk, micro-batch) once per phase, and
-//   (T2) needs and the orders of all tables together have no cycle: running
-//        them never gets stuck (`simulateSchedule` is the test).
-// Below f, b, w are a stage's seconds per micro-batch and b includes w unless
-// the backward is split; "alive" counts micro-batches between their F and the
-// last phase that reads what F kept.
+//   (T2) the dependencies and the orders of all tables have no cycle, so that
+//        the stages never deadlock (`simulateSchedule` tests it).
+// Below, f, b and w are a stage's seconds per micro-batch; b includes w unless
+// the backward pass is split. A micro-batch is alive from its F to the last
+// phase that reads an activation of that F.
 //
 // GPipe (Huang et al., 2019, arXiv:1811.06965): all F, then all B in reverse.
-//   Alive: M. Idle: (pp-1)(f+b) of every stage, as the first F arrives after
-//   s*f, the first B after (pp-1-s)*b more.
+//   Alive: M. Idle: (pp-1)(f+b) on every stage, because the first F of stage s
+//   arrives after s*f, and its first B after another (pp-1-s)*b.
 // 1F1B (PipeDream-Flush: Narayanan et al., 2021, arXiv:2006.09503): stage s
-//   starts with w_s = min(M, pp-1-s) F, then F and B take turns, then the B
-//   that are left. Alive: at most pp-s, as F(m) with m >= pp-s comes after
-//   B(m-(pp-s)). Idle: as GPipe.
-// Interleaved (Narayanan et al., 2021, arXiv:2104.04473, section 2.2): micro-
-//   batches in groups of pp; a group passes chunk 0, then chunk 1, ...; B
-//   the same with chunks in reverse. Stage s starts with 2(pp-1-s) + (vpp-1)pp
-//   F. A chunk takes (f+b)/vpp, filling and draining pass pp-1 of them, so
-//   idle: (pp-1)(f+b)/vpp. M that pp does not divide: the table of the next
-//   multiple without the micro-batches that do not exist; leaving all phases of
-//   a micro-batch out cannot make a cycle. vpp = 1 is 1F1B.
-// ZB-H1 (Qi et al., 2024, arXiv:2401.10241): 1F1B with the backward split: B
-//   makes the gradient of the stage's input, which the stage before waits for,
-//   W those of the weights, which nobody waits for. Stage s runs W of
-//   micro-batch m behind B of m+s. Alive: at most pp (stage s has pp-s
-//   before their B and s before their W), 1F1B's worst stage. Idle, where
-//   f = b = w: (pp-1)(f+b-w), a third of 1F1B's (pp-1)(f+b+w).
+//   runs min(M, pp-1-s) F, then F and B alternate, then the remaining B follow.
+//   Alive: at most pp-s, because F(m) with m >= pp-s follows B(m-(pp-s)). Idle:
+//   as in GPipe.
+// Interleaved (Narayanan et al., 2021, arXiv:2104.04473, section 2.2): groups
+//   of pp micro-batches pass chunk 0, then chunk 1, ...; B takes the chunks in
+//   reverse order. Stage s starts with 2(pp-1-s) + (vpp-1)pp F. A chunk takes
+//   (f+b)/vpp, and filling and draining take pp-1 chunks, so the idle time is
+//   (pp-1)(f+b)/vpp. If pp does not divide M, the table is that of the next
+//   multiple without the micro-batches that do not exist: removing all phases
+//   of a micro-batch cannot create a cycle. With vpp = 1 it is 1F1B.
+// ZB-H1 (Qi et al., 2024, arXiv:2401.10241): 1F1B with a split backward pass. B
+//   computes the gradient of the stage's input, for which the previous stage
+//   waits; W computes the gradients of weights, for which no stage waits. Stage
+//   s runs W of micro-batch m after B of m+s. Alive: at most pp (stage s has
+//   pp-s micro-batches before B and s before W), as on the worst stage of 1F1B.
+//   Idle if f = b = w: (pp-1)(f+b-w), a third of 1F1B's (pp-1)(f+b+w).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_STRATEGY_SCHEDULE_H
@@ -76,18 +76,18 @@ struct ScheduleStep {
   bool operator==(const ScheduleStep &) const = default;
 };
 
-/// The tables of all rank stages, by stage. Needs pp, vpp, microBatches >= 1.
-/// Only interleaved takes vpp > 1; the others fail with one line. Weight
-/// entries appear with ZbH1 only.
+/// The tables of all rank stages. `pp`, `vpp` and `microBatches` are at
+/// least 1. An error if vpp > 1 with another schedule than interleaved. Only
+/// ZbH1 has weight entries.
 Expected<std::vector<std::vector<ScheduleStep>>>
 makeSchedule(ScheduleKind kind, int64_t pp, int64_t vpp, int64_t microBatches);
 
-/// What is left of tables for a program that does not train: the forwards.
+/// The forward entries of `tables`: the tables of an inference program.
 std::vector<std::vector<ScheduleStep>>
 forwardOnly(const std::vector<std::vector<ScheduleStep>> &tables);
 
-/// Most micro-batches of `chunk` that are between their first and their last
-/// entry of `table` at once: the slots its frame needs. Linear in the table.
+/// The largest number of micro-batches of `chunk` that are alive at once, from
+/// their first to their last entry of `table`. Linear in the table's length.
 int64_t mostAlive(const std::vector<ScheduleStep> &table, int64_t chunk);
 
 /// Seconds of one micro-batch.
@@ -97,51 +97,50 @@ struct PhaseSeconds {
   double weight = 0;
 };
 
-/// Data that a phase of one virtual stage waits for from another.
+/// A phase of one virtual stage waits for data of another one.
 struct ScheduleTransfer {
   SchedulePhase fromPhase = SchedulePhase::Forward;
   int64_t from = 0; ///< Virtual stage.
   SchedulePhase toPhase = SchedulePhase::Forward;
   int64_t to = 0; ///< Virtual stage.
-  /// From the end of the one to the start of the other; negative where the data
-  /// leaves before the one ends, or is needed after the other has started.
+  /// From the end of the first phase to the start of the second one. Negative
+  /// if the data is sent before the end, or is needed only after the start.
   double seconds = 0;
 };
 
-/// What the entries of the tables cost.
+/// The costs of the entries of tables.
 struct ScheduleCosts {
-  std::vector<PhaseSeconds> virtualStages; ///< pp * vpp of them.
+  std::vector<PhaseSeconds> virtualStages; ///< pp * vpp elements.
   std::vector<ScheduleTransfer> transfers;
-  /// By rank stage, when it can start; empty = at 0.
+  /// The earliest start of each rank stage; empty: 0.
   std::vector<double> firstStarts;
-  /// How many times as fast a stage runs while the others wait, at most: ranks
-  /// that take turns at the cores of one machine leave them to each other.
-  /// Seconds above are those of a stage beside all others.
+  /// The largest speedup of a stage while other stages wait, because ranks of
+  /// one machine share its cores. The seconds above hold while all stages run.
   double turns = 1;
 };
 
-/// Transfers between neighbouring virtual stages, forward and backward.
+/// The transfers between adjacent virtual stages, forward and backward.
 std::vector<ScheduleTransfer> chainTransfers(int64_t virtualStages,
                                              double seconds);
 
-/// When everything runs.
+/// The simulated times of all entries.
 struct ScheduleTimeline {
-  double makespan = 0; ///< When the last entry ends.
-  /// Idle seconds over all seconds of all stages, 0 when nothing takes time.
+  double makespan = 0; ///< The end of the last entry.
+  /// Idle seconds divided by the seconds of all stages; 0 if `makespan` is 0.
   double bubbleFraction = 0;
   std::vector<double> busySeconds; ///< By rank stage.
   /// By rank stage and entry of its table.
   std::vector<std::vector<double>> starts, ends;
 };
 
-/// Runs the tables: a stage starts an entry when the one before it has ended
-/// and its needs have arrived. Transfers do not occupy a stage. Fails with one
-/// line that names a stage and its entry when the tables get stuck.
+/// Simulates the tables: a stage starts an entry when its previous entry has
+/// ended and the data that it waits for has arrived. Transfers do not occupy a
+/// stage. If the tables deadlock, the error names a stage and its entry.
 ///
-/// With `turns` the stages are one processor that is shared evenly (egalitarian
-/// processor sharing, Kleinrock, 1967): k of pp stages at work run at
-/// min(turns, pp / k) times their speed. What a stage waits for counts from the
-/// end of the entry that makes it, at the earliest.
+/// With `turns` the stages share one processor evenly (egalitarian processor
+/// sharing, Kleinrock, 1967): if k of pp stages are busy, each runs at
+/// min(turns, pp / k) times its speed, and no data leaves before its entry
+/// ends.
 Expected<ScheduleTimeline>
 simulateSchedule(const std::vector<std::vector<ScheduleStep>> &tables,
                  const ScheduleCosts &costs);

@@ -1,4 +1,4 @@
-//===- ScheduleSimulation.cpp - When the entries of tables run ------------===//
+//===- ScheduleSimulation.cpp - Simulates the tables of a schedule --------===//
 
 #include "cost-model/strategy/Schedule.h"
 
@@ -23,14 +23,14 @@ std::vector<ScheduleTransfer> chainTransfers(int64_t virtualStages,
 
 namespace {
 
-/// Runs all tables as far as they go.
+/// Runs all tables until they end or deadlock.
 class TableRun {
 public:
   TableRun(const std::vector<Table> &tables, const ScheduleCosts &costs);
   Expected<ScheduleTimeline> run();
 
 private:
-  /// A need of a phase of a virtual stage.
+  /// A dependency of a phase of a virtual stage.
   struct Need {
     int64_t phase = 0;
     int64_t from = 0;
@@ -41,8 +41,9 @@ private:
   int64_t pp;
   int64_t microBatches = 0;
   std::vector<std::vector<Need>> needs; ///< By phase and virtual stage.
-  std::vector<double> ended; ///< By phase, virtual stage, micro-batch; or -1.
-  std::vector<size_t> next;  ///< Entry to run, by stage.
+  std::vector<double>
+      ended; ///< By phase, virtual stage, micro-batch; -1: not yet.
+  std::vector<size_t> next; ///< The next entry of each stage.
   ScheduleTimeline timeline;
 
   int64_t virtualStages() const { return costs.virtualStages.size(); }
@@ -90,7 +91,7 @@ TableRun::TableRun(const std::vector<Table> &tables, const ScheduleCosts &costs)
   timeline.ends.resize(pp);
 }
 
-/// What the next entry of a stage takes beside all other stages.
+/// The seconds of a stage's next entry while all other stages run.
 double TableRun::secondsOfNext(int64_t stage) const {
   const ScheduleStep &step = tables[stage][next[stage]];
   const PhaseSeconds &seconds = costs.virtualStages[step.chunk * pp + stage];
@@ -100,8 +101,8 @@ double TableRun::secondsOfNext(int64_t stage) const {
                                                : seconds.weight;
 }
 
-/// When the next entry of a stage can start; nothing when there is none, or
-/// when something that it needs has not ended.
+/// The start of a stage's next entry; nothing if there is none, or if a
+/// dependency has not ended.
 std::optional<double> TableRun::startOf(int64_t stage) {
   if (next[stage] == tables[stage].size())
     return std::nullopt;
@@ -130,7 +131,7 @@ void TableRun::finishEntry(int64_t stage, double start, double end) {
   ++next[stage];
 }
 
-/// Runs the next entry of a stage; false when there is none that can start.
+/// Runs the next entry of a stage; false if none can start.
 bool TableRun::runEntry(int64_t stage) {
   std::optional<double> start = startOf(stage);
   if (!start)
@@ -139,12 +140,13 @@ bool TableRun::runEntry(int64_t stage) {
   return true;
 }
 
-/// Runs all tables by the clock: what has begun ends later when others begin.
+/// Simulates stages that share cores: entries in progress slow down when others
+/// start.
 void TableRun::runInTurns() {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Work {
     double start = kNever;
-    double left = 0; ///< Seconds beside all other stages.
+    double left = 0; ///< Seconds while all other stages run.
   };
   std::vector<Work> works(pp);
   for (double now = 0;;) {
@@ -152,7 +154,7 @@ void TableRun::runInTurns() {
     double nextStart = kNever, least = kNever;
     for (int64_t stage = 0; stage < pp; ++stage) {
       Work &work = works[stage];
-      if (work.start > now) // It has not begun, and more may be known now.
+      if (work.start > now) // The start may have moved.
         if (std::optional<double> start = startOf(stage))
           work = {std::max(*start, now), secondsOfNext(stage)};
       if (work.start <= now) {
@@ -183,7 +185,7 @@ void TableRun::runInTurns() {
   }
 }
 
-/// The first need of an entry that nobody has met.
+/// The first dependency of an entry that has not ended.
 std::string TableRun::missing(const ScheduleStep &step, int64_t v) const {
   for (const Need &need : needs[index(static_cast<int64_t>(step.phase), v)])
     if (ended[index(need.phase, need.from) * microBatches + step.microBatch] <

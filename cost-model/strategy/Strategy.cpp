@@ -15,7 +15,7 @@ int64_t Strategy::microBatches(int64_t globalBatch) const {
   return microBatch > 0 ? (local + microBatch - 1) / microBatch : 1;
 }
 
-/// Numbers and booleans as they are, other values as text.
+/// Numbers and booleans stay as they are; other values become text.
 template <typename T> static nlohmann::ordered_json toJson(const T &value) {
   if constexpr (std::is_arithmetic_v<T>)
     return value;
@@ -136,7 +136,7 @@ static Status checkExperts(const StrategyRequest &request) {
   std::string named = "ep=" + std::to_string(*request.ep);
   if (!request.dp || !request.tp)
     return Status();
-  // Where dp alone does not suffice, all of tp takes part.
+  // If ep does not divide dp, all of tp takes part.
   int64_t data = *request.ep;
   if (*request.dp % data != 0 && data % *request.tp == 0)
     data /= *request.tp;
@@ -159,8 +159,8 @@ static Status checkShares(const StrategyRequest &request) {
   if (!request.batchShares || !request.batchShares->isUneven())
     return Status();
   std::string named = "batch_shares=" + printValue(*request.batchShares);
-  std::string together = ": ranks meet in every micro-batch, and have unlike "
-                         "numbers of them";
+  std::string together = ": ranks with different numbers of micro-batches "
+                         "cannot synchronize in each of them";
   if (request.zero.value_or(0) > 1)
     return contradiction(named + " needs zero=0 or 1" + together);
   if (request.ep.value_or(1) > 1)

@@ -1,4 +1,4 @@
-//===- Strategy.h - Degrees of parallelism as the user names them -*- C++ -*-=//
+//===- Strategy.h - Strategies and their keys -------------------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_STRATEGY_STRATEGY_H
 #define DPC_COST_MODEL_STRATEGY_STRATEGY_H
 
@@ -16,7 +16,7 @@
 
 namespace dpc::cost {
 
-/// In a strategy a key has a value, in a request it may have one.
+/// The field type of a complete strategy: every key has a value.
 template <typename T> using Always = T;
 
 /// One field for each key of `--strategy`. `Of<T>` is T in a Strategy, whose
@@ -37,16 +37,17 @@ template <template <typename> typename Of> struct StrategyKeys {
   Of<int64_t> vpp = neutral<int64_t>(1);
   Of<int64_t> cp = neutral<int64_t>(1);
   Of<CpKind> cpKind = neutral(CpKind::Ring);
-  /// Ranks that share the experts: a divisor of dp, or tp times one.
+  /// Ranks that share the experts: a divisor of dp, or tp times a divisor of
+  /// dp.
   Of<int64_t> ep = neutral<int64_t>(1);
   Of<bool> sp = neutral(false);
   Of<int64_t> zero = neutral<int64_t>(0);
-  /// ZeRO shards over this many neighboring data-parallel ranks; 1 = all dp.
+  /// ZeRO shards over this many adjacent data-parallel ranks; 1: over all.
   Of<int64_t> hybridShard = neutral<int64_t>(1);
   Of<ScheduleKind> schedule = neutral(ScheduleKind::OneFOneB);
   Of<Recompute> recompute = neutral(Recompute::None);
-  /// Samples per micro-batch on one data-parallel rank; 0 = the whole local
-  /// batch.
+  /// Samples per micro-batch on one data-parallel rank; 0: its whole share of
+  /// the batch.
   Of<int64_t> microBatch = neutral<int64_t>(0);
   Of<Offload> offload = neutral(Offload::None);
   Of<OffloadTarget> offloadTo = neutral(OffloadTarget::Host);
@@ -58,9 +59,9 @@ template <template <typename> typename Of> struct StrategyKeys {
 
 /// One complete strategy: a value for every key.
 struct Strategy : StrategyKeys<Always> {
-  /// dp * tp * pp * cp: the ranks it needs. (ep is part of dp x tp.)
+  /// The number of ranks: dp * tp * pp * cp. (ep is part of dp x tp.)
   int64_t ranks() const;
-  /// Micro-batches of a step of `globalBatch` samples.
+  /// The number of micro-batches of a step of `globalBatch` samples.
   int64_t microBatches(int64_t globalBatch) const;
   bool operator==(const Strategy &) const = default;
 };
@@ -178,127 +179,121 @@ bool hasEffect(const KeyInfo &key, const Strategy &strategy);
 /// "neutral", "needs", "printed"}.
 nlohmann::ordered_json keysToJson();
 
-/// A line for each key: its name, its values, what it says.
+/// A line for each key with its name, its values and its meaning, for --help.
 std::string describeKeys();
 
-/// Schedules have an entry per micro-batch: more of them than any step needs
-/// are refused before they take memory and time.
+/// The largest number of micro-batches of a step. Schedules have an entry for
+/// each, so that larger numbers would only cost memory and time.
 inline constexpr int64_t kMaxMicroBatches = 65'536;
 
-/// The keys that name it to --strategy, e.g. "dp=2,tp=2x2": dp and tp always,
-/// cp_kind where cp > 1, others that have an effect and are not neutral.
+/// The strategy in the form of --strategy, such as "dp=2,tp=2x2": the keys that
+/// are always printed or not neutral, without keys that have no effect.
 std::string stringifyStrategy(const Strategy &strategy);
 
-/// As it is asked for on a cluster of `devices`: with "ranks=" where it takes
-/// only some of them.
+/// The same for a cluster of `devices`: with "ranks=N" if it uses fewer.
 std::string stringifyStrategy(const Strategy &strategy, int64_t devices);
-/// What `to` has otherwise than `from`: "zero 0 -> 1, hybrid_shard 1 -> 8".
+/// The keys in which two strategies differ: "zero 0 -> 1, hybrid_shard 1 -> 8".
 std::string differenceOf(const Strategy &from, const Strategy &to);
 
-/// All keys of design order, for report.json. tp is a number, or "2x2".
+/// All keys and values, for report.json. tp is a number, or "2x2".
 nlohmann::ordered_json strategyToJson(const Strategy &strategy);
 
-/// What the user fixed; the rest is searched.
+/// The keys that the user fixes. The search chooses the others.
 struct StrategyRequest : StrategyKeys<std::optional> {
-  /// How many of the cluster's devices are used: dp * tp * pp * cp. Without it,
-  /// all are where one of these is named, else as many as are best.
+  /// The number of devices to use: dp * tp * pp * cp. Without it, a request
+  /// with one of these degrees uses all devices, and another one the best
+  /// number.
   std::optional<int64_t> ranks;
-  /// What else is demanded of all keys together; nothing where it is empty.
-  /// Asked by several threads at once.
+  /// A further condition on whole strategies; none if it is empty. Several
+  /// threads call it at once.
   std::function<bool(const Strategy &)> accepts;
 
-  /// True when it says, by a degree or by `ranks`, how many ranks there are.
+  /// Whether a degree or `ranks` is fixed.
   bool namesRanks() const { return ranks || dp || tp || pp || cp; }
-  /// True when all degrees that make ranks are fixed, and sp.
+  /// Whether dp, tp, pp, cp and sp are fixed.
   bool isFixed() const { return dp && tp && pp && cp && sp; }
-  /// Whether `strategy` has all values that are fixed, and is accepted. A
-  /// micro-batch larger than a rank's share of `globalBatch` means all of that.
+  /// Whether `strategy` has all fixed values and satisfies `accepts`. A fixed
+  /// micro-batch larger than a rank's share of `globalBatch` means that share.
   bool allows(const Strategy &strategy, int64_t globalBatch) const;
 };
 
-/// Parses `auto` or `KEY=VALUE,...` for a number of ranks, or for the fewer
-/// that the key `ranks` says. When the named
-/// degrees multiply out to `ranks`, the unnamed keys are fixed at their neutral
-/// values; but vpp > 1 means schedule=interleaved, and schedule=interleaved
-/// without vpp leaves vpp to the search. One line on: an unknown or repeated
-/// key, a bad value, degrees that cannot multiply out to `ranks`, a combination
-/// that `checkCombination` refuses.
+/// Parses `auto` or `KEY=VALUE,...` for a cluster of `ranks` devices, of which
+/// the key `ranks` may use fewer. If the product of the given degrees is the
+/// number of ranks, all other keys become neutral, except that vpp > 1 implies
+/// schedule=interleaved, and schedule=interleaved without vpp leaves vpp to the
+/// search. Errors: an unknown or repeated key, a bad value, degrees whose
+/// product cannot be the number of ranks, and those of `checkCombination`.
 Expected<StrategyRequest> parseStrategy(std::string_view text, int64_t ranks);
 
-/// A strategy in which every key that the text leaves out is neutral, whatever
-/// number of ranks that makes; "" and "auto" are all neutral.
+/// Parses a strategy for any number of ranks. Keys that are not given are
+/// neutral; "" and "auto" give no keys.
 Expected<Strategy> parseCompleteStrategy(std::string_view text);
 
-/// Refuses keys that contradict each other, as far as they are fixed:
-///   (K1) vpp > 1 needs pp > 1, for chunks lie on pipeline stages in turn;
-///   (K2) vpp > 1 needs schedule=interleaved, the others have one chunk;
-///   (K3) hybrid_shard divides dp, and
-///   (K4) needs zero >= 1, which splits something;
-///   (K5) ep divides dp, or is tp times a divisor of dp: experts are spread
-///        over that many neighbouring data-parallel ranks, and tensor-parallel
-///        ones; the former divide hybrid_shard where it is larger than 1;
-///   (K6) unlike batch_shares need zero=0 or 1 and ep=1: what ranks do together
-///        in every micro-batch they would have to do equally often; and their
-///        number divides dp.
-/// What has no effect is no contradiction: schedule at pp=1, cp_kind at cp=1,
-/// sp at tp=1.
+/// Refuses fixed keys that contradict each other:
+///   (K1) vpp > 1 needs pp > 1: chunks alternate between pipeline stages;
+///   (K2) vpp > 1 needs schedule=interleaved: other schedules have one chunk;
+///   (K3) hybrid_shard divides dp;
+///   (K4) hybrid_shard > 1 needs zero >= 1: zero=0 shards nothing;
+///   (K5) ep divides dp, or ep is tp times a divisor of dp. The data-parallel
+///        part of ep divides hybrid_shard if that is larger than 1;
+///   (K6) uneven batch_shares need zero=0 or 1 and ep=1, because ranks with
+///        different numbers of micro-batches cannot synchronize in each of
+///        them; and the number of ratios divides dp.
+/// A key without effect is no contradiction: schedule with pp=1, for example.
 Status checkCombination(const StrategyRequest &request);
 
-/// What bounds enumeration. The defaults search dp, tp, sp and micro_batch.
+/// The values that the enumeration tries. The defaults vary dp, tp, sp and
+/// micro_batch.
 struct StrategySpace {
   int64_t ranks = 1;
   int64_t globalBatch = 1; ///< Samples per step over all ranks.
   int64_t maxTp = INT64_MAX;
-  /// Most stages times chunks to try: the layers of the model. 1 = pp is tried
-  /// when it is named only.
+  /// The largest number of stages times chunks: the model's layers.
   int64_t maxPp = 1;
-  /// Chunks to try: up to so many, and where that is more than one, whatever
-  /// gives every chunk of every stage the same number of layers.
+  /// The largest number of chunks per stage. If it is above 1, larger numbers
+  /// are tried if all chunks have the same number of layers.
   int64_t maxVpp = 4;
-  int64_t maxCp = 1; ///< Most ranks on a sequence to try, both kinds.
-  /// Experts of the model. ep is tried up to one rank each, and only where
-  /// fewer ranks would hold more of them: of 8 experts on 5, 6 or 7 ranks some
-  /// rank has 2, as on 4.
+  int64_t maxCp = 1; ///< The largest cp, for both kinds.
+  /// The model's experts. A larger ep is tried only if it leaves fewer experts
+  /// per rank: with 8 experts, some rank has two of them for ep = 4 to 7.
   int64_t experts = 1;
-  /// Where not empty, ep is tried as large as it can be within so many
-  /// neighbouring ranks (a link level's): on the same links a larger ep splits
-  /// more for the price of an all-to-all that grows by (ep - 1) / ep only.
+  /// If not empty, only the largest ep within each of these numbers of adjacent
+  /// ranks (those of a link level) is tried: on the same links a larger ep
+  /// shards more, and its all-to-all grows only with (ep - 1) / ep.
   std::vector<int64_t> expertSpans;
-  /// Try tp as the squarest grid of two factors, and as a cube.
+  /// Tries tp as its squarest two-dimensional grid, and as a cube.
   bool grids = false;
-  /// Where not 0, try to split ZeRO inside a node of so many devices only.
+  /// The devices of a node, within which hybrid_shard is tried; 0: it is not.
   int64_t nodeRanks = 0;
-  /// Schedules to try where pp > 1. GPipe is not worth it: it takes the time of
-  /// 1F1B and more memory.
+  /// Schedules to try if pp > 1. GPipe takes the time of 1F1B and more memory.
   std::vector<ScheduleKind> schedules = {
       ScheduleKind::OneFOneB, ScheduleKind::Interleaved, ScheduleKind::ZbH1};
-  /// Try sp=true besides sp=false where tp > 1.
+  /// Tries sp=true if tp > 1.
   bool sequenceParallel = true;
-  /// ZeRO stages to try where dp > 1.
+  /// ZeRO stages to try if dp > 1.
   std::vector<int64_t> zeros = {0};
   std::vector<Recompute> recomputes = {Recompute::None};
-  /// Try offloading where nothing fits without.
+  /// Tries offloading if nothing fits without it.
   bool offload = false;
-  /// Try fewer micro-batches than stages: some of these idle, but where
-  /// launches take most of the time that may be less.
+  /// Tries fewer micro-batches than stages. Stages idle then, but launches, if
+  /// they dominate, are fewer.
   bool idleStages = false;
   /// The cluster's software, which KeyInfo::isTriedFor asks.
   Software software;
 };
 
-/// One line where `request` makes more than kMaxMicroBatches even with all of
-/// `ranks` data-parallel.
+/// An error if `request` has more than kMaxMicroBatches micro-batches even if
+/// all `ranks` are data-parallel.
 Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
                          int64_t ranks);
 
-/// Complete strategies that agree with the request: pp x cp x tp x dp = ranks,
-/// then grids, sp, zero and the rest, and micro-batch sizes: the whole local
-/// batch ceil(globalBatch / dp), then its halves (rounded up) down to 1, where
-/// pp > 1 only those that make pp micro-batches or more (or 1) unless
-/// `idleStages`. Keys that the request leaves open and the space does not list
-/// are neutral. Deterministic: by pp, cp, tp, sp, ..., falling micro_batch. A
-/// fixed micro_batch larger than the local batch is clipped. None makes more
-/// than kMaxMicroBatches.
+/// All strategies of the space that have the fixed values of the request and
+/// pp x cp x tp x dp = ranks, ordered by pp, cp, tp, sp, ... and falling
+/// micro_batch. Micro-batch sizes are the local batch ceil(globalBatch / dp)
+/// and its halves (rounded up) down to 1; if pp > 1, unless `idleStages`, only
+/// those with at least pp micro-batches, and 1. A fixed micro_batch larger than
+/// the local batch is clipped. Keys that neither the request nor the space
+/// mentions are neutral. No strategy has more than kMaxMicroBatches.
 std::vector<Strategy> enumerateStrategies(const StrategyRequest &request,
                                           const StrategySpace &space);
 

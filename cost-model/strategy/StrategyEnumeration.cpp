@@ -99,7 +99,7 @@ static Strategies enumerateDegrees(const StrategyRequest &request,
   return strategies;
 }
 
-/// tp=N of `strategy` as one axis and as grids.
+/// The tensor degrees to try: one axis, and grids.
 static std::vector<TensorDegree> gridsToTry(const StrategyRequest &request,
                                             const StrategySpace &space,
                                             const Strategy &strategy) {
@@ -110,7 +110,7 @@ static std::vector<TensorDegree> gridsToTry(const StrategyRequest &request,
     grids.push_back(strategy.tp);
     grids.back().grid = std::move(factors);
   };
-  // Heads and columns that a grid would split are what sequence ranks leave.
+  // Context parallelism leaves too little for the second axis of a grid.
   if (!space.grids || strategy.cp > 1)
     return grids;
   int64_t side = 1, edge = 1;
@@ -142,7 +142,7 @@ static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
   if (request.hybridShard)
     return {*request.hybridShard};
   int64_t inner = space.nodeRanks / (strategy.tp * strategy.cp);
-  // Below ZeRO 3 there is little traffic to keep inside a node.
+  // Below ZeRO 3, keeping traffic inside a node saves little.
   bool isOne = strategy.zero < 3 || inner <= 1 || strategy.dp <= inner ||
                strategy.dp % inner != 0;
   return isOne ? std::vector<int64_t>{1} : std::vector<int64_t>{1, inner};
@@ -151,12 +151,12 @@ static std::vector<int64_t> hybridShardsToTry(const StrategyRequest &request,
 static std::vector<bool> sequenceToTry(const StrategyRequest &request,
                                        const StrategySpace &space,
                                        const Strategy &strategy) {
-  // Sequence sharding is over tp: without tp there is nothing to shard.
+  // Sequence parallelism shards over tp.
   if (strategy.tp == 1)
     return {false};
   if (request.sp)
     return {*request.sp};
-  // A grid splits activations on two dimensions as it is.
+  // A grid shards activations along two dimensions already.
   if (!strategy.tp.grid.empty())
     return {false};
   return space.sequenceParallel ? std::vector<bool>{false, true}
@@ -171,9 +171,9 @@ static std::vector<int64_t> zerosToTry(const StrategyRequest &request,
   return strategy.dp == 1 ? std::vector<int64_t>{0} : space.zeros;
 }
 
-/// ep that has any use: each leaves fewer experts to a rank than the one
-/// before. Among data-parallel ranks, then, where these are too few for one
-/// expert each, with all of tp besides (K5). 1 comes first.
+/// Values of ep, each of which leaves fewer experts per rank than the previous
+/// one: 1 first, then over data-parallel ranks and, if there are fewer of these
+/// than experts, over all of tp as well (K5).
 static std::vector<int64_t> usefulEps(int64_t experts,
                                       const Strategy &strategy) {
   std::vector<int64_t> eps;
@@ -207,7 +207,7 @@ static std::vector<int64_t> expertRanksToTry(const StrategyRequest &request,
   for (int64_t span : space.expertSpans) {
     int64_t most = 1;
     for (int64_t ep : eps) {
-      // Expert ranks lie around those of a sequence and of tp.
+      // Expert ranks enclose those of cp and tp.
       int64_t data = strategy.dp % ep == 0 ? ep : ep / strategy.tp;
       if (data * strategy.cp * strategy.tp <= span)
         most = std::max(most, ep);
@@ -238,14 +238,14 @@ static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
   if (strategy.schedule != ScheduleKind::Interleaved)
     return {1};
   std::vector<int64_t> chunks;
-  // Past few chunks only those that are alike, whole layers in each, as long as
-  // a third of the bubble is left to gain.
+  // Beyond maxVpp, all chunks need the same number of layers. Beyond three
+  // times maxVpp, the bubble shrinks too little.
   int64_t most = std::min(space.maxVpp > 1 ? 3 * space.maxVpp : 1,
                           space.maxPp / strategy.pp);
   for (int64_t vpp = 2; vpp <= most; ++vpp)
     if (vpp <= space.maxVpp || space.maxPp % (strategy.pp * vpp) == 0)
       chunks.push_back(vpp);
-  // Interleaved with one chunk is 1F1B; it is what is left when it was named.
+  // A fixed schedule=interleaved falls back to one chunk, which is 1F1B.
   if (chunks.empty() && request.schedule)
     chunks.push_back(1);
   return chunks;
@@ -266,7 +266,7 @@ Status checkMicroBatches(const StrategyRequest &request, int64_t globalBatch,
       " at most, which takes micro_batch=" + std::to_string(least)};
 }
 
-/// The micro-batch sizes to try, falling.
+/// The micro-batch sizes to try, in falling order.
 static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
                                        const StrategySpace &space,
                                        const Strategy &strategy) {
@@ -285,7 +285,7 @@ static std::vector<int64_t> sizesToTry(const StrategyRequest &request,
   return sizes;
 }
 
-/// The request that only `strategy` agrees with, micro-batches left open.
+/// The request that fixes all keys of `strategy` except the micro-batch.
 static StrategyRequest requestOf(const Strategy &strategy) {
   StrategyRequest request;
   visitKeys(
@@ -294,15 +294,14 @@ static StrategyRequest requestOf(const Strategy &strategy) {
   return request;
 }
 
-/// Whether the bubble that space.maxVpp chunks leave, (pp - 1) / vpp forward
-/// and backward phases of a stage's M, is less than a hundredth: more chunks
-/// gain less than that.
+/// Whether more than space.maxVpp chunks save less than 1 %: their bubble is
+/// (pp - 1) / vpp of the M forward and backward phases of a stage.
 static bool gainsLittle(const Strategy &strategy, const StrategySpace &space) {
   return 100 * (strategy.pp - 1) <
          space.maxVpp * strategy.microBatches(space.globalBatch);
 }
 
-/// All strategies with the degrees of `strategies`.
+/// Expands all keys but the degrees.
 static void expandKeys(const StrategyRequest &request,
                        const StrategySpace &space, Strategies &strategies) {
   auto with = [&](auto valuesToTry) {
@@ -324,7 +323,7 @@ static void expandKeys(const StrategyRequest &request,
   expand(strategies, &Strategy::schedule, with(schedulesToTry));
   expand(strategies, &Strategy::vpp, with(chunksToTry));
   expandForSoftware(request, space, strategies);
-  // Contradicts nothing, so that it comes last.
+  // micro_batch contradicts no other key, so it comes last.
   std::erase_if(strategies, [](const Strategy &strategy) {
     return !checkCombination(requestOf(strategy));
   });

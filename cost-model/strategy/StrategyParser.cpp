@@ -11,12 +11,12 @@ static const Strategy neutralKeys;
 
 namespace {
 
-/// Reads one text.
+/// Parses one text.
 class Parser {
 public:
   explicit Parser(int64_t ranks) : ranks(ranks) {}
   Expected<StrategyRequest> run(std::string_view text);
-  /// All keys of the text, the others neutral.
+  /// The keys of the text; others are neutral.
   Expected<StrategyRequest> runComplete(std::string_view text);
 
 private:
@@ -51,7 +51,7 @@ Status Parser::parseKey(std::string_view name, std::string_view text) {
                "'; expected " + expected};
 }
 
-/// The degrees that make ranks, in the order of messages.
+/// The degrees whose product is the number of ranks, in the order of messages.
 static std::array<std::pair<std::string_view, std::optional<int64_t>>, 4>
 rankDegrees(const StrategyRequest &request) {
   return {{{"dp", request.dp},
@@ -60,7 +60,7 @@ rankDegrees(const StrategyRequest &request) {
            {"cp", request.cp}}};
 }
 
-/// Sets what is not named to what a complete strategy has.
+/// Sets the keys that the text does not give to neutral values.
 void Parser::fixTheRest() {
   bool isInterleaved = request.schedule
                            ? *request.schedule == ScheduleKind::Interleaved
@@ -68,7 +68,7 @@ void Parser::fixTheRest() {
   if (!request.schedule)
     request.schedule =
         isInterleaved ? ScheduleKind::Interleaved : ScheduleKind::OneFOneB;
-  // Interleaving is asked for, but not how much of it.
+  // The text asks for interleaving without a number of chunks.
   bool isOpen = isInterleaved && request.pp.value_or(1) > 1;
   visitKeys([&](const KeyInfo &key, auto field) {
     bool staysOpen = key.staysOpen || (key.name == "vpp" && isOpen);
@@ -78,7 +78,7 @@ void Parser::fixTheRest() {
   request.sp = *request.sp && *request.tp > 1;
 }
 
-/// Fewer ranks than the cluster has, where the user says so.
+/// Applies the key `ranks`.
 Status Parser::takeRanks() {
   if (request.ranks.value_or(1) > ranks)
     return badValue("ranks", std::to_string(*request.ranks),
@@ -88,10 +88,11 @@ Status Parser::takeRanks() {
   return Status();
 }
 
-/// Fixes what the named degrees imply, or says why they cannot work.
+/// Fixes the keys that the given degrees imply, or says why the degrees are
+/// wrong.
 Status Parser::fitToRanks() {
   int64_t product = 1, count = 0;
-  bool isOpen = false; // The search may set one that is not named.
+  bool isOpen = false; // The search may set another degree.
   std::string named, needed;
   for (const auto &[name, value] : rankDegrees(request)) {
     if (!value) {
@@ -126,7 +127,7 @@ Status Parser::fitToRanks() {
                " ranks; expected " + all + ", the ranks" + ofCluster + idle};
 }
 
-/// KEY=VALUE,... into the request.
+/// Parses KEY=VALUE,... into the request.
 Status Parser::parseKeys(std::string_view text) {
   std::vector<std::string_view> seen;
   while (true) {

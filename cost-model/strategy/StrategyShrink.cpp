@@ -68,7 +68,7 @@ static void fitInnerDegrees(Strategy &small, const Strategy &full) {
     small.ep = small.tp * divisorUpTo(inside, full.ep / full.tp);
 }
 
-/// The first rank has one more than most, the last one less.
+/// The first rank has one micro-batch more than most, the last one less.
 static BatchShares someUnevenShares(int64_t dp, int64_t microBatches) {
   std::vector<int64_t> shares(dp, microBatches);
   ++shares.front();
@@ -94,7 +94,7 @@ ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,
   bool isUneven = globalBatch % strategy.dp != 0 ||
                   (cuts && share % strategy.microBatch != 0);
   result.globalBatch = small.dp * samples * loops;
-  // The last rank's share, and with it the last micro-batch, is one short.
+  // The last rank's last micro-batch has one sample less.
   if (isUneven && result.globalBatch > 1)
     --result.globalBatch;
   result.globalBatch = std::min(result.globalBatch, globalBatch);

@@ -6,25 +6,24 @@
 
 namespace dpc::cost {
 
-/// A strategy for few ranks, and the batch that goes with it.
+/// A strategy for few ranks, and its batch.
 struct ShrunkStrategy {
   Strategy strategy;
   int64_t globalBatch = 1; ///< Samples per step over all ranks.
 };
 
-/// Shrinks the degrees of `strategy` until it takes at most `maxRanks` ranks,
-/// the largest first, each halved at most down to 2: what was split stays
-/// split.
-///   (S1) A degree above 1 stays above 1, a degree of 1 stays 1; dp stays at 4
-///        or more where hybrid_shard splits inside it.
-///   (S2) ep and hybrid_shard still divide what they divided; ep spreads over
-///        data or tensor ranks as before.
-///   (S3) vpp falls to 2, the samples of a micro-batch to 2, micro-batches to
-///        2 * pp; several stay several.
-///   (S4) A batch that dp and micro-batches do not divide stays so.
-///   (S5) Unlike shares of the batch stay unlike.
-/// Strategies that have at most `maxRanks` ranks keep their degrees. More ranks
-/// than `maxRanks` remain where every degree is at its least.
+/// Halves the largest degree of `strategy` until it has at most `maxRanks`
+/// ranks, or until no degree can shrink. The kinds of parallelism remain:
+///   (S1) A degree above 1 stays above 1. dp stays at least 4 if hybrid_shard
+///        shards over a part of it.
+///   (S2) ep and hybrid_shard divide the same degrees as before; ep uses data
+///   or
+///        tensor ranks as before.
+///   (S3) vpp is at most 2, a micro-batch has at most 2 samples, and a step at
+///        most 2 * pp micro-batches; a step with several keeps several.
+///   (S4) A batch that dp or the micro-batches do not divide stays indivisible.
+///   (S5) Uneven shares of the batch stay uneven.
+/// A strategy with at most `maxRanks` ranks keeps its degrees.
 ShrunkStrategy shrinkStrategy(const Strategy &strategy, int64_t globalBatch,
                               int64_t maxRanks);
 

@@ -1,4 +1,4 @@
-//===- FirstError.h - What became of a program -----------------*- C++ -*-===//
+//===- FirstError.h - Keeps the first diagnostic ---------------*- C++ -*-===//
 #ifndef DPC_PASSES_LOWER_FIRSTERROR_H
 #define DPC_PASSES_LOWER_FIRSTERROR_H
 
@@ -9,8 +9,8 @@
 
 namespace dpc {
 
-/// Keeps the diagnostics of the thread that made it to itself: what cannot be
-/// built is a row of the report, not an error.
+/// Captures the diagnostics of the current thread while it lives. A strategy
+/// that cannot be built is a row of the report, not an error.
 class FirstError {
 public:
   explicit FirstError(mlir::MLIRContext &context)
@@ -23,7 +23,7 @@ public:
           return mlir::success();
         }) {}
 
-  /// The first error, or that there was none to read.
+  /// The first error, or "cannot be compiled".
   std::string text() const {
     return line.empty() ? "cannot be compiled" : line;
   }

@@ -8,18 +8,18 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Levels on which the group has more than one rank.
+/// The number of levels on which the group has more than one rank.
 static int64_t levelsOf(const cost::GroupPlacement &group) {
   return llvm::count_if(group.ranksPerLevel,
                         [](int64_t ranks) { return ranks > 1; });
 }
 
 int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
-                             const LoweringSpec &degrees) {
-  int64_t experts = expertDataRanks(degrees), ranks = degrees.dp / experts;
-  if (isHybrid(degrees) || ranks == 1)
+                             const LoweringSpec &spec) {
+  int64_t experts = expertDataRanks(spec), ranks = spec.dp / experts;
+  if (isHybrid(spec) || ranks == 1)
     return 1;
-  LoweringSpec whole = degrees;
+  LoweringSpec whole = spec;
   whole.dataInside = 1;
   cost::GroupPlacement group =
       cost::placeGroup(cluster, rankOrder(whole), {"dp"});
@@ -34,12 +34,11 @@ int64_t dpc::dataRanksInside(const cost::Cluster &cluster,
   return inside;
 }
 
-double dpc::gatherCost(const cost::Cluster &cluster,
-                       const LoweringSpec &degrees) {
-  if (degrees.tp == 1)
+double dpc::gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec) {
+  if (spec.tp == 1)
     return 0;
-  constexpr double kLarge = 256 << 20; // latency does not show
-  cost::RankOrder order = rankOrder(degrees);
+  constexpr double kLarge = 256 << 20; // Latency is negligible.
+  cost::RankOrder order = rankOrder(spec);
   std::vector<std::string> axes;
   for (const cost::RankAxis &axis : order)
     if (isTensorAxis(axis.name))

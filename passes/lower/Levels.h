@@ -1,4 +1,4 @@
-//===- Levels.h - Where the levels of a cluster show ------------*- C++ -*-===//
+//===- Levels.h - The levels of a cluster in a program ----------*- C++ -*-===//
 #ifndef DPC_PASSES_LOWER_LEVELS_H
 #define DPC_PASSES_LOWER_LEVELS_H
 
@@ -9,19 +9,18 @@
 
 namespace dpc {
 
-/// How many neighbours along the data-parallel ranks are on one machine: they
-/// get an axis of their own, so that reductions can go by machines. 1 when all
-/// are on one, when each is alone, or where they are unevenly spread.
-int64_t dataRanksInside(const cost::Cluster &cluster,
-                        const LoweringSpec &degrees);
+/// The number of adjacent data-parallel ranks on one node. They get a mesh axis
+/// of their own, which hierarchical reductions need. 1 if all are on one node,
+/// if each is on another node, or if nodes have different numbers of them.
+int64_t dataRanksInside(const cost::Cluster &cluster, const LoweringSpec &spec);
 
-/// How many bytes of memory traffic take the time of gathering one byte along
-/// the tensor axes, where `degrees` place them; 0 where there are none.
-double gatherCost(const cost::Cluster &cluster, const LoweringSpec &degrees);
+/// The bytes of memory traffic that take as long as gathering one byte along
+/// the tensor axes; 0 without tensor axes.
+double gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec);
 
-/// Marks all-reduces of a local function that are faster by machines
-/// (cost::Algorithm::Hierarchical) with `dpc.inner`, for dpc-expand-hierarchy.
-/// Compressed ones are left alone.
+/// Marks all_reduces of a local function that are faster hierarchically
+/// (cost::Algorithm::Hierarchical) with `dpc.inner`, for dpc-expand-hierarchy,
+/// except compressed ones.
 void markHierarchies(mlir::func::FuncOp step, const cost::Cluster &cluster);
 
 } // namespace dpc

@@ -21,15 +21,15 @@ cost::Cluster dpc::withLinkSpeed(const cost::Cluster &cluster,
     return result;
   double first = cluster.levels.front().bytesPerSecond;
   for (cost::Level &level : result.levels) {
-    // The same to the last bit when all are faster by a factor.
+    // Exactly the same if all levels are faster by one factor.
     auto ratio = static_cast<float>(level.bytesPerSecond / first);
     level.bytesPerSecond = bytesPerSecond * static_cast<double>(ratio);
   }
   return result;
 }
 
-/// Far slower than anything, as between machines, and faster than the memory.
-/// In 22 random cases 21 speeds between these found nothing better.
+/// Far slower than any link, as slow as links between nodes, and faster than
+/// the memory. In 22 random cases 21 speeds between these found nothing better.
 static std::vector<double> allSpeeds(const cost::Cluster &cluster) {
   double memory = cluster.slowestDevice(cost::DType::F32).memoryBytesPerSecond;
   std::vector<double> speeds;
@@ -40,19 +40,19 @@ static std::vector<double> allSpeeds(const cost::Cluster &cluster) {
 
 namespace {
 
-/// What is decided at a speed, as numbers that are equal for equal programs.
+/// The decisions at one speed, as numbers that are equal for equal programs.
 class Decisions {
 public:
   Decisions(func::FuncOp func, const cost::Cluster &cluster,
-            const LoweringSpec &degrees)
-      : facts(func), cluster(cluster), degrees(degrees) {}
+            const LoweringSpec &spec)
+      : facts(func), cluster(cluster), spec(spec) {}
 
   std::vector<double> at(double speed) const;
 
 private:
   ProgramFacts facts;
   const cost::Cluster &cluster;
-  const LoweringSpec &degrees;
+  const LoweringSpec &spec;
 
   void addShards(const cost::Cluster &links, std::vector<double> &result) const;
 };
@@ -61,9 +61,9 @@ private:
 
 void Decisions::addShards(const cost::Cluster &links,
                           std::vector<double> &result) const {
-  auto choices = chooseShards(facts, links, degrees);
+  auto choices = chooseShards(facts, links, spec);
   if (!choices)
-    return; // at all speeds, as lowering will say
+    return; // Lowering reports the failure.
   Block &block = facts.func->getRegion(0).front();
   for (BlockArgument arg : block.getArguments())
     if (auto it = choices->arguments.find(arg); it != choices->arguments.end())
@@ -79,14 +79,14 @@ void Decisions::addShards(const cost::Cluster &links,
 std::vector<double> Decisions::at(double speed) const {
   cost::Cluster links = withLinkSpeed(cluster, speed);
   std::vector<double> result;
-  if (degrees.stages() > 1) {
+  if (spec.stages() > 1) {
     HomedOps homed = findHomedOps(facts, links);
-    if (homed.size() >= degrees.stages())
+    if (homed.size() >= spec.stages())
       for (int64_t start :
-           chooseStageStarts(homed, !facts.forwardOf.empty(), links, degrees))
+           chooseStageStarts(homed, !facts.forwardOf.empty(), links, spec))
         result.push_back(static_cast<double>(start));
   }
-  if (degrees.tp > 1 || degrees.cp > 1)
+  if (spec.tp > 1 || spec.cp > 1)
     addShards(links, result);
   return result;
 }
@@ -96,26 +96,26 @@ std::vector<double> dpc::linkSpeedsToTry(ModuleOp program,
                                          const LoweringSpec &asked) {
   if (cluster.levels.empty() ||
       (asked.tp == 1 && asked.cp == 1 && asked.stages() == 1))
-    return {0}; // nothing is decided
-  LoweringSpec degrees = asked;
-  degrees.dataInside = dataRanksInside(cluster, asked);
+    return {0}; // There is nothing to decide.
+  LoweringSpec spec = asked;
+  spec.dataInside = dataRanksInside(cluster, asked);
   OwningOpRef<ModuleOp> clone(cast<ModuleOp>(program->clone()));
   func::FuncOp func = findProgram(*clone);
-  FirstError quiet(*program.getContext()); // lowering says it again
-  if (failed(prepareToShard(func, degrees)))
+  FirstError quiet(*program.getContext()); // Lowering reports errors again.
+  if (failed(prepareToShard(func, spec)))
     return {0};
-  Decisions decisions(func, cluster, degrees);
+  Decisions decisions(func, cluster, spec);
   std::vector<double> speeds = allSpeeds(cluster);
-  // Axes are solved for one after the other, and collectives change their
-  // algorithms: what two speeds make need not be what those between make.
+  // Axes are solved one after the other, and collectives change algorithms. So
+  // two speeds with one program may have other programs between them.
   std::map<std::vector<double>, std::pair<size_t, size_t>> ranges;
   for (size_t i = 0; i < speeds.size(); ++i)
     ranges.try_emplace(decisions.at(speeds[i]), i, i).first->second.second = i;
   std::set<size_t> needed;
   for (const auto &[made, range] : ranges) {
     needed.insert(range.first);
-    // Gathers are made again where they are fast, and kept where they are slow.
-    if (degrees.recompute == cost::Recompute::Selective && degrees.tp > 1)
+    // Selective recomputation repeats fast gathers and keeps slow ones.
+    if (spec.recompute == cost::Recompute::Selective && spec.tp > 1)
       needed.insert(range.second);
   }
   std::vector<double> result;

@@ -74,8 +74,8 @@ static std::unique_ptr<Pass> attentionPass(const LoweringSpec &spec) {
 }
 
 void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
-  // Types still say which axes a value is sharded over, so that every reshard
-  // becomes collectives and every padded shard gets its mask.
+  // Types still hold the shardings: each reshard becomes collectives, and each
+  // padded shard gets its mask.
   DpcPartitionOptions partition;
   partition.dropSharded = true;
   pm.addPass(createDpcPartition(partition));
@@ -90,8 +90,8 @@ void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
         shares && !shares->empty() ? *llvm::max_element(*shares) : 0;
     pm.addPass(createDpcSplitStages(split));
   }
-  // Attention is expanded after partitioning: only now the shapes of one rank
-  // tell whether a fused kernel takes it.
+  // A fused attention kernel accepts or refuses shapes of one rank, which are
+  // known only after partitioning.
   if (std::unique_ptr<Pass> attention = attentionPass(spec))
     pm.addPass(std::move(attention));
   // Partitioning and expansion leave constants and slices that fold. Functions
@@ -100,14 +100,13 @@ void dpc::addPartitionPhase(OpPassManager &pm, const LoweringSpec &spec) {
   config.setUseTopDownTraversal(true); // the pass's own default
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   pm.addPass(createCanonicalizerPass(config));
-  // Shards of one value are cut and gathered at several uses.
+  // Several uses of a value slice and gather it in the same way.
   pm.addPass(createCSEPass());
 }
 
 void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
                             const LoweringSpec &spec) {
-  // Collectives exist and are not yet merged: recomputation decides about each
-  // of them, and about the activations that it keeps alive.
+  // Recomputation decides about each collective, so it precedes buckets.
   DpcRecomputeOptions recompute;
   recompute.mode = std::string(stringify(spec.recompute));
   recompute.depth = spec.depth;
@@ -116,7 +115,7 @@ void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
   recompute.layers = spec.checkpoints != cost::Checkpoints::Planned;
   recompute.whole = spec.checkpoints == cost::Checkpoints::WholeLayers;
   pm.addPass(createDpcRecompute(recompute));
-  // Buckets hold the recomputed gathers, too, and fix the order in which
+  // Buckets also hold recomputed gathers, and they fix the order in which
   // collectives are issued.
   DpcBucketCollectivesOptions buckets;
   buckets.bucketBytes = spec.bucketBytes;
@@ -127,13 +126,13 @@ void dpc::addRecomputePhase(OpPassManager &pm, const cost::Cluster &cluster,
 void dpc::addKernelPhase(OpPassManager &pm, const LoweringSpec &spec) {
   // A compressed bucket is encoded once, so buckets come first.
   pm.addPass(createDpcCompressCollectives());
-  // Only plain all_reduces that placement has marked go by nodes.
+  // Placement has marked all_reduces that become hierarchical.
   pm.addPass(createDpcExpandHierarchy());
-  // Kernels are formed when no pass adds ops between them any more.
+  // No later pass adds elementwise ops that a kernel could fuse.
   pm.addPass(createDpcFormKernels());
-  // Copies between memory spaces are placed around the kernels that use them.
+  // Copies between memory spaces surround the kernels that use them.
   pm.addPass(createDpcOffload());
-  // Epilogues take over what formed kernels compute behind a GEMM.
+  // An epilogue replaces the kernel that follows a GEMM.
   if (spec.fusesEpilogues)
     pm.addPass(createDpcFuseEpilogues());
 }
@@ -143,7 +142,7 @@ void dpc::addKernelPhase(OpPassManager &pm, const LoweringSpec &spec) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult run(ModuleOp module, PassManager &pm, bool verifies) {
-  // Estimates are many; what is built is verified.
+  // The many programs of estimates are not verified.
   pm.enableVerifier(verifies);
   return pm.run(module);
 }
@@ -229,7 +228,7 @@ namespace {
 struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<std::string> strategy{
       *this, "strategy",
-      llvm::cl::desc("as --strategy has it; what it leaves out is neutral"),
+      llvm::cl::desc("in the form of --strategy; other keys are neutral"),
       llvm::cl::init("")};
   Option<int64_t> microBatches{*this, "micro-batches",
                                llvm::cl::desc("micro-batches per step"),
@@ -246,7 +245,7 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 
 } // namespace
 
-/// All phases for `spec` on `cluster`, which `name` names.
+/// Adds all phases for `spec` on `cluster`, which the passes read from `name`.
 static void addLowering(OpPassManager &pm, const LoweringSpec &spec,
                         const cost::Cluster &cluster, const std::string &name) {
   DpcShardOptions shard;
@@ -270,7 +269,7 @@ static void addLowering(OpPassManager &pm, const LoweringSpec &spec,
   pm.addPass(createDpcVerifyLocal());
 }
 
-/// The same as options say. What is wrong with them is an error of dpc-shard.
+/// Adds all phases for the options. dpc-shard reports errors in them.
 static void addLowering(OpPassManager &pm, const LowerOptions &options) {
   Expected<SpecOnCluster> read =
       readSpec(options.strategy.getValue(), options.microBatches,

@@ -15,7 +15,7 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/lower/Passes.h.inc"
 
-/// Makes the passes and the pipeline `dpc-lower` known by their flags.
+/// Registers the passes and the pipeline `dpc-lower`.
 void registerLoweringPasses();
 
 } // namespace dpc

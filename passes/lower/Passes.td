@@ -25,7 +25,7 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"\"",
-           "As --strategy has it; what it leaves out is neutral.">,
+           "In the form of --strategy; other keys are neutral.">,
     Option<"microBatches", "micro-batches", "int64_t", "1",
            "Micro-batches per step.">,
     Option<"compressGradients", "compress-gradients", "std::string", "\"\"",
@@ -37,7 +37,7 @@ def DpcShard : Pass<"dpc-shard", "::mlir::ModuleOp"> {
     ListOption<"stageRoom", "stage-room", "double",
                "By stage, the most of the work, of 1, that it has memory for.">,
     Option<"cluster", "cluster", "std::string", "\"\"",
-           "cluster.json or local:N; local:N for the strategy's ranks when empty.">,
+           "cluster.json or local:N; empty: local:N for the strategy's ranks.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
@@ -65,11 +65,11 @@ def DpcPlaceRanks : Pass<"dpc-place-ranks", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"\"",
-           "As --strategy has it; what it leaves out is neutral.">,
+           "In the form of --strategy; other keys are neutral.">,
     Option<"microBatches", "micro-batches", "int64_t", "1",
            "Micro-batches per step.">,
     Option<"cluster", "cluster", "std::string", "\"\"",
-           "cluster.json or local:N; local:N for the strategy's ranks when empty.">,
+           "cluster.json or local:N; empty: local:N for the strategy's ranks.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }

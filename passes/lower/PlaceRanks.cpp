@@ -15,12 +15,12 @@ namespace dpc {
 #include "passes/lower/Passes.h.inc"
 } // namespace dpc
 
-/// Says which ranks are next to each other, where that is not mesh order.
-static void markPlacement(func::FuncOp step, const LoweringSpec &degrees) {
-  if (degrees.placement.axes.empty())
+/// Marks the order of mesh axes on the devices, unless it is mesh order.
+static void markPlacement(func::FuncOp step, const LoweringSpec &spec) {
+  if (spec.placement.axes.empty())
     return;
   SmallVector<StringRef> names;
-  cost::RankOrder order = rankOrder(degrees);
+  cost::RankOrder order = rankOrder(spec);
   for (const cost::RankAxis &axis : order)
     names.push_back(axis.name);
   step->setAttr(attr::kPlacement,
@@ -40,10 +40,9 @@ static void markKeys(func::FuncOp step, const LoweringSpec &spec) {
   });
 }
 
-/// Gives the ranks of all stages their shares of the batch, where they can be
-/// unlike.
-static LogicalResult setShares(ModuleOp module, const LoweringSpec &degrees) {
-  std::vector<int64_t> shares = *sharesOf(degrees);
+/// Marks uneven shares of the batch on all stages.
+static LogicalResult setShares(ModuleOp module, const LoweringSpec &spec) {
+  std::vector<int64_t> shares = *sharesOf(spec);
   if (shares.empty())
     return success();
   for (func::FuncOp step : findSteps(module)) {

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// As many layers as folding mostly asks for.
+/// At least as many layers as folding usually needs.
 static constexpr int64_t kFewLayers = 24;
 
 ProgramFamily::ProgramFamily(ModuleOp forward, PassList passes)

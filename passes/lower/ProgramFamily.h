@@ -1,4 +1,4 @@
-//===- ProgramFamily.h - A program by its number of layers ------*- C++ -*-===//
+//===- ProgramFamily.h - A model with fewer layers --------------*- C++ -*-===//
 #ifndef DPC_PASSES_LOWER_PROGRAMFAMILY_H
 #define DPC_PASSES_LOWER_PROGRAMFAMILY_H
 
@@ -14,29 +14,28 @@
 
 namespace dpc {
 
-/// A model with N repeats of a layer, and the same model with fewer of them.
-/// Programs are made when they are asked for, and kept. Safe to use from
-/// several threads.
+/// A model with N repeats of a layer, and the same model with fewer repeats. It
+/// builds each program on demand and keeps it. Several threads may use it.
 class ProgramFamily {
 public:
-  /// `forward`: a module with @forward as dpc-fuse leaves it, which must
-  /// outlive this and not change. `passes` make of it (or of one with fewer
-  /// layers) what ProgramEvaluator takes.
+  /// `forward` is a module with @forward after dpc-fuse; it outlives this
+  /// object and does not change. `passes` turn it, or one with fewer layers,
+  /// into the input of ProgramEvaluator.
   ProgramFamily(mlir::ModuleOp forward, PassList passes);
 
   mlir::MLIRContext *context() { return forward.getContext(); }
 
-  /// N; 0 when no layer repeats.
+  /// N; 0 if no layer repeats.
   int64_t layers() const { return count; }
 
-  /// Whether there are layers enough to leave some out.
+  /// Whether the model has enough layers to be folded.
   bool isDeep() const { return count >= kDeep; }
 
-  /// The program with `layers` of them, 1 to N. Fails with a diagnostic when
-  /// the pipeline does.
+  /// The program with `layers` layers, 1 to N. Fails with a diagnostic if the
+  /// passes fail.
   mlir::FailureOr<mlir::ModuleOp> program(int64_t layers);
 
-  /// The program itself.
+  /// The program with all layers.
   mlir::FailureOr<mlir::ModuleOp> whole();
 
 private:
@@ -45,16 +44,16 @@ private:
   mlir::ModuleOp forward;
   PassList passes;
   int64_t count = 0;
-  /// Programs of unlike depths are made at the same time.
+  /// Threads build programs of different depths at the same time.
   struct Entry {
     std::mutex mutex;
     mlir::OwningOpRef<mlir::ModuleOp> program;
   };
-  std::mutex mutex; ///< Of the map.
+  std::mutex mutex; ///< Protects the map.
   std::map<int64_t, Entry> programs;
 
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> make(int64_t layers);
-  /// A clone that is cheaper to cut further than the whole is.
+  /// A clone with few layers, which is cheaper to shorten than the whole.
   mlir::OwningOpRef<mlir::ModuleOp> few;
 };
 

@@ -18,25 +18,23 @@ namespace dpc {
 #include "passes/lower/Passes.h.inc"
 } // namespace dpc
 
-LogicalResult dpc::prepareToShard(func::FuncOp func,
-                                  const LoweringSpec &degrees) {
-  if (failed(expandBatchNorms(func, degrees.dp, degrees.numMicroBatches)))
+LogicalResult dpc::prepareToShard(func::FuncOp func, const LoweringSpec &spec) {
+  if (failed(expandBatchNorms(func, spec.dp, spec.numMicroBatches)))
     return failure();
   separateConstants(func);
-  markRings(func, degrees);
-  markOffload(func, degrees);
+  markRings(func, spec);
+  markOffload(func, spec);
   return success();
 }
 
-/// `choices` for the ops and arguments of `from`, for those of `to` at the same
-/// places. Nothing where the two are unlike: choices count dimensions and their
-/// factors.
+/// Transfers `choices` from the ops and arguments of `from` to those of `to` at
+/// the same positions. Nothing if the two differ in ops, dimensions or factors.
 static std::optional<ShardChoices> transfer(const ShardChoices &choices,
                                             const ProgramFacts &from,
                                             const ProgramFacts &to,
-                                            const LoweringSpec &degrees) {
+                                            const LoweringSpec &spec) {
   ShardChoices result;
-  std::vector<MeshAxis> axes = axesOf(degrees);
+  std::vector<MeshAxis> axes = axesOf(spec);
   for (const MeshAxis &axis : choices.axes) {
     auto same = llvm::find_if(
         axes, [&](const MeshAxis &other) { return other.name == axis.name; });
@@ -67,32 +65,32 @@ static std::optional<ShardChoices> transfer(const ShardChoices &choices,
   return result;
 }
 
-/// The choices that `layouts` makes for its own sizes.
+/// The choices for the sizes of `layouts`.
 static std::optional<ShardChoices> chooseLike(const LayoutModel &layouts,
                                               const ProgramFacts &facts,
-                                              const LoweringSpec &degrees) {
+                                              const LoweringSpec &spec) {
   OwningOpRef<ModuleOp> clone(
       cast<ModuleOp>(mlir::ModuleOp(layouts.program)->clone()));
   func::FuncOp func = findProgram(*clone);
-  LoweringSpec wideDegrees = layouts.degrees;
-  wideDegrees.dataInside = dataRanksInside(layouts.cluster, wideDegrees);
-  if (failed(prepareToShard(func, wideDegrees)))
+  LoweringSpec wideSpec = layouts.spec;
+  wideSpec.dataInside = dataRanksInside(layouts.cluster, wideSpec);
+  if (failed(prepareToShard(func, wideSpec)))
     return std::nullopt;
   ProgramFacts wide(func);
   auto choices = chooseShards(
-      wide, withLinkSpeed(layouts.cluster, wideDegrees.linkSpeed), wideDegrees);
-  return choices ? transfer(*choices, wide, facts, degrees) : std::nullopt;
+      wide, withLinkSpeed(layouts.cluster, wideSpec.linkSpeed), wideSpec);
+  return choices ? transfer(*choices, wide, facts, spec) : std::nullopt;
 }
 
 static Expected<ShardChoices> choose(const ProgramFacts &facts,
                                      const cost::Cluster &cluster,
-                                     const LoweringSpec &degrees,
+                                     const LoweringSpec &spec,
                                      LayoutModel *layouts) {
   std::optional<ShardChoices> given;
   if (layouts)
-    given = chooseLike(*layouts, facts, degrees);
+    given = chooseLike(*layouts, facts, spec);
   if (!given)
-    return chooseShards(facts, cluster, degrees);
+    return chooseShards(facts, cluster, spec);
   layouts->isUsed = true;
   return std::move(*given);
 }

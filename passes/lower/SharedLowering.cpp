@@ -6,22 +6,22 @@
 using namespace mlir;
 using namespace dpc;
 
-/// What strategies share.
+/// The program that several strategies share.
 struct SharedLowering::Entry {
   ModuleOp program;
-  LoweringSpec degrees; ///< As `sharedPart` leaves them.
-  std::mutex mutex;     ///< Of all below; held while it is made.
+  LoweringSpec spec; ///< The result of `sharedPart`.
+  std::mutex mutex;  ///< Protects the rest; held while building.
   OwningOpRef<ModuleOp> sharded;
   std::atomic<int64_t> ops = 0;
 };
 
-/// `degrees` without what only lowerRest reads.
-static LoweringSpec sharedPart(LoweringSpec degrees) {
+/// `spec` without the fields that only lowerRest reads.
+static LoweringSpec sharedPart(LoweringSpec spec) {
   const LoweringSpec none;
-  degrees.recompute = none.recompute;
-  degrees.depth = none.depth;
-  degrees.alive = none.alive;
-  return degrees;
+  spec.recompute = none.recompute;
+  spec.depth = none.depth;
+  spec.alive = none.alive;
+  return spec;
 }
 
 static int64_t countOps(ModuleOp module) {
@@ -36,23 +36,23 @@ SharedLowering::SharedLowering(const cost::Cluster &cluster)
 SharedLowering::~SharedLowering() = default;
 
 std::shared_ptr<SharedLowering::Entry>
-SharedLowering::find(ModuleOp program, const LoweringSpec &degrees) {
+SharedLowering::find(ModuleOp program, const LoweringSpec &spec) {
   std::lock_guard<std::mutex> lock(mutex);
   auto it = llvm::find_if(recent, [&](const std::shared_ptr<Entry> &entry) {
-    return entry->program == program && entry->degrees == degrees;
+    return entry->program == program && entry->spec == spec;
   });
   if (it == recent.end()) {
     auto entry = std::make_shared<Entry>();
     entry->program = program;
-    entry->degrees = degrees;
+    entry->spec = spec;
     it = recent.insert(it, std::move(entry));
   }
   recent.splice(recent.begin(), recent, it);
   return recent.front();
 }
 
-/// Strategies that share much are asked for soon after each other. About 1 KiB
-/// an op is kept.
+/// Strategies that share a program follow each other closely. An op takes about
+/// 1 KiB.
 void SharedLowering::forgetOld() {
   constexpr int64_t kMostOps = 100000;
   constexpr size_t kMostEntries = 32;
@@ -69,13 +69,13 @@ void SharedLowering::forgetOld() {
 }
 
 FailureOr<OwningOpRef<ModuleOp>>
-SharedLowering::lower(ModuleOp program, const LoweringSpec &degrees) {
-  std::shared_ptr<Entry> entry = find(program, sharedPart(degrees));
+SharedLowering::lower(ModuleOp program, const LoweringSpec &spec) {
+  std::shared_ptr<Entry> entry = find(program, sharedPart(spec));
   OwningOpRef<ModuleOp> module;
   {
     std::lock_guard<std::mutex> lock(entry->mutex);
     if (!entry->sharded) {
-      auto made = lowerToShared(program, cluster, entry->degrees);
+      auto made = lowerToShared(program, cluster, entry->spec);
       if (failed(made))
         return failure();
       entry->sharded = std::move(*made);
@@ -84,7 +84,7 @@ SharedLowering::lower(ModuleOp program, const LoweringSpec &degrees) {
     module = entry->sharded->clone();
   }
   forgetOld();
-  if (failed(lowerRest(*module, cluster, degrees, /*verifies=*/false)))
+  if (failed(lowerRest(*module, cluster, spec, /*verifies=*/false)))
     return failure();
   return module;
 }

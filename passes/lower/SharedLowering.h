@@ -1,8 +1,8 @@
 //===- SharedLowering.h - Strategies lowered together -----------*- C++ -*-===//
 //
-// Strategies that differ only by what backward makes again are the same program
-// until dpc-recompute: that is made once, and each of them goes on with a clone
-// of it. Invariant: what comes out is what lowerForStrategy makes (tested).
+// Strategies that differ only in recomputation share one program up to
+// dpc-recompute. It is built once, and each strategy continues with a clone.
+// Invariant: the result equals that of lowerForStrategy (tested).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOWER_SHAREDLOWERING_H
@@ -16,28 +16,27 @@
 
 namespace dpc {
 
-/// Lowers programs for the strategies of one cluster. Safe to use from several
-/// threads.
+/// Lowers programs for the strategies of one cluster. Several threads may use
+/// it.
 class SharedLowering {
 public:
-  /// `cluster` must outlive this.
+  /// `cluster` outlives this object.
   explicit SharedLowering(const cost::Cluster &cluster);
   ~SharedLowering();
 
   const cost::Cluster &cluster;
 
-  /// lowerForStrategy. `program` must live, and stay as it is, as long as this.
+  /// Like lowerForStrategy. `program` outlives this object and does not change.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
-  lower(mlir::ModuleOp program, const LoweringSpec &degrees);
+  lower(mlir::ModuleOp program, const LoweringSpec &spec);
 
 private:
   struct Entry;
 
-  std::mutex mutex;                         ///< Of the list.
-  std::list<std::shared_ptr<Entry>> recent; ///< The last one asked for first.
+  std::mutex mutex;                         ///< Protects the list.
+  std::list<std::shared_ptr<Entry>> recent; ///< The most recently used first.
 
-  std::shared_ptr<Entry> find(mlir::ModuleOp program,
-                              const LoweringSpec &degrees);
+  std::shared_ptr<Entry> find(mlir::ModuleOp program, const LoweringSpec &spec);
   void forgetOld();
 };
 

@@ -12,10 +12,9 @@ struct SpecOnCluster {
   cost::Cluster cluster;
 };
 
-/// What pass options say: a strategy as in --strategy, in which every key that
-/// the text leaves out is neutral, the micro-batches of a step, and a
-/// cluster.json or local:N (local:N for the strategy's ranks where it is
-/// empty). An error is one line.
+/// Reads the options of a pass: a strategy in the form of --strategy, whose
+/// other keys are neutral, the micro-batches of a step, and a cluster.json or
+/// local:N. An empty `cluster` means local:N for the strategy's ranks.
 Expected<SpecOnCluster> readSpec(llvm::StringRef strategy, int64_t microBatches,
                                  llvm::StringRef cluster);
 

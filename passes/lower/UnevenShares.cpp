@@ -7,9 +7,9 @@
 using namespace mlir;
 using namespace dpc;
 
-Expected<std::vector<int64_t>> dpc::sharesOf(const LoweringSpec &degrees) {
-  return cost::shareMicroBatches(degrees.batchShares.ratios, degrees.dp,
-                                 degrees.numMicroBatches);
+Expected<std::vector<int64_t>> dpc::sharesOf(const LoweringSpec &spec) {
+  return cost::shareMicroBatches(spec.batchShares.ratios, spec.dp,
+                                 spec.numMicroBatches);
 }
 
 std::vector<int64_t> dpc::sharesOf(func::FuncOp step) {
@@ -28,7 +28,7 @@ static bool isDataAxis(StringRef name) {
   return name == "dp" || name == "dpi" || name == "ep";
 }
 
-/// (B2), for axes that split something together.
+/// Whether axes that split one dimension satisfy (B2).
 static bool splitsCells(MeshAttr mesh, ArrayRef<int64_t> axes) {
   auto isAmong = [&](StringRef name) {
     std::optional<int64_t> axis = mesh.findAxis(name);
@@ -49,7 +49,7 @@ static bool splitsCells(TypeAttr global) {
   });
 }
 
-/// Whether all that `op` says of axes keeps (B2).
+/// Whether all axes of `op` satisfy (B2).
 static bool splitsCells(Operation *op, MeshAttr mesh) {
   if (auto slice = dyn_cast<RankSliceOp>(op)) {
     SmallVector<int64_t> axes;

@@ -1,27 +1,25 @@
-//===- Degrees.h - The mesh axes of one strategy -----------------*- C++
-//-*-===//
+//===- LoweringSpec.h - A strategy as lowering takes it ---------*- C++ -*-===//
 //
-// The ranks of a strategy form a mesh. Its axes, outermost first; those of size
-// 1 are left out:
+// The ranks of a strategy form a mesh. Its axes, outermost first, without axes
+// of size 1:
 //
-//   name      role      what it splits
-//   pp        pipeline  no tensor: coordinates are the stages of a pipeline
+//   name      role      shards
+//   pp        pipeline  no tensor: coordinates are pipeline stages
 //   dp        data      the batch
-//   dpi       data      the batch, inside dp: the ranks that share states, or a
-//                       machine
-//   ep        expert    experts in ops that work on them, else the batch,
-//   inside
-//                       dp and dpi
+//   dpi       data      the batch, inside dp: the ranks of a hybrid ZeRO shard,
+//                       or of one node
+//   ep        expert    experts in their ops, elsewhere the batch; inside dp
+//   and
+//                       dpi
 //   cp        sequence  activations along the sequence
-//   tp, or    tensor    weights and what goes with them, as costs least
+//   tp, or    tensor    weights and their activations, as the solver decides
 //   tp0 ..
-//   mb        time      the batch; coordinates are micro-batches, not ranks
+//   mb        time      the batch: coordinates are micro-batches, not ranks
 //
-// Data axes and time need no choice: they split the batch wherever it occurs.
-// Micro-batches are cut before `ep` is, so that its ranks work on one
-// micro-batch together. What experts are is found in the program (Experts.h).
-// Tensor and sequence axes are *solved* for, one after the other
-// (StrategyGraph.h).
+// Data axes and time shard the batch everywhere, without a decision. The
+// batch is cut into micro-batches before `ep` shards it, so that expert ranks
+// work on the same micro-batch. Experts.h finds experts in the program. Tensor
+// and sequence axes are solved for one after the other (StrategyGraph.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_DEGREES_H
@@ -36,68 +34,65 @@
 
 namespace dpc {
 
-/// What becomes of attention in the local program.
+/// The form of attention in the local program.
 enum class AttentionForm {
-  automatic, ///< Kernels; in estimates what the software has (Software.h).
-  expanded,  ///< Products and row kernels.
-  fused,     ///< One op where cuDNN takes it (passes/local/FusedAttention.h).
-  loops,     ///< One op where the runtime's loops do.
-  whole,     ///< Always one op, for estimates.
+  automatic, ///< Kernels; in estimates that of the software (Software.h).
+  expanded,  ///< GEMMs and row kernels.
+  fused,     ///< One op if cuDNN supports it (passes/local/FusedAttention.h).
+  loops,     ///< One op if the runtime's loops support it.
+  whole,     ///< One op, for estimates.
 };
 
-/// What lowering is asked for: a strategy, what was decided for it, and what is
-/// the same for all strategies of a compilation.
+/// The input of lowering: a strategy, the decisions of its evaluation, and the
+/// options that all strategies of a compilation share.
 struct LoweringSpec : cost::Strategy {
-  /// Micro-batches of a step; `microBatch` is 0, for sizes follow from the
-  /// program.
+  /// Micro-batches of a step. `microBatch` is 0: sizes follow from the program.
   int64_t numMicroBatches = 1;
-  /// So many neighbors along the dp ranks are in one node: the axis dpi where
-  /// ZeRO does not ask for one; 1 = it does not matter.
+  /// The size of the axis dpi without hybrid ZeRO: adjacent data-parallel ranks
+  /// on one node; 1: no axis.
   int64_t dataInside = 1;
 
-  /// Gradients are reduced in buckets of at most this many bytes.
+  /// The largest bucket of reduced gradients, in bytes.
   int64_t bucketBytes = 25 << 20;
 
-  /// What becomes of attention in the local program.
   AttentionForm attention = AttentionForm::automatic;
-  /// Attention that cannot be fused is an error.
+  /// Whether attention that cannot be fused is an error.
   bool attentionMustFuse = false;
-  /// GEMMs are fused with their epilogues (dpc-fuse-epilogues), for GPUs.
+  /// Whether GEMMs are fused with epilogues (dpc-fuse-epilogues), for GPUs.
   bool fusesEpilogues = false;
-  /// Where full recomputation begins, and where it ends, by software.
+  /// The checkpoints of full recomputation, by software.
   cost::Checkpoints checkpoints = cost::Checkpoints::Planned;
 
-  /// How reductions of gradients, and gathers of ZeRO-3's parameters, are
-  /// compressed: "int8", for gradients also "topk:SHARE", or empty for not at
-  /// all.
+  /// The compression of gradient reductions ("int8" or "topk:SHARE") and of
+  /// ZeRO-3's parameter gathers ("int8"); empty: none.
   std::string compressGradients = {}, compressWeights = {};
 
-  /// The first op of every virtual stage but the first, counted over ops with a
-  /// home (Stages.h); empty = balanced.
+  /// The first op of every virtual stage except the first, as an index of ops
+  /// with a home (Stages.h); empty: balanced stages.
   std::vector<int64_t> stageStarts = {};
 
-  /// The program stands for one that is so many times as deep, with `alive`
-  /// micro-batches at once (0 = as its schedule has them): passes that weigh a
-  /// layer against all of them know.
+  /// A program with few layers represents one that is `depth` times as deep and
+  /// keeps `alive` micro-batches (0: those of its schedule). Passes that weigh
+  /// a layer against the whole memory use both.
   double depth = 1;
   int64_t alive = 0;
 
-  /// What is decided by added seconds is decided for links of so many bytes per
-  /// second (passes/lower/LinkSpeeds.h); 0 = those of the cluster.
+  /// The link speed, in bytes per second, for which the solver decides
+  /// (passes/lower/LinkSpeeds.h); 0: that of the cluster.
   double linkSpeed = 0;
-  /// Where devices are unlike: the most of the work, of 1, that a stage has
-  /// memory for; empty = any.
+  /// On heterogeneous devices, the largest fraction of the work that fits the
+  /// memory of each stage; empty: no limit.
   std::vector<double> stageRoom = {};
-  /// Stages of the pipeline that the program stands for; 0 = pp.
+  /// The stages of the pipeline that the program represents; 0: pp.
   int64_t placedStages = 0;
 
-  /// Virtual stages that the program is cut into.
+  /// The number of virtual stages.
   int64_t stages() const { return pp * vpp; }
 
   bool operator==(const LoweringSpec &) const = default;
 };
 
-/// What an axis is for; see the file comment.
+/// The role of an axis; see the file comment.
 enum class AxisRole { pipeline, data, expert, sequence, tensor, time };
 
 /// One axis of a strategy's mesh.
@@ -107,28 +102,28 @@ struct MeshAxis {
   AxisRole role;
 };
 
-/// True when ZeRO splits over some of the data-parallel ranks only.
-bool isHybrid(const LoweringSpec &degrees);
+/// Whether ZeRO shards over a part of the data-parallel ranks.
+bool isHybrid(const LoweringSpec &spec);
 
-/// True when tensor axes are among those that split experts.
-bool isExpertTensor(const LoweringSpec &degrees);
+/// Whether experts are sharded over tensor axes, too.
+bool isExpertTensor(const LoweringSpec &spec);
 
-/// The size of the axis `ep`: the data-parallel ranks that share experts.
-int64_t expertDataRanks(const LoweringSpec &degrees);
+/// The size of the axis `ep`: the data-parallel ranks among expert ranks.
+int64_t expertDataRanks(const LoweringSpec &spec);
 
-/// The axes of a strategy that are larger than 1, in mesh order.
-std::vector<MeshAxis> axesOf(const LoweringSpec &degrees);
+/// The mesh axes of a strategy, without axes of size 1.
+std::vector<MeshAxis> axesOf(const LoweringSpec &spec);
 
 /// The same as a mesh.
-MeshAttr meshFor(mlir::MLIRContext *context, const LoweringSpec &degrees);
+MeshAttr meshFor(mlir::MLIRContext *context, const LoweringSpec &spec);
 
-/// Ranks of a strategy: the product of all axes but time.
-int64_t numRanks(const LoweringSpec &degrees);
+/// The number of ranks: the product of all axes but time.
+int64_t numRanks(const LoweringSpec &spec);
 
-/// The axes of ranks as `placement` has them on the devices.
-cost::RankOrder rankOrder(const LoweringSpec &degrees);
+/// The axes of ranks in their order on the devices (`placement`).
+cost::RankOrder rankOrder(const LoweringSpec &spec);
 
-/// The share of numbers in "topk:SHARE", or nullopt for another text.
+/// SHARE of "topk:SHARE"; nothing for another text.
 std::optional<double> topkShare(llvm::StringRef compression);
 
 } // namespace dpc
