@@ -48,7 +48,7 @@ std::vector<Strategy> megatronStrategies(const SearchProblem &problem) {
   space.grids = false;
   space.nodeRanks = 0;
   std::erase(space.zeros, 3);
-  std::erase(space.schedules, ScheduleKind::ZbH1);
+  std::erase_if(space.schedules, splitsBackward);
   StrategyRequest request;
   if (!options.freesBaselines)
     request.microBatch = options.request.microBatch;
@@ -63,7 +63,7 @@ std::vector<Strategy> megatronStrategies(const SearchProblem &problem) {
 bool isMegatronLike(const Strategy &strategy, const Cluster &cluster) {
   return strategy.tp <= cluster.devicesPerNode() && strategy.tp.grid.empty() &&
          strategy.cp == 1 && strategy.zero <= 1 && strategy.hybridShard == 1 &&
-         strategy.schedule != ScheduleKind::ZbH1 &&
+         !splitsBackward(strategy.schedule) &&
          strategy.offload == Offload::None;
 }
 

@@ -110,9 +110,9 @@ BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
           : strategy.zero > 0 ? 0.2
                               : 0,
           strategy.hybridShard > 1 ? 0.5 : 0,
-          strategy.pp == 1                          ? 2
-          : strategy.schedule == ScheduleKind::ZbH1 ? 1
-                                                    : 0.0,
+          strategy.pp == 1                    ? 2
+          : splitsBackward(strategy.schedule) ? 1
+                                              : 0.0,
           strategy.offload == Offload::None ? 0.0 : 1.0};
 }
 

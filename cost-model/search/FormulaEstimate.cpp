@@ -327,8 +327,8 @@ Evaluation Formula::estimate() {
   double pipeline = pipelineSeconds();
   double busy = compute + tensor + pipeline;
   double bubble = (pp - 1) / double(strategy.vpp) * busy / numMicroBatches;
-  if (strategy.schedule == ScheduleKind::ZbH1)
-    bubble /= 3;
+  if (splitsBackward(strategy.schedule))
+    bubble /= 3; // Schedule.h: ZB-H1
   result.computeSeconds = compute;
   result.exposedCommunicationSeconds = tensor + data + pipeline;
   result.stepSeconds = std::max(busy + data + bubble, offloadSeconds());

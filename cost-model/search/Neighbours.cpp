@@ -63,8 +63,7 @@ bool areNeighbours(const Strategy &a, const Strategy &b) {
 
 bool areNeighbourBlocks(const Strategy &a, const Strategy &b) {
   int distance = octaves(a.tp, b.tp) + octaves(a.cp, b.cp) + otherKeys(a, b);
-  distance +=
-      (a.schedule == ScheduleKind::ZbH1) != (b.schedule == ScheduleKind::ZbH1);
+  distance += splitsBackward(a.schedule) != splitsBackward(b.schedule);
   return distance <= 2;
 }
 

@@ -42,10 +42,10 @@ inline size_t familyOf(const Strategy &strategy) {
   size_t recompute = strategy.recompute == Recompute::None        ? 0
                      : strategy.recompute == Recompute::Selective ? 1
                                                                   : 2;
-  size_t schedule = strategy.pp == 1                          ? 0
-                    : strategy.schedule == ScheduleKind::ZbH1 ? 1
-                    : strategy.vpp > 1                        ? 2
-                                                              : 3;
+  size_t schedule = strategy.pp == 1                    ? 0
+                    : splitsBackward(strategy.schedule) ? 1
+                    : strategy.vpp > 1                  ? 2
+                                                        : 3;
   size_t flags = (strategy.zero == 3 ? 1 : 0) + (strategy.cp > 1 ? 2 : 0) +
                  (strategy.tp.grid.empty() ? 0 : 4);
   return (recompute * 4 + schedule) * 8 + flags;

@@ -84,7 +84,7 @@ static Table zeroBubbleTable(int64_t stage, int64_t pp, int64_t microBatches) {
 Expected<std::vector<Table>> makeSchedule(ScheduleKind kind, int64_t pp,
                                           int64_t vpp, int64_t microBatches) {
   assert(pp >= 1 && vpp >= 1 && microBatches >= 1 && "degrees are positive");
-  if (vpp > 1 && kind != ScheduleKind::Interleaved)
+  if (vpp > 1 && !hasChunks(kind))
     return Error{"schedule=" + std::string(stringify(kind)) +
                  " has one chunk per stage, not vpp=" + std::to_string(vpp) +
                  "; expected vpp=1 or schedule=interleaved"};
@@ -112,7 +112,7 @@ std::vector<Table> forwardOnly(const std::vector<Table> &tables) {
 }
 
 int64_t mostAlive(const Table &table, int64_t chunk) {
-  std::vector<int64_t> left; // by micro-batch, entries to come
+  std::vector<int64_t> left; // the remaining entries by micro-batch
   for (const ScheduleStep &step : table)
     if (step.chunk == chunk) {
       left.resize(std::max<size_t>(left.size(), step.microBatch + 1));

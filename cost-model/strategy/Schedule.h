@@ -62,6 +62,16 @@ inline constexpr std::array<std::string_view, 4> kNamesOf<cost::ScheduleKind> =
 
 namespace dpc::cost {
 
+/// Whether the schedule splits the backward pass: its tables have W entries.
+constexpr bool splitsBackward(ScheduleKind kind) {
+  return kind == ScheduleKind::ZbH1;
+}
+
+/// Whether stages of the schedule can have several chunks.
+constexpr bool hasChunks(ScheduleKind kind) {
+  return kind == ScheduleKind::Interleaved;
+}
+
 /// The values are those of the attribute `dpc.schedule` and of plans.
 enum class SchedulePhase : int64_t { Forward = 1, Backward = 2, Weight = 3 };
 /// "forward", "backward", "weight".

@@ -108,7 +108,7 @@ static Status checkChunks(const StrategyRequest &request) {
   if (request.pp == 1)
     return contradiction(named + " needs pp > 1: chunks lie on pipeline stages "
                                  "in turn; expected vpp=1 or more stages");
-  if (request.schedule && *request.schedule != ScheduleKind::Interleaved)
+  if (request.schedule && !hasChunks(*request.schedule))
     return contradiction(named + " needs schedule=interleaved: schedule=" +
                          printValue(*request.schedule) +
                          " has one chunk per stage; expected vpp=1");

@@ -235,7 +235,7 @@ static std::vector<int64_t> chunksToTry(const StrategyRequest &request,
                                         const Strategy &strategy) {
   if (request.vpp)
     return {*request.vpp};
-  if (strategy.schedule != ScheduleKind::Interleaved)
+  if (!hasChunks(strategy.schedule))
     return {1};
   std::vector<int64_t> chunks;
   // Beyond maxVpp, all chunks need the same number of layers. Beyond three

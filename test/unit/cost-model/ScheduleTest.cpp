@@ -19,16 +19,21 @@ struct Shape {
   int64_t pp, vpp, microBatches;
 };
 
+std::vector<ScheduleKind> allKinds() {
+  std::vector<ScheduleKind> kinds;
+  for (std::string_view name : kNamesOf<ScheduleKind>)
+    kinds.push_back(*symbolize<ScheduleKind>(name));
+  return kinds;
+}
+
 /// Every kind with all small sizes: M below, at, between and above multiples.
 std::vector<Shape> allShapes() {
   std::vector<Shape> shapes;
   for (int64_t pp = 1; pp <= 6; ++pp)
     for (int64_t m = 1; m <= 14; ++m) {
-      for (ScheduleKind kind :
-           {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZbH1})
-        shapes.push_back({kind, pp, 1, m});
-      for (int64_t vpp = 1; vpp <= 4; ++vpp)
-        shapes.push_back({ScheduleKind::Interleaved, pp, vpp, m});
+      for (ScheduleKind kind : allKinds())
+        for (int64_t vpp = 1; vpp <= (hasChunks(kind) ? 4 : 1); ++vpp)
+          shapes.push_back({kind, pp, vpp, m});
     }
   return shapes;
 }
@@ -80,8 +85,8 @@ int64_t aliveOf(const Table &table) {
 } // namespace
 
 TEST(Schedule, Names) {
-  for (ScheduleKind kind : {ScheduleKind::GPipe, ScheduleKind::OneFOneB,
-                            ScheduleKind::Interleaved, ScheduleKind::ZbH1})
+  EXPECT_EQ(allKinds().size(), 4u);
+  for (ScheduleKind kind : allKinds())
     EXPECT_EQ(symbolize<ScheduleKind>(stringify(kind)), kind);
   EXPECT_EQ(stringify(ScheduleKind::OneFOneB), "1f1b");
   EXPECT_FALSE(symbolize<ScheduleKind>("1F1B"));
@@ -93,7 +98,7 @@ TEST(Schedule, EachEntryOncePerPhase) {
     SCOPED_TRACE(nameOf(shape));
     std::vector<Table> tables = tablesOf(shape);
     ASSERT_EQ(static_cast<int64_t>(tables.size()), shape.pp);
-    int64_t phases = shape.kind == ScheduleKind::ZbH1 ? 3 : 2;
+    int64_t phases = splitsBackward(shape.kind) ? 3 : 2;
     for (const Table &table : tables) {
       std::set<std::tuple<int64_t, int64_t, int64_t>> entries;
       for (const ScheduleStep &step : table) {
@@ -267,9 +272,9 @@ TEST(Schedule, ZeroBubbleByHand) {
 }
 
 TEST(Schedule, ChunksNeedInterleaving) {
-  for (ScheduleKind kind :
-       {ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::ZbH1})
-    EXPECT_FALSE(makeSchedule(kind, 2, 2, 4));
+  for (ScheduleKind kind : allKinds())
+    EXPECT_EQ(static_cast<bool>(makeSchedule(kind, 2, 2, 4)), hasChunks(kind))
+        << stringify(kind);
   EXPECT_EQ(makeSchedule(ScheduleKind::GPipe, 2, 3, 4).message(),
             "schedule=gpipe has one chunk per stage, not vpp=3; expected "
             "vpp=1 or schedule=interleaved");
