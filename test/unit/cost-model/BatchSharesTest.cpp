@@ -17,7 +17,7 @@ TEST(BatchShares, RatiosBecomeMicroBatches) {
   EXPECT_EQ(*shareMicroBatches({3, 1}, 2, 2), (Numbers{3, 1}));
   EXPECT_EQ(*shareMicroBatches({6, 2}, 2, 2), (Numbers{3, 1}));
   EXPECT_EQ(*shareMicroBatches({3, 1}, 2, 8), (Numbers{12, 4}));
-  // A number serves neighbouring ranks.
+  // A ratio applies to adjacent ranks.
   EXPECT_EQ(*shareMicroBatches({3, 1}, 4, 2), (Numbers{3, 3, 1, 1}));
   EXPECT_TRUE(shareMicroBatches({}, 4, 2)->empty());
   EXPECT_TRUE(shareMicroBatches({2, 2}, 4, 2)->empty());
@@ -62,7 +62,7 @@ TEST(BatchShares, TextIsShortAndMeansTheSame) {
   }
 }
 
-/// The least maximum over all shares, by trying them.
+/// The least maximum over all shares, by brute force.
 double leastMaximum(const std::vector<double> &seconds, size_t rank,
                     int64_t left) {
   if (rank + 1 == seconds.size())

@@ -68,7 +68,7 @@ ScheduleTimeline timelineOf(const Shape &shape, PhaseSeconds seconds,
   return timeline ? *timeline : ScheduleTimeline();
 }
 
-/// Most micro-batches between F and their last entry, over all chunks.
+/// The largest number of micro-batches alive at once, over all chunks.
 int64_t aliveOf(const Table &table) {
   int64_t alive = 0, most = 0;
   std::map<std::pair<int64_t, int64_t>, int64_t> entriesLeft;
@@ -172,7 +172,7 @@ TEST(Schedule, IdleTimeOfEqualStages) {
     SCOPED_TRACE(nameOf(shape));
     double fill = static_cast<double>(shape.pp - 1);
     double chunks = static_cast<double>(shape.vpp);
-    // f + b = 3 of the whole stage, whatever it is split into.
+    // The stage takes f + b = 3 in total, for any number of chunks.
     PhaseSeconds seconds{1 / chunks, 2 / chunks, 0};
     double idle = 3 * fill / chunks;
     if (shape.kind == ScheduleKind::ZbH1) {
@@ -341,7 +341,7 @@ TEST(Schedule, SharedSecondsByHand) {
   EXPECT_EQ(timeline->ends[0], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(timeline->starts[1], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(timeline->ends[1], (std::vector<double>{1.5, 2.0}));
-  // Stages that wait are missed by nobody where each has a core.
+  // If each stage has a core, waiting stages speed up no other.
   costs.turns = 1;
   EXPECT_EQ(simulateSchedule(tables, costs)->makespan, 3);
 }

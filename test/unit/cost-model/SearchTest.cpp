@@ -51,7 +51,7 @@ TEST(Search, TightBoundsSaveEvaluations) {
   searchStrategies(toyCluster(4), tight, options);
   searchStrategies(toyCluster(4), loose, options);
   EXPECT_LT(tight.calls, loose.calls);
-  // The winner, what the formulas preferred, and two baselines.
+  // The winner, the preferred plan of the formulas, and two baselines.
   EXPECT_LE(tight.calls, 4);
 }
 
@@ -121,7 +121,7 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
   evaluator.parameterBytes = 1e5;
   result = searchStrategies(toyCluster(4), evaluator, options);
   ASSERT_TRUE(result.hasWinner());
-  // The optimizer's states alone do not help, all of it is not needed.
+  // Offloading the optimizer states is too little; offloading all is too much.
   EXPECT_EQ(result.candidates[0].strategy.offload, Offload::Parameters);
   EXPECT_EQ(std::count(evaluator.tried.begin(), evaluator.tried.end(), "all"),
             0);
@@ -130,7 +130,7 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
   EXPECT_NE(result.bindingDetail.find(" a step needs "), std::string::npos)
       << result.bindingDetail;
 
-  // What the user asks for is what is tried.
+  // The search tries only the value that the user fixes.
   options.request.offload = Offload::None;
   EXPECT_FALSE(searchStrategies(toyCluster(4), evaluator, options).hasWinner());
 }

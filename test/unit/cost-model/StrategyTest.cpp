@@ -137,7 +137,7 @@ TEST(ParseStrategy, GridsOfTensorParallelism) {
   EXPECT_EQ(request->tp->grid, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(strategiesOf("tp=2x2x2,micro_batch=1", spaceOf(8, 8)),
             (std::vector<std::string>{"dp=1,tp=2x2x2,micro_batch=1"}));
-  // Factors of 1 make no grid.
+  // Factors of 1 do not count.
   request = parseStrategy("tp=1x4x1", 4);
   ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->tp, 4);
@@ -162,7 +162,7 @@ TEST(ParseStrategy, EveryKeyIsInEveryList) {
     EXPECT_TRUE(json.contains(name)) << name;
     EXPECT_NE(help.find("  " + name + "="), std::string::npos) << name;
     EXPECT_FALSE(key.help.empty()) << name;
-    // What is printed is read again; 0 samples mean no micro-batches.
+    // Printed values are parsed again, except micro_batch=0.
     if (name != "micro_batch") {
       auto value = field(strategy);
       EXPECT_TRUE(parseValue(key, printValue(field(strategy)), value)) << name;
@@ -255,7 +255,7 @@ TEST(ParseStrategy, ContradictionsSayWhy) {
   EXPECT_EQ(errorWith("pp=2,cp=2,tp=3", 4),
             "--strategy: tp=3,pp=2,cp=2 needs 3 x 2 x 2 ranks; expected dp x "
             "tp x pp x cp = 4, the ranks of the cluster");
-  // Without effect, but not wrong.
+  // Keys without effect are allowed.
   for (const char *text :
        {"dp=2,schedule=gpipe", "dp=2,schedule=interleaved",
         "dp=2,cp_kind=ulysses", "dp=2,zero=1", "pp=2,schedule=interleaved"})
@@ -270,7 +270,7 @@ TEST(ParseStrategy, FewerRanksThanDevices) {
   Strategy strategy;
   strategy.dp = 3;
   EXPECT_FALSE(request->allows(strategy, 6));
-  // A micro-batch that is larger than the share is all of it.
+  // A micro-batch larger than the share means the whole share.
   request = parseStrategy("dp=3,micro_batch=8", 3);
   strategy.microBatch = 2;
   EXPECT_TRUE(request->allows(strategy, 6));
@@ -312,11 +312,11 @@ TEST(StringifyStrategy, CanBeAskedForOnTheSameCluster) {
 TEST(EnumerateStrategies, Pipelines) {
   EXPECT_EQ(strategiesOf("pp=2,dp=2,micro_batch=1", spaceOf(4, 8)),
             (std::vector<std::string>{"dp=2,tp=1,pp=2,micro_batch=1"}));
-  // Half batches and less: at least as many micro-batches as stages.
+  // At least as many micro-batches as stages.
   EXPECT_EQ(strategiesOf("pp=4", spaceOf(4, 8)),
             (std::vector<std::string>{"dp=1,tp=1,pp=4,micro_batch=2",
                                       "dp=1,tp=1,pp=4,micro_batch=1"}));
-  // What is not named is searched: 4 layers allow 2 stages of 2 chunks.
+  // Open keys are searched: 4 layers allow 2 stages of 2 chunks.
   StrategySpace space = spaceOf(2, 4, 4);
   EXPECT_EQ(strategiesOf("pp=2,dp=1,schedule=interleaved", space),
             (std::vector<std::string>{
@@ -332,7 +332,7 @@ TEST(EnumerateStrategies, Pipelines) {
   EXPECT_TRUE(has("dp=1,tp=1,pp=2,vpp=2,schedule=interleaved,micro_batch=1"));
   EXPECT_FALSE(has("dp=1,tp=1,pp=2,micro_batch=4"));
   EXPECT_FALSE(has("dp=1,tp=1,pp=2,schedule=gpipe,micro_batch=1"));
-  // Past 4 chunks those of whole layers: 12 in a stage.
+  // Above 4 chunks, chunks have equal numbers of the 12 layers of a stage.
   std::vector<std::string> chunks;
   for (int vpp : {2, 3, 4, 6, 12})
     chunks.push_back("dp=1,tp=1,pp=8,vpp=" + std::to_string(vpp) +
@@ -345,12 +345,12 @@ TEST(EnumerateStrategies, Pipelines) {
   EXPECT_EQ(strategiesOf("pp=8,dp=1,schedule=interleaved,micro_batch=1",
                          spaceOf(8, 256, 96)),
             chunks);
-  // No stages without layers for them.
+  // There are at most as many stages as layers.
   for (const std::string &name : strategiesOf("auto", spaceOf(4, 4, 3)))
     EXPECT_EQ(name.find("pp=4"), std::string::npos) << name;
 }
 
-/// What is printed names one strategy, and nothing without an effect.
+/// The text names one strategy and omits keys without effect.
 TEST(Strategy, TextHasTheKeysThatSaySomething) {
   Strategy strategy;
   strategy.dp = 2;
@@ -395,7 +395,7 @@ TEST(EnumerateStrategies, SequencesGridsAndNodes) {
   EXPECT_GT(countOf("dp=8,tp=1,zero=3,hybrid_shard=4,"), 0);
   EXPECT_GT(countOf("dp=4,tp=2,zero=3,hybrid_shard=2,"), 0);
   EXPECT_EQ(countOf("dp=2,tp=4,zero=3,hybrid"), 0);
-  // What is named is taken as it is.
+  // Fixed values stay as they are.
   EXPECT_EQ(strategiesOf("tp=4,dp=2,micro_batch=1", space),
             (std::vector<std::string>{"dp=2,tp=4,micro_batch=1"}));
 }
@@ -421,7 +421,8 @@ TEST(EnumerateStrategies, ExpertsOverUsefulRanks) {
   EXPECT_EQ(openEp("auto"), (Eps{1, 2, 4}));
   space.experts = 16;
   EXPECT_EQ(openEp("auto"), (Eps{1, 2, 4, 8}));
-  // 3 ranks of 4 experts hold 2 at most, as 2 do; 6 and 12 are too many.
+  // With 4 experts, 3 ranks hold up to 2 each, as 2 ranks do; 6 and 12 are more
+  // ranks than experts.
   space = spaceOf(12, 12);
   space.experts = 4;
   auto request = *parseStrategy("dp=12,ep=1", 12);
@@ -430,14 +431,14 @@ TEST(EnumerateStrategies, ExpertsOverUsefulRanks) {
   for (const Strategy &strategy : enumerateStrategies(request, space))
     eps.insert(strategy.ep);
   EXPECT_EQ(eps, (std::set<int64_t>{1, 2, 4}));
-  // All of tp helps where dp is smaller than the experts.
+  // All of tp joins if dp is smaller than the number of experts.
   space = spaceOf(4, 4);
   space.experts = 4;
   bool withTp = false;
   for (const std::string &name : strategiesOf("auto", space))
     withTp |= name.starts_with("dp=2,tp=2,ep=4,");
   EXPECT_TRUE(withTp);
-  // On large clusters the largest of each level.
+  // On large clusters, only the largest ep of each level.
   space = spaceOf(64, 64);
   space.experts = 32;
   EXPECT_EQ(openEp("auto").size(), 6U);
@@ -446,7 +447,7 @@ TEST(EnumerateStrategies, ExpertsOverUsefulRanks) {
     if (strategy.dp == 32 && strategy.tp == 2)
       EXPECT_TRUE(strategy.ep == 1 || strategy.ep == 4 || strategy.ep == 32)
           << strategy.ep;
-  // What is named is taken.
+  // A fixed ep is kept.
   EXPECT_EQ(epsOf("dp=64,ep=2", space), Eps{2});
 }
 
@@ -463,7 +464,7 @@ TEST(Strategy, MicroBatchesOfALocalBatch) {
   Strategy strategy;
   strategy.dp = 3;
   EXPECT_EQ(strategy.microBatches(8), 1);
-  strategy.microBatch = 2; // 3 samples a rank.
+  strategy.microBatch = 2; // Each rank has 3 samples.
   EXPECT_EQ(strategy.microBatches(8), 2);
 }
 
