@@ -53,6 +53,11 @@ Value GraphBuilder::convert(Value x, Type elementType) {
       builder, loc, RankedTensorType::get(type.getShape(), elementType), x);
 }
 
+Value GraphBuilder::iota(ArrayRef<int64_t> shape, int64_t dim) {
+  auto type = RankedTensorType::get(shape, builder.getI64Type());
+  return IotaOp::create(builder, loc, type, dim, TypeAttr());
+}
+
 /// `x`'s type under another shape.
 static RankedTensorType withShape(Value x, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, elementTypeOf(x));

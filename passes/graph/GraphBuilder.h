@@ -55,6 +55,8 @@ public:
 
   /// `x` with elements of `elementType`; `x` itself when it has them.
   mlir::Value convert(mlir::Value x, mlir::Type elementType);
+  /// An i64 tensor of `shape` whose elements are their index along `dim`.
+  mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
   /// `x` under `shape`; `x` itself when it has it.

@@ -5,14 +5,12 @@
 
 using namespace mlir;
 using namespace dpc;
-using vjp::Grads;
+using vjp::Request;
 
-namespace {
-
-/// f'(x) * dy, or null where the derivative is zero almost everywhere; nullopt
-/// when the kind has no gradient. `y` is f(x).
-std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x, Value y,
-                               Value dy) {
+/// f'(x) * dy; null if f' is zero almost everywhere, nullopt if `kind` has no
+/// gradient. `y` is f(x).
+static std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x,
+                                      Value y, Value dy) {
   switch (kind) {
   case UnaryKind::neg:
     return g.neg(dy);
@@ -38,8 +36,7 @@ std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x, Value y,
   case UnaryKind::sigmoid: // y (1 - y)
     return g.mul(dy, g.mul(y, g.sub(g.constantLike(y, 1.0), y)));
   case UnaryKind::relu: {
-    // The result is positive exactly where the operand is; reading it lets the
-    // operand die.
+    // y is positive exactly where x is. Reading y keeps x from staying alive.
     Value zero = g.constantLike(y, 0.0);
     return g.select(g.compare(CompareKind::gt, y, zero), dy, zero);
   }
@@ -64,148 +61,102 @@ std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x, Value y,
   llvm_unreachable("all unary kinds are handled");
 }
 
-struct UnaryVjp : VjpOpInterface::ExternalModel<UnaryVjp, UnaryOp> {
-  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
-                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
-                         Grads &operandGrads) const {
-    auto unary = cast<UnaryOp>(op);
-    operandGrads.assign(1, Value());
-    if (!wanted[0])
-      return success();
-    std::optional<Value> grad =
-        unaryGrad(GraphBuilder(builder, op->getLoc()), unary.getKind(),
-                  unary.getX(), unary.getResult(), resultGrads[0]);
-    if (!grad)
-      return op->emitError() << "unary " << stringifyUnaryKind(unary.getKind())
-                             << " has no gradient: it is a derivative itself";
-    operandGrads[0] = *grad;
+static LogicalResult unaryVjp(GraphBuilder g, UnaryOp op, const Request &r) {
+  if (!r.wanted[0])
     return success();
-  }
-};
+  std::optional<Value> grad =
+      unaryGrad(g, op.getKind(), op.getX(), op.getResult(), r.resultGrads[0]);
+  if (!grad)
+    return op->emitError() << "unary " << stringifyUnaryKind(op.getKind())
+                           << " has no gradient: it is a derivative itself";
+  r.operandGrads[0] = *grad;
+  return success();
+}
 
-/// Gradients of maximum and minimum: to the chosen operand, and half to each
-/// where they are equal, as PyTorch does.
-Value extremumGrad(GraphBuilder g, CompareKind chosen, Value mine, Value other,
-                   Value dy) {
+/// The gradient of operand `mine` of a maximum or minimum: dy where `mine` is
+/// chosen, and half of dy where both are equal, as in PyTorch.
+static Value extremumGrad(GraphBuilder g, CompareKind chosen, Value mine,
+                          Value other, Value dy) {
   Value tie = g.select(g.compare(CompareKind::eq, mine, other),
                        g.scale(dy, 0.5), g.constantLike(dy, 0.0));
   return g.select(g.compare(chosen, mine, other), dy, tie);
 }
 
-struct BinaryVjp : VjpOpInterface::ExternalModel<BinaryVjp, BinaryOp> {
-  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
-                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
-                         Grads &operandGrads) const {
-    auto binary = cast<BinaryOp>(op);
-    operandGrads.assign(2, Value());
-    GraphBuilder g(builder, op->getLoc());
-    Value dy = resultGrads[0];
-    if (wanted[0])
-      operandGrads[0] = gradA(g, binary, dy);
-    if (wanted[1])
-      operandGrads[1] = gradB(g, binary, dy);
-    return success();
+static Value gradA(GraphBuilder g, BinaryOp op, Value dy) {
+  Value a = op.getA(), b = op.getB();
+  switch (op.getKind()) {
+  case BinaryKind::add:
+  case BinaryKind::sub:
+  case BinaryKind::rem:
+    return dy;
+  case BinaryKind::mul:
+    return g.mul(dy, b);
+  case BinaryKind::div:
+    return g.div(dy, b);
+  case BinaryKind::pow: { // b a^(b-1), zero where b is zero
+    Value less = g.sub(b, g.constantLike(b, 1.0));
+    Value grad = g.mul(dy, g.mul(b, g.binary(BinaryKind::pow, a, less)));
+    if (splatValue(b).value_or(0.0) != 0.0)
+      return grad;
+    Value zero = g.constantLike(b, 0.0);
+    return g.select(g.compare(CompareKind::eq, b, zero), zero, grad);
   }
-
-  static Value gradA(GraphBuilder g, BinaryOp op, Value dy) {
-    Value a = op.getA(), b = op.getB();
-    switch (op.getKind()) {
-    case BinaryKind::add:
-    case BinaryKind::sub:
-    case BinaryKind::rem:
-      return dy;
-    case BinaryKind::mul:
-      return g.mul(dy, b);
-    case BinaryKind::div:
-      return g.div(dy, b);
-    case BinaryKind::pow: { // b a^(b-1), zero where b is zero
-      Value less = g.sub(b, g.constantLike(b, 1.0));
-      Value grad = g.mul(dy, g.mul(b, g.binary(BinaryKind::pow, a, less)));
-      if (splatValue(b).value_or(0.0) != 0.0)
-        return grad;
-      Value zero = g.constantLike(b, 0.0);
-      return g.select(g.compare(CompareKind::eq, b, zero), zero, grad);
-    }
-    case BinaryKind::maximum:
-      return extremumGrad(g, CompareKind::gt, a, b, dy);
-    case BinaryKind::minimum:
-      return extremumGrad(g, CompareKind::lt, a, b, dy);
-    default:
-      return Value();
-    }
+  case BinaryKind::maximum:
+    return extremumGrad(g, CompareKind::gt, a, b, dy);
+  case BinaryKind::minimum:
+    return extremumGrad(g, CompareKind::lt, a, b, dy);
+  default:
+    return Value();
   }
+}
 
-  static Value gradB(GraphBuilder g, BinaryOp op, Value dy) {
-    Value a = op.getA(), b = op.getB();
-    switch (op.getKind()) {
-    case BinaryKind::add:
-      return dy;
-    case BinaryKind::sub:
-      return g.neg(dy);
-    case BinaryKind::mul:
-      return g.mul(dy, a);
-    case BinaryKind::rem: // -trunc(a / b), where y = a - b trunc(a / b)
-      return g.mul(dy, g.div(g.sub(op.getResult(), a), b));
-    case BinaryKind::div: // -(a / b) / b
-      return g.neg(g.div(g.mul(dy, op.getResult()), b));
-    case BinaryKind::pow: { // y log(a), zero where a is zero
-      Value zero = g.constantLike(a, 0.0);
-      Value grad = g.mul(dy, g.mul(op.getResult(), g.unary(UnaryKind::log, a)));
-      return g.select(g.compare(CompareKind::eq, a, zero), zero, grad);
-    }
-    case BinaryKind::maximum:
-      return extremumGrad(g, CompareKind::gt, b, a, dy);
-    case BinaryKind::minimum:
-      return extremumGrad(g, CompareKind::lt, b, a, dy);
-    default:
-      return Value();
-    }
+static Value gradB(GraphBuilder g, BinaryOp op, Value dy) {
+  Value a = op.getA(), b = op.getB();
+  switch (op.getKind()) {
+  case BinaryKind::add:
+    return dy;
+  case BinaryKind::sub:
+    return g.neg(dy);
+  case BinaryKind::mul:
+    return g.mul(dy, a);
+  case BinaryKind::rem: // -trunc(a / b), where y = a - b trunc(a / b)
+    return g.mul(dy, g.div(g.sub(op.getResult(), a), b));
+  case BinaryKind::div: // -(a / b) / b
+    return g.neg(g.div(g.mul(dy, op.getResult()), b));
+  case BinaryKind::pow: { // y log(a), zero where a is zero
+    Value zero = g.constantLike(a, 0.0);
+    Value grad = g.mul(dy, g.mul(op.getResult(), g.unary(UnaryKind::log, a)));
+    return g.select(g.compare(CompareKind::eq, a, zero), zero, grad);
   }
-};
-
-struct CompareVjp : VjpOpInterface::ExternalModel<CompareVjp, CompareOp> {
-  LogicalResult buildVjp(Operation *, OpBuilder &, ArrayRef<Value>,
-                         ArrayRef<bool>, Grads &operandGrads) const {
-    operandGrads.assign(2, Value());
-    return success();
+  case BinaryKind::maximum:
+    return extremumGrad(g, CompareKind::gt, b, a, dy);
+  case BinaryKind::minimum:
+    return extremumGrad(g, CompareKind::lt, b, a, dy);
+  default:
+    return Value();
   }
-};
+}
 
-struct SelectVjp : VjpOpInterface::ExternalModel<SelectVjp, SelectOp> {
-  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
-                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
-                         Grads &operandGrads) const {
-    auto select = cast<SelectOp>(op);
-    GraphBuilder g(builder, op->getLoc());
-    operandGrads.assign(3, Value());
-    Value dy = resultGrads[0], condition = select.getCondition();
-    if (wanted[1])
-      operandGrads[1] = g.select(condition, dy, g.constantLike(dy, 0.0));
-    if (wanted[2])
-      operandGrads[2] = g.select(condition, g.constantLike(dy, 0.0), dy);
-    return success();
-  }
-};
+static LogicalResult binaryVjp(GraphBuilder g, BinaryOp op, const Request &r) {
+  r.set(0, [&] { return gradA(g, op, r.resultGrads[0]); });
+  r.set(1, [&] { return gradB(g, op, r.resultGrads[0]); });
+  return success();
+}
 
-struct ConvertVjp : VjpOpInterface::ExternalModel<ConvertVjp, ConvertOp> {
-  LogicalResult buildVjp(Operation *op, OpBuilder &builder,
-                         ArrayRef<Value> resultGrads, ArrayRef<bool> wanted,
-                         Grads &operandGrads) const {
-    Value x = cast<ConvertOp>(op).getX();
-    operandGrads.assign(1, Value());
-    if (wanted[0] && isFloatTensor(op->getResult(0).getType()))
-      operandGrads[0] = GraphBuilder(builder, op->getLoc())
-                            .convert(resultGrads[0], elementTypeOf(x));
-    return success();
-  }
-};
+static Value compareGrad(GraphBuilder, CompareOp, Value) { return {}; }
 
-} // namespace
+static LogicalResult selectVjp(GraphBuilder g, SelectOp op, const Request &r) {
+  Value dy = r.resultGrads[0], condition = op.getCondition();
+  r.set(1, [&] { return g.select(condition, dy, g.constantLike(dy, 0.0)); });
+  r.set(2, [&] { return g.select(condition, g.constantLike(dy, 0.0), dy); });
+  return success();
+}
+
+static Value convertGrad(GraphBuilder g, ConvertOp op, Value dy) {
+  return isFloatTensor(op.getType()) ? g.convert(dy, elementTypeOf(op.getX()))
+                                     : Value();
+}
 
 void vjp::attachElementwise(MLIRContext &context) {
-  UnaryOp::attachInterface<UnaryVjp>(context);
-  BinaryOp::attachInterface<BinaryVjp>(context);
-  CompareOp::attachInterface<CompareVjp>(context);
-  SelectOp::attachInterface<SelectVjp>(context);
-  ConvertOp::attachInterface<ConvertVjp>(context);
+  attach<unaryVjp, binaryVjp, compareGrad, selectVjp, convertGrad>(context);
 }

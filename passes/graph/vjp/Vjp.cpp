@@ -1,5 +1,6 @@
 //===- Vjp.cpp - Registration of gradients --------------------------------===//
 #include "passes/graph/vjp/Vjp.h"
+#include "passes/graph/Passes.h"
 
 using namespace mlir;
 using namespace dpc;
