@@ -1,197 +1,151 @@
 //===- VerifyGraphOps.cpp - Verifiers of sources, elementwise, movement ---===//
-//
-// One verifier per op; the constraint numbers are those of the td files.
-//
-//===----------------------------------------------------------------------===//
-#include "ir/Dialect.h"
 #include "ir/Sharding.h"
 #include "ir/TensorUtils.h"
 #include "ir/VerifyUtils.h"
 
+using namespace mlir;
 using namespace dpc;
 using namespace dpc::verify;
-using llvm::ArrayRef;
-using llvm::failure;
-using llvm::LogicalResult;
-using llvm::StringRef;
-using llvm::success;
-using mlir::Operation;
-using mlir::RankedTensorType;
-
-//===----------------------------------------------------------------------===//
-// Sources
-//===----------------------------------------------------------------------===//
 
 LogicalResult ConstantOp::verify() {
-  auto type = mlir::dyn_cast<RankedTensorType>(getValue().getType());
+  auto type = dyn_cast<RankedTensorType>(getValue().getType());
   if (!type)
     return violates(*this, "C1")
            << "value is no ranked tensor but " << getValue().getType();
-  if (failed(checkLike(*this, "C1", "value", type, getType())))
-    return failure();
-  if (type.getEncoding())
-    return violates(*this, "C2")
-           << "value has an encoding: " << type.getEncoding();
-  return success();
+  return Checks(*this)
+      .like("C1", "value", type, getType())
+      .require("C2", !type.getEncoding(),
+               "value has an encoding: ", type.getEncoding());
 }
 
-LogicalResult IotaOp::verify() {
-  int64_t dim = getDim(), rank = getType().getRank();
-  if (dim < 0 || dim >= rank)
-    return violates(*this, "C1")
-           << "dim " << dim << " is no dimension of a result of rank " << rank;
-  return success();
+/// `dim` is a dimension of the result of `op`.
+static Checks checkDim(Operation *op, int64_t dim) {
+  int64_t rank = tensorType(op->getResult(0)).getRank();
+  return Checks(op).require("C1", dim >= 0 && dim < rank, "dim ", dim,
+                            " is no dimension of a result of rank ", rank);
 }
 
-//===----------------------------------------------------------------------===//
-// Elementwise
-//===----------------------------------------------------------------------===//
+LogicalResult IotaOp::verify() { return checkDim(*this, getDim()); }
 
 LogicalResult UnaryOp::verify() {
-  return checkLike(*this, "C1", "result", getType(), getX().getType());
+  return Checks(*this).like("C1", "result", getType(), getX());
 }
 
 LogicalResult BinaryOp::verify() {
-  RankedTensorType a = getA().getType();
-  if (failed(checkLike(*this, "C1", "second operand", getB().getType(), a)))
-    return failure();
-  return checkLike(*this, "C1", "result", getType(), a);
+  return Checks(*this)
+      .like("C1", "second operand", getB(), getA())
+      .like("C1", "result", getType(), getA());
 }
 
 LogicalResult CompareOp::verify() {
-  RankedTensorType a = getA().getType();
-  if (failed(checkLike(*this, "C1", "second operand", getB().getType(), a)) ||
-      failed(checkShape(*this, "C2", "result", getType(), a.getShape())))
-    return failure();
-  return checkElement(*this, "C2", "result", getType(),
-                      mlir::IntegerType::get(getContext(), 1));
+  return Checks(*this)
+      .like("C1", "second operand", getB(), getA())
+      .shape("C2", "result", getType(), shapeOf(getA()))
+      .boolean("C2", "result", getType());
 }
 
 LogicalResult SelectOp::verify() {
-  RankedTensorType condition = getCondition().getType();
-  ArrayRef<int64_t> shape = condition.getShape();
-  if (failed(checkElement(*this, "C1", "condition", condition,
-                          mlir::IntegerType::get(getContext(), 1))) ||
-      failed(checkShape(*this, "C1", "first choice", getOnTrue().getType(),
-                        shape)) ||
-      failed(checkShape(*this, "C1", "second choice", getOnFalse().getType(),
-                        shape)) ||
-      failed(checkShape(*this, "C1", "result", getType(), shape)))
-    return failure();
-  mlir::Type element = getOnTrue().getType().getElementType();
-  if (failed(checkElement(*this, "C2", "second choice", getOnFalse().getType(),
-                          element)))
-    return failure();
-  return checkElement(*this, "C2", "result", getType(), element);
+  ArrayRef<int64_t> shape = shapeOf(getCondition());
+  Type element = elementTypeOf(getOnTrue());
+  return Checks(*this)
+      .boolean("C1", "condition", getCondition())
+      .shape("C1", "first choice", getOnTrue(), shape)
+      .shape("C1", "second choice", getOnFalse(), shape)
+      .shape("C1", "result", getType(), shape)
+      .element("C2", "second choice", getOnFalse(), element)
+      .element("C2", "result", getType(), element);
 }
 
 LogicalResult ConvertOp::verify() {
-  return checkShape(*this, "C1", "result", getType(),
-                    getX().getType().getShape());
+  return Checks(*this).shape("C1", "result", getType(), shapeOf(getX()));
 }
-
-//===----------------------------------------------------------------------===//
-// Data movement
-//===----------------------------------------------------------------------===//
 
 LogicalResult BroadcastOp::verify() {
   RankedTensorType x = getX().getType(), result = getType();
   ArrayRef<int64_t> dims = getDims();
-  if (static_cast<int64_t>(dims.size()) != x.getRank())
-    return violates(*this, "C1")
-           << "dims has " << dims.size() << " entries for rank " << x.getRank();
-  for (auto [i, dim] : llvm::enumerate(dims)) {
-    if (dim < 0 || dim >= result.getRank())
-      return violates(*this, "C1")
-             << "dims entry " << dim << " is no dimension of a result of rank "
-             << result.getRank();
-    if (i > 0 && dim <= dims[i - 1])
-      return violates(*this, "C1") << "dims is not strictly increasing: " << dim
-                                   << " after " << dims[i - 1];
-    int64_t size = x.getDimSize(i), target = result.getDimSize(dim);
-    if (size != 1 && size != target)
-      return violates(*this, "C2") << "operand dimension " << i << " has size "
-                                   << size << ", expected 1 or " << target;
+  Checks checks(*this);
+  checks.require("C1", static_cast<int64_t>(dims.size()) == x.getRank(),
+                 "dims has ", dims.size(), " entries for rank ", x.getRank());
+  for (size_t i = 0; i < dims.size() && !checks.failed(); ++i) {
+    int64_t dim = dims[i], size = x.getDimSize(i);
+    checks.require("C1", dim >= 0 && dim < result.getRank(), "dims entry ", dim,
+                   " is no dimension of a result of rank ", result.getRank());
+    if (i > 0)
+      checks.require("C1", dim > dims[i - 1],
+                     "dims is not strictly increasing: ", dim, " after ",
+                     dims[i - 1]);
+    if (checks.failed())
+      break;
+    int64_t target = result.getDimSize(dim);
+    checks.require("C2", size == 1 || size == target, "operand dimension ", i,
+                   " has size ", size, ", expected 1 or ", target);
   }
-  return checkElement(*this, "C3", "result", result, x.getElementType());
+  return checks.element("C3", "result", result, x.getElementType());
 }
 
 LogicalResult ReshapeOp::verify() {
-  RankedTensorType x = getX().getType(), result = getType();
-  if (x.getNumElements() != result.getNumElements())
-    return violates(*this, "C1")
-           << "numbers of elements differ: " << x.getNumElements() << " and "
-           << result.getNumElements();
-  return checkElement(*this, "C1", "result", result, x.getElementType());
+  RankedTensorType x = getX().getType();
+  int64_t from = x.getNumElements(), to = getType().getNumElements();
+  return Checks(*this)
+      .require("C1", from == to, "numbers of elements differ: ", from, " and ",
+               to)
+      .element("C1", "result", getType(), x.getElementType());
 }
 
 LogicalResult TransposeOp::verify() {
   RankedTensorType x = getX().getType();
   ArrayRef<int64_t> perm = getPerm();
-  llvm::SmallVector<bool> seen(x.getRank(), false);
-  bool isPermutation = static_cast<int64_t>(perm.size()) == x.getRank();
-  for (int64_t source : perm) {
-    isPermutation =
-        isPermutation && source >= 0 && source < x.getRank() && !seen[source];
-    if (!isPermutation)
-      break;
-    seen[source] = true;
-  }
-  if (!isPermutation)
+  SmallVector<int64_t> sorted(perm);
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, x.getRank())))
     return violates(*this, "C1") << "perm [" << perm
                                  << "] is no permutation of the dimensions of "
                                     "an operand of rank "
                                  << x.getRank();
-  auto shape = llvm::map_to_vector(
-      perm, [&](int64_t source) { return x.getDimSize(source); });
-  return checkLike(*this, "C1", "result", getType(),
-                   RankedTensorType::get(shape, x.getElementType()));
+  auto shape =
+      llvm::map_to_vector(perm, [&](int64_t dim) { return x.getDimSize(dim); });
+  return Checks(*this).like("C1", "result", getType(), shape,
+                            x.getElementType());
 }
 
-/// The box of `small` placed at `offsets` with `strides` lies inside `large`;
-/// `name` is what the op calls the offsets.
-static LogicalResult checkBox(Operation *op, StringRef name,
+/// A box of the shape of `small`, placed at `offsets` with `strides`, lies
+/// inside `large`. `name` is the op's name of the offsets.
+static LogicalResult checkBox(Checks checks, StringRef name,
                               RankedTensorType small, RankedTensorType large,
                               ArrayRef<int64_t> offsets,
                               ArrayRef<int64_t> strides) {
-  int64_t rank = large.getRank();
-  if (failed(checkRank(op, "C1", "result", small, rank)))
-    return failure();
-  if (static_cast<int64_t>(offsets.size()) != rank ||
-      static_cast<int64_t>(strides.size()) != rank)
-    return violates(op, "C1")
-           << name << " and strides have " << offsets.size() << " and "
-           << strides.size() << " entries for rank " << rank;
-  for (int64_t i = 0; i < rank; ++i) {
-    if (offsets[i] < 0)
-      return violates(op, "C1")
-             << name << " of dimension " << i << " is negative: " << offsets[i];
-    if (strides[i] < 1)
-      return violates(op, "C1") << "stride of dimension " << i
-                                << " is not positive: " << strides[i];
+  size_t rank = large.getRank();
+  checks.rank("C1", "result", small, rank)
+      .require("C1", offsets.size() == rank && strides.size() == rank, name,
+               " and strides have ", offsets.size(), " and ", strides.size(),
+               " entries for rank ", rank);
+  for (size_t i = 0; i < rank && !checks.failed(); ++i) {
     int64_t last = offsets[i] + (small.getDimSize(i) - 1) * strides[i];
-    if (small.getDimSize(i) > 0 && last >= large.getDimSize(i))
-      return violates(op, "C2") << "dimension " << i << " reaches element "
-                                << last << " of " << large.getDimSize(i);
+    bool fits = small.getDimSize(i) <= 0 || last < large.getDimSize(i);
+    checks
+        .require("C1", offsets[i] >= 0, name, " of dimension ", i,
+                 " is negative: ", offsets[i])
+        .require("C1", strides[i] >= 1, "stride of dimension ", i,
+                 " is not positive: ", strides[i])
+        .require("C2", fits, "dimension ", i, " reaches element ", last, " of ",
+                 large.getDimSize(i));
   }
-  return success();
+  return checks;
 }
 
 LogicalResult SliceOp::verify() {
   RankedTensorType x = getX().getType();
-  if (failed(
-          checkElement(*this, "C1", "result", getType(), x.getElementType())))
-    return failure();
-  return checkBox(*this, "offset", getType(), x, getOffsets(), getStrides());
+  Checks checks(*this);
+  checks.element("C1", "result", getType(), x.getElementType());
+  return checkBox(checks, "offset", getType(), x, getOffsets(), getStrides());
 }
 
 LogicalResult PadOp::verify() {
   RankedTensorType x = getX().getType();
-  if (failed(
-          checkElement(*this, "C1", "result", getType(), x.getElementType())) ||
-      failed(checkRank(*this, "C1", "result", getType(), x.getRank())))
-    return failure();
-  return checkBox(*this, "low", x, getType(), getLow(), getStrides());
+  Checks checks(*this);
+  checks.element("C1", "result", getType(), x.getElementType())
+      .rank("C1", "result", getType(), x.getRank());
+  return checkBox(checks, "low", x, getType(), getLow(), getStrides());
 }
 
 LogicalResult ConcatOp::verify() {
@@ -199,118 +153,94 @@ LogicalResult ConcatOp::verify() {
   int64_t dim = getDim(), sum = 0;
   if (getParts().empty())
     return violates(*this, "C1") << "no operands";
-  if (dim < 0 || dim >= result.getRank())
-    return violates(*this, "C1")
-           << "dim " << dim << " is no dimension of a result of rank "
-           << result.getRank();
+  Checks checks = checkDim(*this, dim);
   for (auto [i, part] : llvm::enumerate(getParts())) {
-    auto type = tensorType(part);
-    if (failed(checkRank(*this, "C1", "operand " + llvm::Twine(i), type,
-                         result.getRank())))
+    auto what = "operand " + std::to_string(i);
+    if (checks.rank("C1", what, part, result.getRank()).failed())
       return failure();
-    llvm::SmallVector<int64_t> expected(result.getShape());
-    expected[dim] = type.getDimSize(dim);
-    if (failed(checkLike(
-            *this, "C1", "operand " + llvm::Twine(i), type,
-            RankedTensorType::get(expected, result.getElementType()))))
-      return failure();
-    sum += type.getDimSize(dim);
+    SmallVector<int64_t> expected(result.getShape());
+    expected[dim] = shapeOf(part)[dim];
+    checks.like("C1", what, part, expected, result.getElementType());
+    sum += expected[dim];
   }
-  if (sum != result.getDimSize(dim))
-    return violates(*this, "C2")
-           << "sizes along dimension " << dim << " sum to " << sum
-           << ", the result has " << result.getDimSize(dim);
-  return success();
+  return checks.require("C2", sum == result.getDimSize(dim),
+                        "sizes along dimension ", dim, " sum to ", sum,
+                        ", the result has ", result.getDimSize(dim));
 }
-
-//===----------------------------------------------------------------------===//
-// Reductions and matmul
-//===----------------------------------------------------------------------===//
 
 LogicalResult ReduceOp::verify() {
   RankedTensorType x = getX().getType();
   ArrayRef<int64_t> dims = getDims();
-  for (auto [i, dim] : llvm::enumerate(dims)) {
-    if (dim < 0 || dim >= x.getRank())
-      return violates(*this, "C1")
-             << "dims entry " << dim << " is no dimension of an operand of "
-             << "rank " << x.getRank();
-    if (i > 0 && dim <= dims[i - 1])
-      return violates(*this, "C1")
-             << "dims is not ascending: " << dim << " after " << dims[i - 1];
-  }
-  llvm::SmallVector<int64_t> kept;
-  for (int64_t i = 0; i < x.getRank(); ++i)
-    if (!llvm::is_contained(dims, i))
-      kept.push_back(x.getDimSize(i));
-  return checkLike(*this, "C2", "result", getType(),
-                   RankedTensorType::get(kept, x.getElementType()));
+  Checks checks(*this);
+  for (auto [i, dim] : llvm::enumerate(dims))
+    checks
+        .require("C1", dim >= 0 && dim < x.getRank(), "dims entry ", dim,
+                 " is no dimension of an operand of rank ", x.getRank())
+        .require("C1", i == 0 || dim > dims[i - 1],
+                 "dims is not ascending: ", dim, " after ",
+                 dims[i ? i - 1 : 0]);
+  SmallVector<int64_t> kept;
+  for (auto [i, size] : llvm::enumerate(x.getShape()))
+    if (!llvm::is_contained(dims, static_cast<int64_t>(i)))
+      kept.push_back(size);
+  return checks.like("C2", "result", getType(), kept, x.getElementType());
 }
 
 LogicalResult MatmulOp::verify() {
   RankedTensorType a = getA().getType(), b = getB().getType();
   int64_t rank = a.getRank();
-  if (failed(checkMinRank(*this, "C1", "first operand", a, 2)))
+  Checks checks(*this);
+  checks.minRank("C1", "first operand", a, 2)
+      .require("C1", b.getRank() == 2 || b.getRank() == rank,
+               "second operand has rank ", b.getRank(), ", expected 2 or ",
+               rank)
+      .require("C1", !getTa() || b.getRank() != 2 || rank == 2,
+               "ta with a plain matrix needs a first operand of rank 2, not ",
+               rank);
+  if (checks.failed())
     return failure();
-  if (b.getRank() != 2 && b.getRank() != rank)
-    return violates(*this, "C1") << "second operand has rank " << b.getRank()
-                                 << ", expected 2 or " << rank;
-  if (getTa() && b.getRank() == 2 && rank != 2)
-    return violates(*this, "C1") << "ta with a plain matrix needs a first "
-                                    "operand of rank 2, not "
-                                 << rank;
-  if (b.getRank() > 2 && a.getShape().drop_back(2) != b.getShape().drop_back(2))
+  ArrayRef<int64_t> batch = a.getShape().drop_back(2);
+  ArrayRef<int64_t> other = b.getShape().drop_back(2);
+  if (!other.empty() && batch != other)
     return violates(*this, "C2")
-           << "batch dimensions differ: "
-           << shapeText(a.getShape().drop_back(2)) << " and "
-           << shapeText(b.getShape().drop_back(2));
+           << "batch dimensions differ: " << shapeText(batch) << " and "
+           << shapeText(other);
   auto sizeOf = [](RankedTensorType type, int64_t fromEnd) {
     return type.getDimSize(type.getRank() - fromEnd);
   };
-  int64_t m = sizeOf(a, getTa() ? 1 : 2), ka = sizeOf(a, getTa() ? 2 : 1);
-  int64_t n = sizeOf(b, getTb() ? 2 : 1), kb = sizeOf(b, getTb() ? 1 : 2);
-  if (ka != kb)
-    return violates(*this, "C2")
-           << "contracted dimensions differ: " << ka << " and " << kb;
-  if (failed(
-          checkElement(*this, "C3", "second operand", b, a.getElementType())))
-    return failure();
-  llvm::SmallVector<int64_t> shape(a.getShape().drop_back(2));
-  shape.append({m, n});
-  // The sums may be kept as they are.
-  mlir::Type element = getType().getElementType();
-  if (element != statisticsType(a.getElementType()))
-    element = a.getElementType();
-  return checkLike(*this, "C3", "result", getType(),
-                   RankedTensorType::get(shape, element));
+  int64_t ka = sizeOf(a, getTa() ? 2 : 1), kb = sizeOf(b, getTb() ? 1 : 2);
+  SmallVector<int64_t> shape(batch);
+  shape.append({sizeOf(a, getTa() ? 1 : 2), sizeOf(b, getTb() ? 2 : 1)});
+  // The result may keep the sums unrounded.
+  Type operand = a.getElementType(), element = getType().getElementType();
+  if (element != statisticsType(operand))
+    element = operand;
+  return checks
+      .require("C2", ka == kb, "contracted dimensions differ: ", ka, " and ",
+               kb)
+      .element("C3", "second operand", b, operand)
+      .like("C3", "result", getType(), shape, element);
 }
 
-//===----------------------------------------------------------------------===//
-// Reshard
-//===----------------------------------------------------------------------===//
-
 LogicalResult ReshardOp::verify() {
-  if (failed(checkLike(*this, "C1", "result", getType(), getX().getType())))
-    return failure();
   ShardingAttr from = getSharding(getX().getType());
   ShardingAttr to = getSharding(getType());
-  if (!from || !to)
-    return violates(*this, "C1")
-           << (from ? "result" : "operand") << " has no sharding";
-  if (from.getMesh() != to.getMesh())
-    return violates(*this, "C1")
-           << "meshes differ: " << from.getMesh() << " and " << to.getMesh();
+  Checks checks(*this);
+  checks.like("C1", "result", getType(), getX())
+      .require("C1", from && to, from ? "result" : "operand",
+               " has no sharding");
+  if (checks.failed())
+    return failure();
+  checks.require("C1", from.getMesh() == to.getMesh(),
+                 "meshes differ: ", from.getMesh(), " and ", to.getMesh());
+  auto old = llvm::to_vector(
+      llvm::zip_equal(from.getPartialAxes(), from.getPartialKinds()));
   for (auto [axis, kind] :
-       llvm::zip_equal(to.getPartialAxes(), to.getPartialKinds())) {
-    bool wasPartial = false;
-    for (auto [fromAxis, fromKind] :
-         llvm::zip_equal(from.getPartialAxes(), from.getPartialKinds()))
-      wasPartial |= fromAxis == axis && fromKind == kind;
-    if (!wasPartial)
-      return violates(*this, "C2")
-             << "result is partial over " << to.getMesh().getNames()[axis]
-             << " (" << stringifyReduceKind(static_cast<ReduceKind>(kind))
-             << "), the operand is not";
-  }
-  return success();
+       llvm::zip_equal(to.getPartialAxes(), to.getPartialKinds()))
+    if (!checks.failed())
+      checks.require("C2", llvm::is_contained(old, std::make_tuple(axis, kind)),
+                     "result is partial over ", to.getMesh().getNames()[axis],
+                     " (", stringifyReduceKind(static_cast<ReduceKind>(kind)),
+                     "), the operand is not");
+  return checks;
 }

@@ -1,263 +1,200 @@
 //===- VerifyLocalOps.cpp - Verifiers of the local altitude ---------------===//
 //
-// Local types carry no encoding, so here whole types are compared. The
-// constraint numbers are those of DpcLocalOps.td.
+// Local types have no encoding, so these verifiers compare whole types.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/Dialect.h"
 #include "ir/Sharding.h"
 #include "ir/TensorUtils.h"
 #include "ir/VerifyUtils.h"
 
+using namespace mlir;
 using namespace dpc;
 using namespace dpc::verify;
-using llvm::failure;
-using llvm::LogicalResult;
-using llvm::StringRef;
-using llvm::success;
-using mlir::Operation;
-using mlir::RankedTensorType;
 
-/// `type` equals `expected`, encoding included.
-static LogicalResult checkSame(Operation *op, StringRef c,
-                               const llvm::Twine &what, mlir::Type type,
-                               mlir::Type expected) {
-  if (type == expected)
-    return success();
-  return violates(op, c) << what << " has type " << type << ", expected "
-                         << expected;
-}
-
-//===----------------------------------------------------------------------===//
-// Collectives
-//===----------------------------------------------------------------------===//
-
-/// At least one axis and none twice; constraint (C2) of every collective.
-static LogicalResult checkAxes(Operation *op, mlir::ArrayAttr axes) {
-  if (axes.empty())
-    return violates(op, "C2") << "no axes";
+/// At least one axis and none twice: constraint (C2) of every collective.
+static LogicalResult checkAxes(Checks checks, ArrayAttr axes) {
+  checks.require("C2", !axes.empty(), "no axes");
   for (auto [i, axis] : llvm::enumerate(axes))
-    if (llvm::is_contained(axes.getValue().take_front(i), axis))
-      return violates(op, "C2") << "axis " << axis << " is repeated";
-  return success();
+    checks.require("C2",
+                   !llvm::is_contained(axes.getValue().take_front(i), axis),
+                   "axis ", axis, " is repeated");
+  return checks;
 }
 
-/// `stack` is [k, piece shape..] of the piece's element type.
-static LogicalResult checkStack(Operation *op, StringRef what,
-                                RankedTensorType stack,
-                                RankedTensorType piece) {
-  if (failed(checkRank(op, "C1", what, stack, piece.getRank() + 1)))
-    return failure();
-  llvm::SmallVector<int64_t> shape{stack.getDimSize(0)};
-  llvm::append_range(shape, piece.getShape());
-  return checkSame(op, "C1", what, stack,
-                   RankedTensorType::get(shape, piece.getElementType()));
+/// `stack` is [k, shape of piece..] of the element type of `piece`.
+static void checkStack(Checks &checks, StringRef what, Value stack,
+                       Value piece) {
+  RankedTensorType type = tensorType(stack), part = tensorType(piece);
+  if (checks.rank("C1", what, type, part.getRank() + 1).failed())
+    return;
+  SmallVector<int64_t> shape{type.getDimSize(0)};
+  llvm::append_range(shape, part.getShape());
+  checks.same("C1", what, type,
+              RankedTensorType::get(shape, part.getElementType()));
 }
 
-/// As many results as operands, at least one; part of (C1) of buckets.
-template <typename Op> static LogicalResult checkPairs(Op op) {
-  if (op.getInputs().empty() || op.getInputs().size() != op.getOutputs().size())
-    return violates(op, "C1")
-           << op.getInputs().size() << " operands and "
-           << op.getOutputs().size()
-           << " results, expected as many of both, at least one";
-  return success();
+/// A bucket has one result per operand, and at least one.
+template <typename Op> static Checks checkBucket(Op op) {
+  size_t inputs = op.getInputs().size(), outputs = op.getOutputs().size();
+  return Checks(op).require("C1", inputs > 0 && inputs == outputs, inputs,
+                            " operands and ", outputs,
+                            " results, expected as many of both, at least one");
 }
 
 LogicalResult AllReduceOp::verify() {
-  if (failed(checkPairs(*this)))
+  Checks checks = checkBucket(*this);
+  if (checks.failed())
     return failure();
-  mlir::Type element = getElementTypeOrSelf(getInputs().front());
-  for (auto [i, input, output] : llvm::enumerate(getInputs(), getOutputs())) {
-    if (failed(checkSame(*this, "C1", "result " + llvm::Twine(i),
-                         output.getType(), input.getType())) ||
-        failed(checkElement(*this, "C1", "operand " + llvm::Twine(i),
-                            tensorType(input), element)))
-      return failure();
-  }
-  return checkAxes(*this, getAxes());
+  Type element = elementTypeOf(getInputs().front());
+  for (auto [i, input, output] : llvm::enumerate(getInputs(), getOutputs()))
+    checks.same("C1", "result " + Twine(i), output.getType(), input.getType())
+        .element("C1", "operand " + Twine(i), input, element);
+  return checkAxes(checks, getAxes());
 }
 
 LogicalResult AllGatherOp::verify() {
-  if (failed(checkPairs(*this)))
-    return failure();
+  Checks checks = checkBucket(*this);
   for (auto [piece, stack] : llvm::zip(getInputs(), getOutputs()))
-    if (failed(
-            checkStack(*this, "result", tensorType(stack), tensorType(piece))))
-      return failure();
-  return checkAxes(*this, getAxes());
+    checkStack(checks, "result", stack, piece);
+  return checkAxes(checks, getAxes());
 }
 
 LogicalResult ReduceScatterOp::verify() {
-  if (failed(checkPairs(*this)))
+  Checks checks = checkBucket(*this);
+  if (checks.failed())
     return failure();
-  mlir::Type element = getElementTypeOrSelf(getInputs().front());
-  for (auto [stack, piece] : llvm::zip(getInputs(), getOutputs()))
-    if (failed(checkStack(*this, "operand", tensorType(stack),
-                          tensorType(piece))) ||
-        failed(
-            checkElement(*this, "C1", "operand", tensorType(stack), element)))
-      return failure();
-  return checkAxes(*this, getAxes());
+  Type element = elementTypeOf(getInputs().front());
+  for (auto [stack, piece] : llvm::zip(getInputs(), getOutputs())) {
+    checkStack(checks, "operand", stack, piece);
+    checks.element("C1", "operand", stack, element);
+  }
+  return checkAxes(checks, getAxes());
 }
 
 LogicalResult AllToAllOp::verify() {
-  if (failed(checkMinRank(*this, "C1", "operand", getInput().getType(), 1)) ||
-      failed(checkSame(*this, "C1", "result", getOutput().getType(),
-                       getInput().getType())))
-    return failure();
-  return checkAxes(*this, getAxes());
+  return checkAxes(Checks(*this)
+                       .minRank("C1", "operand", getInput(), 1)
+                       .same("C1", "result", getType(), getInput().getType()),
+                   getAxes());
 }
 
 LogicalResult RingShiftOp::verify() {
-  if (failed(checkSame(*this, "C1", "result", getOutput().getType(),
-                       getInput().getType())))
-    return failure();
-  return checkAxes(*this, getAxes());
+  return checkAxes(
+      Checks(*this).same("C1", "result", getType(), getInput().getType()),
+      getAxes());
 }
 
 LogicalResult RankSliceOp::verify() {
-  if (failed(checkStack(*this, "operand", getInput().getType(),
-                        getOutput().getType())))
-    return failure();
-  return checkAxes(*this, getAxes());
+  Checks checks(*this);
+  checkStack(checks, "operand", getInput(), getOutput());
+  return checkAxes(checks, getAxes());
 }
 
-//===----------------------------------------------------------------------===//
-// Padding and micro-batches
-//===----------------------------------------------------------------------===//
-
-static LogicalResult checkNotNegative(Operation *op, StringRef what,
-                                      int64_t value) {
-  if (value >= 0)
-    return success();
-  return violates(op, "C1")
-         << what << " is " << value << ", expected 0 or more";
+static LogicalResult checkNotNegative(Operation *op, StringRef name,
+                                      int64_t value, int64_t tag) {
+  return Checks(op)
+      .require("C1", value >= 0, name, " is ", value, ", expected 0 or more")
+      .require("C1", tag >= 0, "tag is ", tag, ", expected 0 or more");
 }
 
 LogicalResult SendOp::verify() {
-  if (failed(checkNotNegative(*this, "to", getTo())))
-    return failure();
-  return checkNotNegative(*this, "tag", getTag());
+  return checkNotNegative(*this, "to", getTo(), getTag());
 }
 
 LogicalResult RecvOp::verify() {
-  if (failed(checkNotNegative(*this, "from", getFrom())))
-    return failure();
-  return checkNotNegative(*this, "tag", getTag());
+  return checkNotNegative(*this, "from", getFrom(), getTag());
 }
 
 LogicalResult StageValueOp::verify() {
-  if (getValues().empty())
-    return violates(*this, "C1") << "no operands";
+  Checks checks(*this);
+  checks.require("C1", !getValues().empty(), "no operands");
   for (auto [i, value] : llvm::enumerate(getValues()))
-    if (failed(checkSame(*this, "C1", "operand " + llvm::Twine(i),
-                         value.getType(), getResult().getType())))
-      return failure();
-  return success();
+    checks.same("C1", "operand " + Twine(i), value.getType(), getType());
+  return checks;
 }
 
 LogicalResult MaskOp::verify() {
-  auto global = mlir::dyn_cast<RankedTensorType>(getGlobal());
+  auto global = dyn_cast<RankedTensorType>(getGlobal());
   if (!global || !getSharding(global))
     return violates(*this, "C1")
            << "global is no sharded tensor type: " << getGlobal();
-  if (failed(checkSame(*this, "C1", "operand", getX().getType(),
-                       localType(global))))
-    return failure();
-  return checkSame(*this, "C1", "result", getType(), getX().getType());
+  return Checks(*this)
+      .same("C1", "operand", getX().getType(), localType(global))
+      .same("C1", "result", getType(), getX().getType());
 }
 
 LogicalResult AccumulateOp::verify() {
-  return checkSame(*this, "C1", "result", getType(), getX().getType());
+  return Checks(*this).same("C1", "result", getType(), getX().getType());
 }
 
-//===----------------------------------------------------------------------===//
-// Memory spaces
-//===----------------------------------------------------------------------===//
-
-static LogicalResult checkArgument(Operation *op, StringRef what,
-                                   mlir::Value value) {
-  if (mlir::isa<mlir::BlockArgument>(value))
-    return success();
-  return violates(op, "C1") << what << " is no argument of the function";
+static Checks checkArgument(Operation *op, StringRef what, Value value) {
+  return Checks(op).require("C1", isa<BlockArgument>(value), what,
+                            " is no argument of the function");
 }
 
 LogicalResult FetchOp::verify() {
-  if (failed(checkArgument(*this, "operand", getSource())))
-    return failure();
-  return checkSame(*this, "C2", "result", getType(), getSource().getType());
+  return checkArgument(*this, "operand", getSource())
+      .same("C2", "result", getType(), getSource().getType());
 }
 
 LogicalResult StoreOp::verify() {
-  if (failed(checkArgument(*this, "target", getTarget())) ||
-      failed(checkSame(*this, "C2", "target", getTarget().getType(),
-                       getValue().getType())))
-    return failure();
-  return checkSame(*this, "C2", "result", getType(), getValue().getType());
+  Type type = getValue().getType();
+  return checkArgument(*this, "target", getTarget())
+      .same("C2", "target", getTarget().getType(), type)
+      .same("C2", "result", getType(), type);
 }
 
-//===----------------------------------------------------------------------===//
-// Attention in pieces
-//===----------------------------------------------------------------------===//
-
-/// [B, H, T] statistics of `scores`.
+/// The type [B, H, T] of the row statistics of `scores` [B, H, T, S]. Null if
+/// `scores` has no dimension.
 static RankedTensorType rowsOf(RankedTensorType scores) {
+  if (scores.getRank() == 0)
+    return {};
   return RankedTensorType::get(scores.getShape().drop_back(),
                                statisticsType(scores.getElementType()));
 }
 
 LogicalResult AttentionProbsOp::verify() {
   RankedTensorType scores = getScores().getType();
-  if (failed(checkRank(*this, "C1", "scores", scores, 4)) ||
-      failed(checkFloat(*this, "C1", "scores", scores)) ||
-      failed(checkSame(*this, "C1", "probs", getProbs().getType(), scores)) ||
-      failed(checkSame(*this, "C1", "lse", getLse().getType(), rowsOf(scores))))
-    return failure();
-  return checkMask(*this, "C2", getMask(), scores.getShape());
+  return Checks(*this)
+      .rank("C1", "scores", scores, 4)
+      .floats("C1", "scores", scores)
+      .same("C1", "probs", getProbs().getType(), scores)
+      .same("C1", "lse", getLse().getType(), rowsOf(scores))
+      .mask("C2", getMask(), scores.getShape());
 }
 
 LogicalResult AttentionScoresGradOp::verify() {
-  RankedTensorType scores = getScores().getType();
-  if (failed(checkRank(*this, "C1", "scores", scores, 4)) ||
-      failed(checkFloat(*this, "C1", "scores", scores)) ||
-      failed(checkSame(*this, "C1", "dprobs", getDprobs().getType(), scores)) ||
-      failed(checkSame(*this, "C1", "probs", getProbs().getType(), scores)) ||
-      failed(
-          checkSame(*this, "C1", "dscores", getDscores().getType(), scores)) ||
-      failed(checkSame(*this, "C1", "lse", getLse().getType(), rowsOf(scores))))
-    return failure();
-  if (failed(checkSame(*this, "C1", "delta", getDelta().getType(),
-                       rowsOf(scores))))
-    return failure();
-  return checkMask(*this, "C1", getMask(), scores.getShape());
+  RankedTensorType scores = getScores().getType(), rows = rowsOf(scores);
+  return Checks(*this)
+      .rank("C1", "scores", scores, 4)
+      .floats("C1", "scores", scores)
+      .same("C1", "dprobs", getDprobs().getType(), scores)
+      .same("C1", "probs", getProbs().getType(), scores)
+      .same("C1", "dscores", getDscores().getType(), scores)
+      .same("C1", "lse", getLse().getType(), rows)
+      .same("C1", "delta", getDelta().getType(), rows)
+      .mask("C1", getMask(), scores.getShape());
 }
 
-//===----------------------------------------------------------------------===//
-// Kernels
-//===----------------------------------------------------------------------===//
-
-/// `left` and `right` have the same types one by one.
-static LogicalResult checkPairs(Operation *op, StringRef c, StringRef what,
-                                mlir::TypeRange types, StringRef other,
-                                mlir::TypeRange expected) {
-  if (types.size() != expected.size())
-    return violates(op, c) << types.size() << " " << what << "s for "
-                           << expected.size() << " " << other;
-  for (auto [i, type, want] : llvm::enumerate(types, expected))
-    if (failed(checkSame(op, c, what + (" " + llvm::Twine(i)), type, want)))
-      return failure();
-  return success();
+/// `types` and `expected` are equal one by one.
+static void checkPairs(Checks &checks, StringRef c, const std::string &what,
+                       TypeRange types, StringRef other, TypeRange expected) {
+  checks.require(c, types.size() == expected.size(), types.size(), " ", what,
+                 "s for ", expected.size(), " ", other);
+  for (auto [i, type, want] :
+       llvm::zip(llvm::index_range(0, types.size()), types, expected))
+    checks.same(c, what + (" " + Twine(i)), type, want);
 }
 
 LogicalResult KernelOp::verify() {
-  mlir::Block &body = getBody().front();
-  if (failed(checkPairs(*this, "C1", "block argument", body.getArgumentTypes(),
-                        "operands", getInputs().getTypes())))
-    return failure();
-  auto yield = body.empty() ? YieldOp() : mlir::dyn_cast<YieldOp>(body.back());
-  if (!yield)
-    return violates(*this, "C2") << "the body does not end in dpc.yield";
-  return checkPairs(*this, "C2", "yielded value", yield.getValues().getTypes(),
-                    "results", getOutputs().getTypes());
+  Block &body = getBody().front();
+  Checks checks(*this);
+  checkPairs(checks, "C1", "block argument", body.getArgumentTypes(),
+             "operands", getInputs().getTypes());
+  auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
+  if (!checks.require("C2", bool(yield), "the body does not end in dpc.yield")
+           .failed())
+    checkPairs(checks, "C2", "yielded value", yield.getValues().getTypes(),
+               "results", getOutputs().getTypes());
+  return checks;
 }

@@ -1,358 +1,279 @@
 //===- VerifyRowOps.cpp - Verifiers of row, transformer, optimizer ops ----===//
-//
-// One verifier per op; the constraint numbers are those of the td files.
-//
-//===----------------------------------------------------------------------===//
-#include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
 #include "ir/VerifyUtils.h"
 
+using namespace mlir;
 using namespace dpc;
 using namespace dpc::verify;
-using llvm::ArrayRef;
-using llvm::failure;
-using llvm::LogicalResult;
-using llvm::StringRef;
-using llvm::success;
-using mlir::Operation;
-using mlir::RankedTensorType;
-using mlir::Value;
-
-/// `value` as a ranked tensor type; all values of the dialect are tensors.
-//===----------------------------------------------------------------------===//
-// Softmax and normalization
-//===----------------------------------------------------------------------===//
 
 LogicalResult SoftmaxOp::verify() {
-  if (failed(checkMinRank(*this, "C1", "operand", getX().getType(), 1)))
-    return failure();
-  return checkLike(*this, "C1", "result", getType(), getX().getType());
+  return Checks(*this)
+      .minRank("C1", "operand", getX(), 1)
+      .like("C1", "result", getType(), getX());
 }
 
 LogicalResult SoftmaxGradOp::verify() {
-  RankedTensorType y = getY().getType();
-  if (failed(checkMinRank(*this, "C1", "y", y, 1)) ||
-      failed(checkLike(*this, "C1", "dy", getDy().getType(), y)))
-    return failure();
-  return checkLike(*this, "C1", "dx", getType(), y);
+  return Checks(*this)
+      .minRank("C1", "y", getY(), 1)
+      .like("C1", "dy", getDy(), getY())
+      .like("C1", "dx", getType(), getY());
 }
 
 LogicalResult TopKOp::verify() {
   RankedTensorType x = getX().getType(), values = getValues().getType();
-  RankedTensorType indices = getIndices().getType();
-  if (failed(checkElement(*this, "C1", "values", values, x.getElementType())))
+  Type index = elementTypeOf(getIndices());
+  Checks checks(*this);
+  checks.element("C1", "values", values, x.getElementType())
+      .require("C1", index.isInteger(64), "indices have element type ", index,
+               ", expected i64")
+      .minRank("C2", "x", x, 1)
+      .rank("C2", "values", values, x.getRank());
+  if (checks.failed())
     return failure();
-  if (!indices.getElementType().isInteger(64))
-    return violates(*this, "C1")
-           << "indices have element type " << indices.getElementType()
-           << ", expected i64";
-  if (failed(checkMinRank(*this, "C2", "x", x, 1)) ||
-      failed(checkRank(*this, "C2", "values", values, x.getRank())))
-    return failure();
-  int64_t size = x.getShape().back(), count = values.getShape().back();
-  if (count < 1 || count > size)
-    return violates(*this, "C2")
-           << "cannot pick " << count << " of " << size << " elements";
-  llvm::SmallVector<int64_t> expected(x.getShape());
+  SmallVector<int64_t> expected(x.getShape());
+  int64_t size = expected.back(), count = values.getShape().back();
   expected.back() = count;
-  if (failed(checkShape(*this, "C2", "values", values, expected)))
-    return failure();
-  return checkShape(*this, "C2", "indices", indices, expected);
+  return checks
+      .require("C2", count >= 1 && count <= size, "cannot pick ", count, " of ",
+               size, " elements")
+      .shape("C2", "values", values, expected)
+      .shape("C2", "indices", getIndices(), expected);
 }
 
 LogicalResult CumSumOp::verify() {
-  if (failed(checkMinRank(*this, "C1", "operand", getX().getType(), 1)))
-    return failure();
-  return checkLike(*this, "C1", "result", getType(), getX().getType());
+  return Checks(*this)
+      .minRank("C1", "operand", getX(), 1)
+      .like("C1", "result", getType(), getX());
 }
 
-/// `value`, if any, is [last dimension of x] of floats: parameters may be
-/// narrower than x, sums over its rows wider.
-static LogicalResult checkColumns(Operation *op, StringRef name, Value value,
-                                  RankedTensorType x) {
-  if (!value)
-    return success();
-  if (failed(checkFloat(op, "C1", name, tensorType(value))))
-    return failure();
-  return checkShape(op, "C1", name, tensorType(value),
-                    x.getShape().take_back(1));
+/// `value` is null or has shape [last dimension of x] and float elements, which
+/// may be narrower (a parameter) or wider (a sum over rows) than those of x.
+static void checkColumns(Checks &checks, StringRef name, Value value,
+                         RankedTensorType x) {
+  if (value && !checks.failed())
+    checks.floats("C1", name, value)
+        .shape("C1", name, value, x.getShape().take_back(1));
 }
 
 /// `mean` and `rstd` are statistics of the rows of `x`.
-static LogicalResult checkRowStatistics(Operation *op, Value mean, Value rstd,
-                                        RankedTensorType x) {
-  auto expected = RankedTensorType::get(x.getShape().drop_back(),
-                                        statisticsType(x.getElementType()));
-  if (failed(checkLike(op, "C2", "mean", tensorType(mean), expected)))
-    return failure();
-  return checkLike(op, "C2", "rstd", tensorType(rstd), expected);
+static void checkRowStatistics(Checks &checks, Value mean, Value rstd,
+                               RankedTensorType x) {
+  if (checks.failed())
+    return;
+  ArrayRef<int64_t> rows = x.getShape().drop_back();
+  Type element = statisticsType(x.getElementType());
+  checks.like("C2", "mean", mean, rows, element)
+      .like("C2", "rstd", rstd, rows, element);
 }
 
 LogicalResult NormOp::verify() {
   RankedTensorType x = getX().getType();
-  if (failed(checkFloat(*this, "C1", "x", x)) ||
-      failed(checkMinRank(*this, "C1", "x", x, 1)) ||
-      failed(checkLike(*this, "C1", "y", getY().getType(), x)) ||
-      failed(checkColumns(*this, "scale", getScale(), x)) ||
-      failed(checkColumns(*this, "bias", getBias(), x)) ||
-      failed(checkRowStatistics(*this, getMean(), getRstd(), x)))
-    return failure();
-  if (getKind() == NormKind::rms && getBias())
-    return violates(*this, "C3") << "rms takes no bias";
-  return success();
+  Checks checks(*this);
+  checks.floats("C1", "x", x)
+      .minRank("C1", "x", x, 1)
+      .like("C1", "y", getY(), x);
+  checkColumns(checks, "scale", getScale(), x);
+  checkColumns(checks, "bias", getBias(), x);
+  checkRowStatistics(checks, getMean(), getRstd(), x);
+  return checks.require("C3", getKind() != NormKind::rms || !getBias(),
+                        "rms takes no bias");
 }
 
 LogicalResult NormGradOp::verify() {
   RankedTensorType x = getX().getType();
-  if (failed(checkFloat(*this, "C1", "x", x)) ||
-      failed(checkMinRank(*this, "C1", "x", x, 1)) ||
-      failed(checkLike(*this, "C1", "dy", getDy().getType(), x)) ||
-      failed(checkLike(*this, "C1", "dx", getDx().getType(), x)) ||
-      failed(checkColumns(*this, "scale", getScale(), x)) ||
-      failed(checkColumns(*this, "dscale", getDscale(), x)) ||
-      failed(checkColumns(*this, "dbias", getDbias(), x)))
-    return failure();
-  return checkRowStatistics(*this, getMean(), getRstd(), x);
+  Checks checks(*this);
+  checks.floats("C1", "x", x)
+      .minRank("C1", "x", x, 1)
+      .like("C1", "dy", getDy(), x)
+      .like("C1", "dx", getDx(), x);
+  checkColumns(checks, "scale", getScale(), x);
+  checkColumns(checks, "dscale", getDscale(), x);
+  checkColumns(checks, "dbias", getDbias(), x);
+  checkRowStatistics(checks, getMean(), getRstd(), x);
+  return checks;
 }
 
-//===----------------------------------------------------------------------===//
-// Attention and rotary embedding
-//===----------------------------------------------------------------------===//
-
-LogicalResult dpc::verify::checkMask(Operation *op, StringRef c, Value mask,
-                                     ArrayRef<int64_t> scores) {
-  if (!mask)
-    return success();
-  RankedTensorType type = tensorType(mask);
-  if (failed(checkRank(op, c, "mask", type, 4)) ||
-      failed(checkFloat(op, c, "mask", type)))
-    return failure();
+Checks &Checks::mask(StringRef c, Value mask, ArrayRef<int64_t> scores) {
+  if (!mask || rank(c, "mask", mask, 4).floats(c, "mask", mask).failed())
+    return *this;
   for (int64_t i = 0; i < 4; ++i) {
-    int64_t size = type.getDimSize(i);
-    if (size != scores[i] && (size != 1 || i == 3))
-      return violates(op, c)
-             << "mask dimension " << i << " has size " << size << ", expected "
-             << (i == 3 ? "" : "1 or ") << scores[i];
+    int64_t size = shapeOf(mask)[i];
+    require(c, size == scores[i] || (size == 1 && i < 3), "mask dimension ", i,
+            " has size ", size, ", expected ", i == 3 ? "" : "1 or ",
+            scores[i]);
   }
-  return success();
+  return *this;
 }
 
-/// Operands and `out`, `lse` of an attention; `shapes` is the number of the
-/// constraint on D, S and the outputs, `masks` of that on the mask.
-static LogicalResult checkAttention(Operation *op, Value qValue, Value kValue,
-                                    Value vValue, Value mask, Value out,
-                                    Value lse, StringRef shapes,
-                                    StringRef masks) {
-  RankedTensorType q = tensorType(qValue), k = tensorType(kValue),
-                   v = tensorType(vValue);
+/// Checks q, k, v, the mask, `out` and `lse` of an attention. `shapes` is the
+/// constraint on D, S and the outputs, and `masks` the one on the mask.
+template <typename Op>
+static Checks checkAttention(Op op, StringRef shapes, StringRef masks) {
+  RankedTensorType q = op.getQ().getType(), k = op.getK().getType(),
+                   v = op.getV().getType();
+  Type element = q.getElementType();
+  Checks checks(op);
   for (auto [name, type] :
        {std::pair<StringRef, RankedTensorType>("q", q), {"k", k}, {"v", v}})
-    if (failed(checkRank(op, "C1", name, type, 4)) ||
-        failed(checkElement(op, "C1", name, type, q.getElementType())))
-      return failure();
-  if (failed(checkFloat(op, "C1", "q", q)))
-    return failure();
+    checks.rank("C1", name, type, 4).element("C1", name, type, element);
+  if (checks.floats("C1", "q", q).failed())
+    return checks;
   int64_t batch = q.getDimSize(0), heads = q.getDimSize(1);
   int64_t rows = q.getDimSize(2), columns = k.getDimSize(2);
   int64_t groups = k.getDimSize(1);
-  if (k.getDimSize(0) != batch || v.getDimSize(0) != batch)
-    return violates(op, "C1") << "batch sizes differ: " << batch << ", "
-                              << k.getDimSize(0) << " and " << v.getDimSize(0);
-  if (v.getDimSize(1) != groups)
-    return violates(op, "C1") << "k and v have " << groups << " and "
-                              << v.getDimSize(1) << " heads";
-  if (groups < 1 || heads % groups != 0)
-    return violates(op, "C1") << heads << " query heads are no multiple of "
-                              << groups << " key heads";
-  if (q.getDimSize(3) != k.getDimSize(3))
-    return violates(op, shapes)
-           << "head sizes of q and k differ: " << q.getDimSize(3) << " and "
-           << k.getDimSize(3);
-  if (columns != v.getDimSize(2))
-    return violates(op, shapes) << "lengths of k and v differ: " << columns
-                                << " and " << v.getDimSize(2);
-  if (failed(
-          checkLike(op, shapes, "out", tensorType(out),
-                    RankedTensorType::get({batch, heads, rows, v.getDimSize(3)},
-                                          q.getElementType()))) ||
-      failed(
-          checkLike(op, shapes, "lse", tensorType(lse),
-                    RankedTensorType::get({batch, heads, rows},
-                                          statisticsType(q.getElementType())))))
-    return failure();
-  // On one rank of a ring the mask is that of its rows for everybody's keys.
-  if (mask && op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
-    columns = tensorType(mask).getDimSize(3);
-  return checkMask(op, masks, mask, {batch, heads, rows, columns});
+  checks
+      .require("C1", k.getDimSize(0) == batch && v.getDimSize(0) == batch,
+               "batch sizes differ: ", batch, ", ", k.getDimSize(0), " and ",
+               v.getDimSize(0))
+      .require("C1", v.getDimSize(1) == groups, "k and v have ", groups,
+               " and ", v.getDimSize(1), " heads")
+      .require("C1", groups >= 1 && heads % std::max<int64_t>(groups, 1) == 0,
+               heads, " query heads are no multiple of ", groups, " key heads")
+      .require(shapes, q.getDimSize(3) == k.getDimSize(3),
+               "head sizes of q and k differ: ", q.getDimSize(3), " and ",
+               k.getDimSize(3))
+      .require(shapes, columns == v.getDimSize(2),
+               "lengths of k and v differ: ", columns, " and ", v.getDimSize(2))
+      .like(shapes, "out", op.getOut(), {batch, heads, rows, v.getDimSize(3)},
+            element)
+      .like(shapes, "lse", op.getLse(), {batch, heads, rows},
+            statisticsType(element));
+  // On one rank of a ring, the mask has the rank's rows and the keys of all
+  // ranks.
+  Value mask = op.getMask();
+  if (mask && op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal) &&
+      tensorType(mask).getRank() == 4)
+    columns = shapeOf(mask)[3];
+  return checks.mask(masks, mask, {batch, heads, rows, columns});
 }
 
 LogicalResult AttentionOp::verify() {
-  return checkAttention(*this, getQ(), getK(), getV(), getMask(), getOut(),
-                        getLse(), "C2", "C3");
+  return checkAttention(*this, "C2", "C3");
 }
 
 LogicalResult AttentionGradOp::verify() {
-  if (failed(checkAttention(*this, getQ(), getK(), getV(), getMask(), getOut(),
-                            getLse(), "C1", "C1")) ||
-      failed(checkLike(*this, "C1", "dout", getDout().getType(),
-                       getOut().getType())) ||
-      failed(
-          checkLike(*this, "C2", "dq", getDq().getType(), getQ().getType())) ||
-      failed(checkLike(*this, "C2", "dk", getDk().getType(), getK().getType())))
-    return failure();
-  return checkLike(*this, "C2", "dv", getDv().getType(), getV().getType());
+  return checkAttention(*this, "C1", "C1")
+      .like("C1", "dout", getDout(), getOut())
+      .like("C2", "dq", getDq(), getQ())
+      .like("C2", "dk", getDk(), getK())
+      .like("C2", "dv", getDv(), getV());
 }
 
 LogicalResult RopeOp::verify() {
   RankedTensorType x = getX().getType();
-  if (failed(checkMinRank(*this, "C1", "x", x, 2)) ||
-      failed(checkLike(*this, "C1", "result", getType(), x)))
+  Checks checks(*this);
+  checks.minRank("C1", "x", x, 2).like("C1", "result", getType(), x);
+  if (checks.failed())
     return failure();
-  if (x.getShape().back() % 2 != 0)
-    return violates(*this, "C1")
-           << "the last dimension is odd: " << x.getShape().back();
-  auto table =
-      RankedTensorType::get(x.getShape().take_back(2), x.getElementType());
-  if (failed(checkLike(*this, "C2", "cos", getCos().getType(), table)))
-    return failure();
-  return checkLike(*this, "C2", "sin", getSin().getType(), table);
+  ArrayRef<int64_t> table = x.getShape().take_back(2);
+  return checks
+      .require("C1", table.back() % 2 == 0,
+               "the last dimension is odd: ", table.back())
+      .like("C2", "cos", getCos(), table, x.getElementType())
+      .like("C2", "sin", getSin(), table, x.getElementType());
 }
 
-//===----------------------------------------------------------------------===//
-// Embedding
-//===----------------------------------------------------------------------===//
-
 LogicalResult EmbeddingOp::verify() {
-  RankedTensorType table = getTable().getType(), ids = getIds().getType();
-  if (failed(checkRank(*this, "C1", "table", table, 2)) ||
-      failed(checkInteger(*this, "C1", "ids", ids)))
+  RankedTensorType table = getTable().getType();
+  Checks checks(*this);
+  checks.rank("C1", "table", table, 2).integers("C1", "ids", getIds());
+  if (checks.failed())
     return failure();
-  llvm::SmallVector<int64_t> shape(ids.getShape());
+  SmallVector<int64_t> shape(shapeOf(getIds()));
   shape.push_back(table.getDimSize(1));
-  return checkLike(*this, "C2", "result", getType(),
-                   RankedTensorType::get(shape, table.getElementType()));
+  return checks.like("C2", "result", getType(), shape, table.getElementType());
 }
 
 LogicalResult EmbeddingGradOp::verify() {
-  RankedTensorType dy = getDy().getType(), ids = getIds().getType();
-  if (failed(checkInteger(*this, "C1", "ids", ids)) ||
-      failed(checkRank(*this, "C1", "dy", dy, ids.getRank() + 1)))
+  RankedTensorType dy = getDy().getType();
+  SmallVector<int64_t> shape(shapeOf(getIds()));
+  Checks checks(*this);
+  checks.integers("C1", "ids", getIds()).rank("C1", "dy", dy, shape.size() + 1);
+  if (checks.failed())
     return failure();
-  llvm::SmallVector<int64_t> shape(ids.getShape());
-  shape.push_back(dy.getShape().back());
-  if (failed(checkShape(*this, "C1", "dy", dy, shape)) ||
-      failed(checkRank(*this, "C2", "result", getType(), 2)))
+  int64_t columns = dy.getShape().back();
+  shape.push_back(columns);
+  if (checks.shape("C1", "dy", dy, shape)
+          .rank("C2", "result", getType(), 2)
+          .failed())
     return failure();
-  return checkLike(
-      *this, "C2", "result", getType(),
-      RankedTensorType::get({getType().getDimSize(0), dy.getShape().back()},
-                            dy.getElementType()));
+  return checks.like("C2", "result", getType(),
+                     {getType().getDimSize(0), columns}, dy.getElementType());
 }
 
-//===----------------------------------------------------------------------===//
-// Cross entropy
-//===----------------------------------------------------------------------===//
-
-/// `logits` are [N, V] floats and `labels` [N] integers.
-static LogicalResult checkLogits(Operation *op, RankedTensorType logits,
-                                 RankedTensorType labels) {
-  if (failed(checkRank(op, "C1", "logits", logits, 2)) ||
-      failed(checkFloat(op, "C1", "logits", logits)) ||
-      failed(checkInteger(op, "C1", "labels", labels)))
-    return failure();
-  return checkShape(op, "C1", "labels", labels, logits.getShape().take_front());
+/// `logits` are [N, V] floats, `labels` are [N] integers, and every one of
+/// `rows` is [N] floats.
+template <typename Op>
+static Checks checkLogits(Op op,
+                          ArrayRef<std::pair<StringRef, Value>> rows = {}) {
+  RankedTensorType logits = op.getLogits().getType();
+  Checks checks(op);
+  checks.rank("C1", "logits", logits, 2)
+      .floats("C1", "logits", logits)
+      .integers("C1", "labels", op.getLabels());
+  if (checks.failed())
+    return checks;
+  ArrayRef<int64_t> shape = logits.getShape().take_front();
+  checks.shape("C1", "labels", op.getLabels(), shape);
+  for (auto [name, value] : rows)
+    checks.shape("C1", name, value, shape).floats("C1", name, value);
+  return checks;
 }
 
 LogicalResult CrossEntropyOp::verify() {
-  RankedTensorType logits = getLogits().getType();
-  if (failed(checkLogits(*this, logits, getLabels().getType())))
+  Checks checks = checkLogits(*this);
+  if (checks.failed())
     return failure();
-  auto rows = RankedTensorType::get(logits.getShape().take_front(),
-                                    statisticsType(logits.getElementType()));
-  if (failed(checkLike(*this, "C2", "loss", getLoss().getType(), rows)))
-    return failure();
-  return checkLike(*this, "C2", "lse", getLse().getType(), rows);
+  ArrayRef<int64_t> shape = shapeOf(getLogits()).take_front();
+  Type element = statisticsType(elementTypeOf(getLogits()));
+  return checks.like("C2", "loss", getLoss(), shape, element)
+      .like("C2", "lse", getLse(), shape, element);
 }
 
 LogicalResult CrossEntropySumsOp::verify() {
-  RankedTensorType logits = getLogits().getType();
-  if (failed(checkLogits(*this, logits, getLabels().getType())))
-    return failure();
-  for (auto [name, value] : {std::pair<StringRef, Value>("rowmax", getRowmax()),
+  return checkLogits(*this, {{"rowmax", getRowmax()},
                              {"sumexp", getSumexp()},
-                             {"picked", getPicked()}})
-    if (failed(checkShape(*this, "C1", name, tensorType(value),
-                          logits.getShape().take_front())) ||
-        failed(checkFloat(*this, "C1", name, tensorType(value))))
-      return failure();
-  return success();
+                             {"picked", getPicked()}});
 }
 
 LogicalResult CrossEntropyGradOp::verify() {
-  RankedTensorType logits = getLogits().getType();
-  if (failed(checkLogits(*this, logits, getLabels().getType())))
-    return failure();
-  for (auto [name, value] :
-       {std::pair<StringRef, Value>("lse", getLse()), {"dloss", getDloss()}})
-    if (failed(checkShape(*this, "C1", name, tensorType(value),
-                          logits.getShape().take_front())) ||
-        failed(checkFloat(*this, "C1", name, tensorType(value))))
-      return failure();
-  return checkLike(*this, "C1", "result", getType(), logits);
+  return checkLogits(*this, {{"lse", getLse()}, {"dloss", getDloss()}})
+      .like("C1", "result", getType(), getLogits());
 }
 
-//===----------------------------------------------------------------------===//
-// Optimizer
-//===----------------------------------------------------------------------===//
-
-/// Float operands, at least one, and a float scalar as the result.
+/// At least one operand, all of floats, and a float scalar as the result.
 static LogicalResult checkSumOfSquares(Operation *op) {
-  if (op->getNumOperands() == 0)
-    return violates(op, "C1") << "no operands";
+  Checks checks(op);
+  checks.require("C1", op->getNumOperands() > 0, "no operands");
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    if (failed(checkFloat(op, "C1", "operand " + llvm::Twine(i),
-                          tensorType(operand))))
-      return failure();
-  RankedTensorType result = tensorType(op->getResult(0));
-  if (failed(checkRank(op, "C1", "result", result, 0)))
-    return failure();
-  return checkFloat(op, "C1", "result", result);
+    checks.floats("C1", "operand " + Twine(i), operand);
+  return checks.rank("C1", "result", op->getResult(0), 0)
+      .floats("C1", "result", op->getResult(0));
 }
 
 LogicalResult GlobalNormOp::verify() { return checkSumOfSquares(*this); }
 LogicalResult SumSquaresOp::verify() { return checkSumOfSquares(*this); }
 
-/// `gradient` has the shape of every state, every new state the type of the
-/// state it replaces, and `scalars` have rank 0.
-static LogicalResult checkUpdate(Operation *op, mlir::OperandRange states,
-                                 mlir::ResultRange newStates, Value gradient,
-                                 mlir::ValueRange scalars, Value apply) {
-  ArrayRef<int64_t> shape = shapeOf(states.front());
-  if (failed(checkShape(op, "C1", "gradient", tensorType(gradient), shape)))
-    return failure();
-  for (auto [i, state] : llvm::enumerate(states))
-    if (failed(checkShape(op, "C1", "operand " + llvm::Twine(i),
-                          tensorType(state), shape)) ||
-        failed(checkLike(op, "C1", "result " + llvm::Twine(i),
-                         tensorType(newStates[i]), tensorType(state))))
-      return failure();
-  static constexpr StringRef names[] = {"scale", "lr", "step"};
-  for (auto [name, scalar] : llvm::zip_equal(names, scalars))
-    if (failed(checkRank(op, "C1", name, tensorType(scalar), 0)))
-      return failure();
-  if (apply &&
-      (tensorType(apply).getRank() != 0 || !elementTypeOf(apply).isInteger(1)))
-    return op->emitOpError("(C2) the operand of 'if' is of type ")
-           << apply.getType() << ", expected a scalar of i1";
-  return success();
+/// The first operands of `op` are its states, one per result, and then the
+/// gradient. All have one shape, every result has the type of the state that it
+/// replaces, and the scalars have rank 0.
+template <typename Op> static LogicalResult checkUpdate(Op op) {
+  ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
+  Checks checks(op);
+  checks.shape("C1", "gradient", op.getG(), shape);
+  for (auto [i, result] : llvm::enumerate(op->getResults()))
+    checks.shape("C1", "operand " + Twine(i), op->getOperand(i), shape)
+        .like("C1", "result " + Twine(i), result, op->getOperand(i));
+  checks.rank("C1", "scale", op.getScale(), 0)
+      .rank("C1", "lr", op.getLr(), 0)
+      .rank("C1", "step", op.getStep(), 0);
+  if (Value apply = op.getApply())
+    checks.require("C2",
+                   shapeOf(apply).empty() && elementTypeOf(apply).isInteger(1),
+                   "the operand of 'if' is of type ", apply.getType(),
+                   ", expected a scalar of i1");
+  return checks;
 }
 
-LogicalResult AdamWOp::verify() {
-  return checkUpdate(*this, getOperands().take_front(3), getResults(), getG(),
-                     {getScale(), getLr(), getStep()}, getApply());
-}
-
-LogicalResult SgdOp::verify() {
-  return checkUpdate(*this, getOperands().take_front(2), getResults(), getG(),
-                     {getScale(), getLr(), getStep()}, getApply());
-}
+LogicalResult AdamWOp::verify() { return checkUpdate(*this); }
+LogicalResult SgdOp::verify() { return checkUpdate(*this); }

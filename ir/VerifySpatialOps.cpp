@@ -1,31 +1,17 @@
 //===- VerifySpatialOps.cpp - Verifiers of conv, pool and batch norm ------===//
-//
-// One verifier per op; the constraint numbers are those of DpcSpatialOps.td.
-//
-//===----------------------------------------------------------------------===//
-#include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 #include "ir/VerifyUtils.h"
 #include "ir/Window.h"
 
+using namespace mlir;
 using namespace dpc;
 using namespace dpc::verify;
-using llvm::ArrayRef;
-using llvm::failure;
-using llvm::LogicalResult;
-using llvm::StringRef;
-using llvm::success;
-using mlir::Operation;
-using mlir::RankedTensorType;
 
-//===----------------------------------------------------------------------===//
-// Windows
-//===----------------------------------------------------------------------===//
-
-llvm::SmallVector<Window, 3>
+SmallVector<Window, 3>
 dpc::windowsOf(ArrayRef<int64_t> in, ArrayRef<int64_t> out,
                ArrayRef<int64_t> taps, ArrayRef<int64_t> strides,
                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
-  llvm::SmallVector<Window, 3> windows;
+  SmallVector<Window, 3> windows;
   size_t spatial = taps.size();
   for (size_t d = 0; d < spatial; ++d)
     windows.push_back({in[d + 2], out[d + 2], taps[d], strides[d], pads[d],
@@ -34,49 +20,42 @@ dpc::windowsOf(ArrayRef<int64_t> in, ArrayRef<int64_t> out,
 }
 
 /// `values` has `count` entries, none below `least`.
-static LogicalResult checkEntries(Operation *op, StringRef name,
-                                  ArrayRef<int64_t> values, size_t count,
-                                  int64_t least) {
-  if (values.size() != count)
-    return violates(op, "C1") << name << " has " << values.size()
-                              << " entries, expected " << count;
+static void checkEntries(Checks &checks, StringRef name,
+                         ArrayRef<int64_t> values, size_t count,
+                         int64_t least) {
+  checks.require("C1", values.size() == count, name, " has ", values.size(),
+                 " entries, expected ", count);
   for (int64_t value : values)
-    if (value < least)
-      return violates(op, "C1")
-             << name << " holds " << value << ", expected at least " << least;
-  return success();
+    checks.require("C1", value >= least, name, " holds ", value,
+                   ", expected at least ", least);
 }
 
 template <typename Op>
-static LogicalResult checkWindowAttributes(Op op, size_t spatial) {
-  if (failed(checkEntries(op, "strides", op.getStrides(), spatial, 1)) ||
-      failed(checkEntries(op, "dilations", op.getDilations(), spatial, 1)))
-    return failure();
-  return checkEntries(op, "pads", op.getPads(), 2 * spatial, 0);
+static void checkWindowAttributes(Checks &checks, Op op, size_t spatial) {
+  checkEntries(checks, "strides", op.getStrides(), spatial, 1);
+  checkEntries(checks, "dilations", op.getDilations(), spatial, 1);
+  checkEntries(checks, "pads", op.getPads(), 2 * spatial, 0);
 }
 
-//===----------------------------------------------------------------------===//
-// Convolution
-//===----------------------------------------------------------------------===//
-
-/// The types of x, w and y of a conv, each with its name in `op`.
+/// The name of an operand or result in `op`, and its type.
 struct Named {
   StringRef name;
   RankedTensorType type;
 };
 
+/// Checks a convolution from x with the filter w to y. In gradient ops, one of
+/// the operands is the result.
 template <typename Op>
 static LogicalResult checkConv(Op op, Named x, Named w, Named y) {
   int64_t rank = x.type.getRank();
-  if (failed(checkFloat(op, "C1", x.name, x.type)) ||
-      failed(checkMinRank(op, "C1", x.name, x.type, 3)))
-    return failure();
+  Type element = x.type.getElementType();
+  Checks checks(op);
+  checks.floats("C1", x.name, x.type).minRank("C1", x.name, x.type, 3);
   for (const Named &other : {w, y})
-    if (failed(checkRank(op, "C1", other.name, other.type, rank)) ||
-        failed(checkElement(op, "C1", other.name, other.type,
-                            x.type.getElementType())))
-      return failure();
-  if (failed(checkWindowAttributes(op, rank - 2)))
+    checks.rank("C1", other.name, other.type, rank)
+        .element("C1", other.name, other.type, element);
+  checkWindowAttributes(checks, op, rank - 2);
+  if (checks.failed())
     return failure();
   int64_t channels = x.type.getDimSize(1), perGroup = w.type.getDimSize(1);
   if (perGroup < 1 || channels % perGroup != 0)
@@ -88,17 +67,17 @@ static LogicalResult checkConv(Op op, Named x, Named w, Named y) {
     return violates(op, "C2")
            << w.name << " has " << filters << " filters, no multiple of "
            << groups << " groups";
-  llvm::SmallVector<int64_t> expected = {x.type.getDimSize(0), filters};
+  SmallVector<int64_t> expected = {x.type.getDimSize(0), filters};
   for (const Window &window :
        windowsOf(x.type.getShape(), y.type.getShape(),
                  w.type.getShape().drop_front(2), op.getStrides(), op.getPads(),
                  op.getDilations())) {
     expected.push_back(window.fitting());
-    if (expected.back() < 1)
-      return violates(op, "C3") << window.taps << " taps do not fit into "
-                                << window.in << " elements and their padding";
+    checks.require("C3", expected.back() >= 1, window.taps,
+                   " taps do not fit into ", window.in,
+                   " elements and their padding");
   }
-  return checkShape(op, "C3", y.name, y.type, expected);
+  return checks.shape("C3", y.name, y.type, expected);
 }
 
 LogicalResult ConvOp::verify() {
@@ -116,90 +95,69 @@ LogicalResult ConvGradFilterOp::verify() {
                    {"dy", getDy().getType()});
 }
 
-//===----------------------------------------------------------------------===//
-// Pooling
-//===----------------------------------------------------------------------===//
-
-/// Some tap of every window lies inside the image.
-static bool touchesAlways(const Window &window) {
-  for (int64_t o = 0; o < window.out; ++o) {
+/// Every window has a tap inside the image.
+static bool alwaysTouchesImage(const Window &window) {
+  return llvm::all_of(llvm::seq(window.out), [&](int64_t o) {
     int64_t first = o * window.stride - window.before;
-    bool touches = false;
-    for (int64_t j = 0; j < window.taps && !touches; ++j) {
+    return llvm::any_of(llvm::seq(window.taps), [&](int64_t j) {
       int64_t at = first + j * window.dilation;
-      touches = at >= 0 && at < window.in;
-    }
-    if (!touches)
-      return false;
-  }
-  return true;
+      return at >= 0 && at < window.in;
+    });
+  });
 }
 
+/// Checks a pool from x to y and `index`.
 template <typename Op>
-static LogicalResult checkMaxPool(Op op, Named x, Named y,
-                                  RankedTensorType index) {
+static LogicalResult checkMaxPool(Op op, Named x, Named y) {
   size_t spatial = x.type.getRank() - 2;
-  if (failed(checkFloat(op, "C1", x.name, x.type)) ||
-      failed(checkMinRank(op, "C1", x.name, x.type, 3)) ||
-      failed(checkEntries(op, "kernel", op.getKernel(), spatial, 1)) ||
-      failed(checkWindowAttributes(op, spatial)) ||
-      failed(checkRank(op, "C2", y.name, y.type, x.type.getRank())))
+  Checks checks(op);
+  checks.floats("C1", x.name, x.type).minRank("C1", x.name, x.type, 3);
+  checkEntries(checks, "kernel", op.getKernel(), spatial, 1);
+  checkWindowAttributes(checks, op, spatial);
+  if (checks.rank("C2", y.name, y.type, x.type.getRank()).failed())
     return failure();
-  llvm::SmallVector<int64_t> expected(x.type.getShape().take_front(2));
+  SmallVector<int64_t> expected(x.type.getShape().take_front(2));
   auto windows = windowsOf(x.type.getShape(), y.type.getShape(), op.getKernel(),
                            op.getStrides(), op.getPads(), op.getDilations());
   for (const Window &window : windows)
     expected.push_back(window.fitting());
-  auto wanted = RankedTensorType::get(expected, x.type.getElementType());
-  auto i32 = mlir::IntegerType::get(op->getContext(), 32);
-  if (failed(checkLike(op, "C2", y.name, y.type, wanted)) ||
-      failed(checkLike(op, "C2", "index", index,
-                       RankedTensorType::get(expected, i32))))
-    return failure();
+  checks.like("C2", y.name, y.type, expected, x.type.getElementType())
+      .like("C2", "index", op.getIndex(), expected, Builder(op).getI32Type());
   for (auto [d, window] : llvm::enumerate(windows))
-    if (!touchesAlways(window))
-      return violates(op, "C3") << "a window of spatial dimension " << d
-                                << " lies in the padding only";
-  return success();
+    if (!checks.failed())
+      checks.require("C3", alwaysTouchesImage(window),
+                     "a window of spatial dimension ", d,
+                     " lies in the padding only");
+  return checks;
 }
 
 LogicalResult MaxPoolOp::verify() {
-  return checkMaxPool(*this, {"x", getX().getType()}, {"y", getY().getType()},
-                      getIndex().getType());
+  return checkMaxPool(*this, {"x", getX().getType()}, {"y", getY().getType()});
 }
 
 LogicalResult MaxPoolGradOp::verify() {
-  return checkMaxPool(*this, {"dx", getType()}, {"dy", getDy().getType()},
-                      getIndex().getType());
+  return checkMaxPool(*this, {"dx", getType()}, {"dy", getDy().getType()});
 }
 
-//===----------------------------------------------------------------------===//
-// Batch normalization
-//===----------------------------------------------------------------------===//
-
-/// x and what is like it, what is [C] of its element type, and statistics.
+/// `like` have the shape and element type of x, `channels` are [C] of its
+/// element type, and `statistics` are [C] of the type of statistics.
 static LogicalResult checkBatchNorm(Operation *op, RankedTensorType x,
                                     ArrayRef<Named> like,
                                     ArrayRef<Named> channels,
                                     ArrayRef<Named> statistics) {
-  if (failed(checkFloat(op, "C1", "x", x)) ||
-      failed(checkMinRank(op, "C1", "x", x, 2)))
+  Checks checks(op);
+  checks.floats("C1", "x", x).minRank("C1", "x", x, 2);
+  if (checks.failed())
     return failure();
   for (const Named &one : like)
-    if (failed(checkLike(op, "C1", one.name, one.type, x)))
-      return failure();
-  llvm::SmallVector<int64_t> shape = {x.getDimSize(1)};
-  mlir::Type element = x.getElementType();
+    checks.like("C1", one.name, one.type, x);
+  ArrayRef<int64_t> shape = x.getShape().slice(1, 1);
+  Type element = x.getElementType();
   for (const Named &one : channels)
-    if (failed(checkLike(op, "C2", one.name, one.type,
-                         RankedTensorType::get(shape, element))))
-      return failure();
+    checks.like("C2", one.name, one.type, shape, element);
   for (const Named &one : statistics)
-    if (failed(
-            checkLike(op, "C3", one.name, one.type,
-                      RankedTensorType::get(shape, statisticsType(element)))))
-      return failure();
-  return success();
+    checks.like("C3", one.name, one.type, shape, statisticsType(element));
+  return checks;
 }
 
 LogicalResult BatchNormOp::verify() {

@@ -1,10 +1,9 @@
 //===- VerifyUtils.h - What the op verifiers share --------------*- C++ -*-===//
 //
-// Verifiers compare shapes and element types, never whole types: encodings are
-// the business of the trait ShardingVerified, which reads the sharding rule.
-// Messages begin with the number of the violated constraint, as documented in
-// the op's TableGen description: "(C2) contracted dimensions differ: 64 and
-// 32".
+// Verifiers compare shapes and element types. The trait ShardingVerified checks
+// the encodings by the sharding rule of the op. A message begins with the
+// number of the violated constraint in the op's TableGen description: "(C2)
+// contracted dimensions differ: 64 and 32".
 //
 // Private to ir/Verify*.cpp.
 //
@@ -30,92 +29,106 @@ inline mlir::InFlightDiagnostic violates(mlir::Operation *op,
   return op->emitOpError() << "(" << c << ") ";
 }
 
-/// `type`, described as `what`, has exactly `expected` as its shape.
-inline llvm::LogicalResult checkShape(mlir::Operation *op, llvm::StringRef c,
-                                      const llvm::Twine &what,
-                                      mlir::RankedTensorType type,
-                                      llvm::ArrayRef<int64_t> expected) {
-  if (type.getShape() == expected)
-    return llvm::success();
-  return violates(op, c) << what << " has shape " << shapeText(type.getShape())
-                         << ", expected " << shapeText(expected);
-}
+/// The type of a tensor, which may be given by a value.
+struct Tensor {
+  Tensor(mlir::RankedTensorType type) : type(type) {}
+  Tensor(mlir::Value value)
+      : type(mlir::cast<mlir::RankedTensorType>(value.getType())) {}
+  mlir::RankedTensorType type;
+};
 
-/// `type`, described as `what`, has elements of `expected`.
-inline llvm::LogicalResult checkElement(mlir::Operation *op, llvm::StringRef c,
-                                        const llvm::Twine &what,
-                                        mlir::RankedTensorType type,
-                                        mlir::Type expected) {
-  if (type.getElementType() == expected)
-    return llvm::success();
-  return violates(op, c) << what << " has element type "
-                         << type.getElementType() << ", expected " << expected;
-}
+/// Checks the constraints of one op in the order of the calls. It reports the
+/// first violation and skips all later checks. `c` is the constraint, and
+/// `what` names the tensor in the message.
+class Checks {
+public:
+  Checks(mlir::Operation *op) : op(op) {}
+  operator llvm::LogicalResult() const { return llvm::success(isValid); }
+  bool failed() const { return !isValid; }
 
-/// `type`, described as `what`, has the shape and element type of `expected`.
-inline llvm::LogicalResult checkLike(mlir::Operation *op, llvm::StringRef c,
-                                     const llvm::Twine &what,
-                                     mlir::RankedTensorType type,
-                                     mlir::RankedTensorType expected) {
-  if (failed(checkShape(op, c, what, type, expected.getShape())))
-    return llvm::failure();
-  return checkElement(op, c, what, type, expected.getElementType());
-}
+  template <typename... Parts>
+  Checks &require(llvm::StringRef c, bool holds, const Parts &...message) {
+    if (isValid && !holds)
+      fail((violates(op, c) << ... << message));
+    return *this;
+  }
+  Checks &shape(llvm::StringRef c, const llvm::Twine &what, Tensor tensor,
+                llvm::ArrayRef<int64_t> expected) {
+    llvm::ArrayRef<int64_t> shape = tensor.type.getShape();
+    if (isValid && shape != expected)
+      fail(violates(op, c) << what << " has shape " << shapeText(shape)
+                           << ", expected " << shapeText(expected));
+    return *this;
+  }
+  Checks &element(llvm::StringRef c, const llvm::Twine &what, Tensor tensor,
+                  mlir::Type expected) {
+    mlir::Type element = tensor.type.getElementType();
+    return require(c, element == expected, what, " has element type ", element,
+                   ", expected ", expected);
+  }
+  Checks &boolean(llvm::StringRef c, const llvm::Twine &what, Tensor tensor) {
+    return element(c, what, tensor,
+                   mlir::IntegerType::get(op->getContext(), 1));
+  }
+  /// Shape and element type are those of `expected`.
+  Checks &like(llvm::StringRef c, const llvm::Twine &what, Tensor tensor,
+               Tensor expected) {
+    return shape(c, what, tensor, expected.type.getShape())
+        .element(c, what, tensor, expected.type.getElementType());
+  }
+  Checks &like(llvm::StringRef c, const llvm::Twine &what, Tensor tensor,
+               llvm::ArrayRef<int64_t> expected, mlir::Type element) {
+    return shape(c, what, tensor, expected).element(c, what, tensor, element);
+  }
+  /// The whole types are equal, encodings included.
+  Checks &same(llvm::StringRef c, const llvm::Twine &what, mlir::Type type,
+               mlir::Type expected) {
+    return require(c, type == expected, what, " has type ", type, ", expected ",
+                   expected);
+  }
+  Checks &rank(llvm::StringRef c, const llvm::Twine &what, Tensor tensor,
+               int64_t expected) {
+    int64_t rank = tensor.type.getRank();
+    return require(c, rank == expected, what, " has rank ", rank, ", expected ",
+                   expected);
+  }
+  Checks &minRank(llvm::StringRef c, const llvm::Twine &what, Tensor tensor,
+                  int64_t least) {
+    int64_t rank = tensor.type.getRank();
+    return require(c, rank >= least, what, " has rank ", rank,
+                   ", expected at least ", least);
+  }
+  Checks &floats(llvm::StringRef c, const llvm::Twine &what, Tensor tensor) {
+    mlir::Type element = tensor.type.getElementType();
+    return require(c, mlir::isa<mlir::FloatType>(element), what,
+                   " has element type ", element, ", expected a float");
+  }
+  Checks &integers(llvm::StringRef c, const llvm::Twine &what, Tensor tensor) {
+    mlir::Type element = tensor.type.getElementType();
+    return require(c, mlir::isa<mlir::IntegerType>(element), what,
+                   " has element type ", element, ", expected an integer");
+  }
+  /// `mask` is null, or can be added to scores of shape `scores` [B, H, T, S]:
+  /// rank 4, the last dimension is S, and every other dimension is 1 or that of
+  /// the scores.
+  Checks &mask(llvm::StringRef c, mlir::Value mask,
+               llvm::ArrayRef<int64_t> scores);
 
-/// `type`, described as `what`, has `rank` dimensions.
-inline llvm::LogicalResult checkRank(mlir::Operation *op, llvm::StringRef c,
-                                     const llvm::Twine &what,
-                                     mlir::RankedTensorType type,
-                                     int64_t rank) {
-  if (type.getRank() == rank)
-    return llvm::success();
-  return violates(op, c) << what << " has rank " << type.getRank()
-                         << ", expected " << rank;
-}
+private:
+  void fail(const mlir::InFlightDiagnostic &) { isValid = false; }
 
-/// `type`, described as `what`, has at least `rank` dimensions.
-inline llvm::LogicalResult checkMinRank(mlir::Operation *op, llvm::StringRef c,
-                                        const llvm::Twine &what,
-                                        mlir::RankedTensorType type,
-                                        int64_t rank) {
-  if (type.getRank() >= rank)
-    return llvm::success();
-  return violates(op, c) << what << " has rank " << type.getRank()
-                         << ", expected at least " << rank;
-}
+  mlir::Operation *op;
+  bool isValid = true;
+};
 
-/// `type`, described as `what`, has floating-point elements.
-inline llvm::LogicalResult checkFloat(mlir::Operation *op, llvm::StringRef c,
-                                      const llvm::Twine &what,
-                                      mlir::RankedTensorType type) {
-  if (mlir::isa<mlir::FloatType>(type.getElementType()))
-    return llvm::success();
-  return violates(op, c) << what << " has element type "
-                         << type.getElementType() << ", expected a float";
-}
-
-/// `type`, described as `what`, has integer elements.
-inline llvm::LogicalResult checkInteger(mlir::Operation *op, llvm::StringRef c,
-                                        const llvm::Twine &what,
-                                        mlir::RankedTensorType type) {
-  if (mlir::isa<mlir::IntegerType>(type.getElementType()))
-    return llvm::success();
-  return violates(op, c) << what << " has element type "
-                         << type.getElementType() << ", expected an integer";
-}
-
-/// Type of row statistics (mean, rstd, log-sum-exp) of `elementType` data: f32,
-/// or f64 for f64, so that low-precision data keeps exact statistics.
+/// The type of row statistics (mean, rstd, log-sum-exp) of data of
+/// `elementType`: f64 for f64 and f32 for all others, so that statistics of
+/// 16-bit data are exact.
 inline mlir::Type statisticsType(mlir::Type elementType) {
   if (elementType.isF64())
     return elementType;
   return mlir::Float32Type::get(elementType.getContext());
 }
-
-/// An additive attention mask can be read as [B, H, T, S] = `scores`: rank 4,
-/// each dimension 1 or the scores', the last one the scores'.
-llvm::LogicalResult checkMask(mlir::Operation *op, llvm::StringRef c,
-                              mlir::Value mask, llvm::ArrayRef<int64_t> scores);
 
 } // namespace dpc::verify
 
