@@ -14,6 +14,21 @@ int64_t ShardingRule::addDim(int64_t size, bool whole, ReduceKind reduction) {
   return dims.size() - 1;
 }
 
+SmallVector<int64_t> ShardingRule::addDims(ArrayRef<int64_t> sizes,
+                                           bool whole) {
+  return llvm::map_to_vector(sizes,
+                             [&](int64_t size) { return addDim(size, whole); });
+}
+
+ShardingRule ShardingRule::with(ArrayRef<TensorMap> operandMaps,
+                                ArrayRef<TensorMap> resultMaps,
+                                ArrayRef<SmallVector<int64_t, 2>> groups) {
+  operands.assign(operandMaps.begin(), operandMaps.end());
+  results.assign(resultMaps.begin(), resultMaps.end());
+  linear.assign(groups.begin(), groups.end());
+  return *this;
+}
+
 TensorMap dpc::oneToOne(ArrayRef<int64_t> dims) {
   TensorMap map;
   for (int64_t dim : dims)
@@ -23,12 +38,9 @@ TensorMap dpc::oneToOne(ArrayRef<int64_t> dims) {
 
 ShardingRule dpc::elementwiseRule(Operation *op) {
   ShardingRule rule;
-  auto shape = shapeOf(op->getResult(0));
-  SmallVector<int64_t> dims;
-  for (int64_t size : shape)
-    dims.push_back(rule.addDim(size));
-  rule.operands.assign(op->getNumOperands(), oneToOne(dims));
-  rule.results.assign(op->getNumResults(), oneToOne(dims));
+  TensorMap map = oneToOne(rule.addDims(shapeOf(op->getResult(0))));
+  rule.operands.assign(op->getNumOperands(), map);
+  rule.results.assign(op->getNumResults(), map);
   return rule;
 }
 

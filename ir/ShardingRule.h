@@ -1,9 +1,9 @@
 //===- ShardingRule.h - How an op may be split ------------------*- C++ -*-===//
 //
 // An op is a loop nest over *iteration dimensions*. Every dimension of every
-// operand and result is a row-major list of iteration dimensions (none = a unit
-// or repeated dimension). That is all that verification, propagation, search
-// and partitioning need to know:
+// operand and result is a row-major list of iteration dimensions. The list is
+// empty for a dimension of size 1 and for a repeated dimension. The verifier,
+// propagation, search and partitioning need nothing else:
 //
 //   matmul a[b,m,k] b[k,n] -> [b,m,n]
 //     dims      b: parallel   m: parallel   k: parallel (summed)   n: parallel
@@ -13,15 +13,15 @@
 //     dims      x=8  h=4  d=16
 //     operands  [[x],[h,d]]                    results  [[x],[h],[d]]
 //
-// An axis that splits an iteration dimension splits every operand and result
-// dimension that it appears in. A result it does not appear in becomes partial
-// over that axis, with the dimension's reduction kind. A dimension that is
-// `whole` cannot be split.
+// A mesh axis that splits an iteration dimension splits every operand and
+// result dimension that contains it. A result that does not contain it becomes
+// a partial value over that axis, which the reduction kind of the dimension
+// combines.
 //
-// Partial operands: `linear` lists groups of operands; if all operands of one
-// group (and no other) are partial sums over an axis, so is every result. `add`
-// has the one group {0, 1}, `mul` the groups {0} and {1}. Ops that only move
-// data set `movesData`: operand 0 may be partial of any kind.
+// An operand may itself be partial over an axis. `linear` lists groups of
+// operands: if exactly the operands of one group are partial sums, every result
+// is a partial sum. `add` has the group {0, 1}; `mul` has the groups {0} and
+// {1}. An op with `movesData` accepts a partial operand 0 of any kind.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_SHARDINGRULE_H
@@ -36,9 +36,9 @@ namespace dpc {
 /// One loop of an op.
 struct IterDim {
   int64_t size;
-  /// Every element needs all of this dimension; it cannot be split.
+  /// Every result element needs the whole dimension, so it cannot be split.
   bool whole = false;
-  /// How results that lack this dimension combine its shards.
+  /// The reduction of shards for results that do not contain this dimension.
   ReduceKind reduction = ReduceKind::sum;
 };
 
@@ -54,19 +54,26 @@ struct ShardingRule {
   llvm::SmallVector<TensorMap, 2> results;
   llvm::SmallVector<llvm::SmallVector<int64_t, 2>, 2> linear;
   bool movesData = false;
-  /// Partitioning adds the collectives that combine shards (global_norm): each
-  /// operand may be split in its own way and no result is partial.
+  /// Partitioning adds the collectives that combine shards (global_norm): every
+  /// operand may have its own sharding, and no result is partial.
   bool combines = false;
 
   /// Adds an iteration dimension and returns its index.
   int64_t addDim(int64_t size, bool whole = false,
                  ReduceKind reduction = ReduceKind::sum);
+  /// Adds one iteration dimension per size and returns their indices.
+  llvm::SmallVector<int64_t> addDims(llvm::ArrayRef<int64_t> sizes,
+                                     bool whole = false);
+  /// This rule with these maps and groups of `linear`.
+  ShardingRule with(llvm::ArrayRef<TensorMap> operandMaps,
+                    llvm::ArrayRef<TensorMap> resultMaps,
+                    llvm::ArrayRef<llvm::SmallVector<int64_t, 2>> groups = {});
 };
 
-/// Maps tensor dimension i to iteration dimension dims[i] (-1 = none).
+/// The map of tensor dimension i to iteration dimension dims[i]; -1 is none.
 TensorMap oneToOne(llvm::ArrayRef<int64_t> dims);
 
-/// The rule of an op whose results have its operands' shape.
+/// The rule of an op whose operands and results have one shape.
 ShardingRule elementwiseRule(mlir::Operation *op);
 
 } // namespace dpc

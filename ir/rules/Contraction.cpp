@@ -14,41 +14,35 @@ ShardingRule ReduceOp::getShardingRule() {
     if (!llvm::is_contained(getDims(), static_cast<int64_t>(i)))
       result.push_back(dim);
   }
-  rule.operands.push_back(oneToOne(operand));
-  rule.results.push_back(oneToOne(result));
   if (getKind() == ReduceKind::sum)
-    rule.linear = {{0}};
-  return rule;
+    return rule.with({oneToOne(operand)}, {oneToOne(result)}, {{0}});
+  return rule.with({oneToOne(operand)}, {oneToOne(result)});
 }
 
 ShardingRule MatmulOp::getShardingRule() {
   ShardingRule rule;
   ArrayRef<int64_t> a = shapeOf(getA()), b = shapeOf(getB());
   size_t rank = a.size();
-  SmallVector<int64_t> batch;
-  for (int64_t size : a.drop_back(2))
-    batch.push_back(rule.addDim(size));
+  SmallVector<int64_t> batch = rule.addDims(a.drop_back(2));
   int64_t m = rule.addDim(a[getTa() ? rank - 1 : rank - 2]);
   int64_t k = rule.addDim(a[getTa() ? rank - 2 : rank - 1]);
   int64_t n = rule.addDim(b[getTb() ? b.size() - 2 : b.size() - 1]);
   SmallVector<int64_t> aMap(batch), bMap, out(batch);
   if (b.size() == rank)
     bMap = batch;
-  aMap.append(getTa() ? std::initializer_list<int64_t>{k, m}
-                      : std::initializer_list<int64_t>{m, k});
-  bMap.append(getTb() ? std::initializer_list<int64_t>{n, k}
-                      : std::initializer_list<int64_t>{k, n});
+  aMap.append(getTa() ? SmallVector<int64_t>{k, m}
+                      : SmallVector<int64_t>{m, k});
+  bMap.append(getTb() ? SmallVector<int64_t>{n, k}
+                      : SmallVector<int64_t>{k, n});
   out.append({m, n});
-  rule.operands = {oneToOne(aMap), oneToOne(bMap)};
-  rule.results = {oneToOne(out)};
-  rule.linear = {{0}, {1}};
-  return rule;
+  return rule.with({oneToOne(aMap), oneToOne(bMap)}, {oneToOne(out)},
+                   {{0}, {1}});
 }
 
 namespace {
 
-/// Iteration dimensions shared by attention and its gradient: query heads are
-/// `groups` key heads times `perGroup`.
+/// The iteration dimensions of attention and its gradient. There are `groups`
+/// key heads and `groups` * `perGroup` query heads.
 struct AttentionDims {
   int64_t batch, groups, perGroup, queries, keys, depth, valueDepth;
   TensorMap q, k, v, out, rows;
@@ -61,8 +55,8 @@ struct AttentionDims {
     batch = rule.addDim(qs[0]);
     groups = rule.addDim(ks[1]);
     perGroup = rule.addDim(ks[1] ? qs[1] / ks[1] : 1);
-    // A causal mask depends on the query's position. Round a ring, positions
-    // of queries and keys are split alike.
+    // A causal mask depends on the position of the query. In a ring, queries
+    // and keys share one sharding of positions.
     queries = rule.addDim(qs[2], /*whole=*/causal && !ring);
     keys = ring ? queries : rule.addDim(ks[2], /*whole=*/true);
     depth = rule.addDim(qs[3], /*whole=*/true);
@@ -75,8 +69,8 @@ struct AttentionDims {
     rows = {{batch}, heads, {queries}};
   }
 
-  /// A mask's dimensions of size 1 are repeated. Every rank of a ring needs its
-  /// rows for all keys.
+  /// The map of a mask, whose dimensions of size 1 are repeated. Every rank of
+  /// a ring needs the mask of its queries for all keys.
   TensorMap mask(ShardingRule &rule, Value value) const {
     int64_t columns =
         keys == queries ? rule.addDim(shapeOf(value)[3], /*whole=*/true) : keys;
@@ -111,32 +105,23 @@ ShardingRule AttentionGradOp::getShardingRule() {
   return rule;
 }
 
+/// The maps of an embedding [ids.., columns] of a table [rows, columns].
+static std::array<TensorMap, 3> embeddingMaps(ShardingRule &rule, Value table,
+                                              Value ids) {
+  SmallVector<int64_t> tableDims = rule.addDims(shapeOf(table));
+  SmallVector<int64_t> idDims = rule.addDims(shapeOf(ids)), out(idDims);
+  out.push_back(tableDims[1]);
+  return {oneToOne(tableDims), oneToOne(idDims), oneToOne(out)};
+}
+
 ShardingRule EmbeddingOp::getShardingRule() {
   ShardingRule rule;
-  int64_t rows = rule.addDim(shapeOf(getTable())[0]);
-  int64_t columns = rule.addDim(shapeOf(getTable())[1]);
-  SmallVector<int64_t> ids;
-  for (int64_t size : shapeOf(getIds()))
-    ids.push_back(rule.addDim(size));
-  SmallVector<int64_t> out(ids);
-  out.push_back(columns);
-  rule.operands = {oneToOne({rows, columns}), oneToOne(ids)};
-  rule.results = {oneToOne(out)};
-  rule.linear = {{0}};
-  return rule;
+  auto [table, ids, out] = embeddingMaps(rule, getTable(), getIds());
+  return rule.with({table, ids}, {out}, {{0}});
 }
 
 ShardingRule EmbeddingGradOp::getShardingRule() {
   ShardingRule rule;
-  int64_t rows = rule.addDim(shapeOf(getResult())[0]);
-  int64_t columns = rule.addDim(shapeOf(getResult())[1]);
-  SmallVector<int64_t> ids;
-  for (int64_t size : shapeOf(getIds()))
-    ids.push_back(rule.addDim(size));
-  SmallVector<int64_t> dy(ids);
-  dy.push_back(columns);
-  rule.operands = {oneToOne(ids), oneToOne(dy)};
-  rule.results = {oneToOne({rows, columns})};
-  rule.linear = {{1}};
-  return rule;
+  auto [table, ids, dy] = embeddingMaps(rule, getResult(), getIds());
+  return rule.with({ids, dy}, {table}, {{1}});
 }

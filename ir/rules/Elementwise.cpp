@@ -5,22 +5,16 @@
 using namespace mlir;
 using namespace dpc;
 
-static ShardingRule sourceRule(Value result, bool whole) {
-  ShardingRule rule;
-  SmallVector<int64_t> dims;
-  for (int64_t size : shapeOf(result))
-    dims.push_back(rule.addDim(size, whole));
-  rule.results.push_back(oneToOne(dims));
-  return rule;
-}
-
 ShardingRule ConstantOp::getShardingRule() {
-  // Only a splat looks the same on every rank.
-  return sourceRule(getResult(), /*whole=*/!isa<SplatElementsAttr>(getValue()));
+  ShardingRule rule;
+  // Only the shards of a splat are equal on all ranks.
+  bool whole = !isa<SplatElementsAttr>(getValue());
+  return rule.with({}, {oneToOne(rule.addDims(shapeOf(getResult()), whole))});
 }
 
 ShardingRule IotaOp::getShardingRule() {
-  return sourceRule(getResult(), /*whole=*/false);
+  ShardingRule rule;
+  return rule.with({}, {oneToOne(rule.addDims(shapeOf(getResult())))});
 }
 
 ShardingRule UnaryOp::getShardingRule() {
@@ -41,8 +35,8 @@ ShardingRule BinaryOp::getShardingRule() {
     rule.linear = {{0}, {1}};
     break;
   case BinaryKind::div:
-    // Integer division truncates and so does not pass sums on.
-    if (isa<FloatType>(getElementTypeOrSelf(getA())))
+    // Integer division truncates, so it is not linear.
+    if (isFloatTensor(getA().getType()))
       rule.linear = {{0}};
     break;
   default:
@@ -61,41 +55,29 @@ ShardingRule SelectOp::getShardingRule() {
 
 ShardingRule ConvertOp::getShardingRule() {
   ShardingRule rule = elementwiseRule(*this);
-  if (isa<FloatType>(getElementTypeOrSelf(getX())) &&
-      isa<FloatType>(getElementTypeOrSelf(getResult())))
+  if (isFloatTensor(getX().getType()) && isFloatTensor(getType()))
     rule.linear = {{0}};
   return rule;
 }
 
-/// p, states and gradient are split alike, the three scalars not at all.
-static ShardingRule optimizerRule(Operation *op, Value param,
-                                  int64_t tensorOperands) {
-  ShardingRule rule;
-  SmallVector<int64_t> dims;
-  for (int64_t size : shapeOf(param))
-    dims.push_back(rule.addDim(size));
-  for (int64_t i = 0, e = op->getNumOperands(); i < e; ++i)
-    rule.operands.push_back(i < tensorOperands ? oneToOne(dims) : TensorMap{});
-  rule.results.assign(op->getNumResults(), oneToOne(dims));
+/// The parameter, the states and the gradient, which are the first
+/// `tensorOperands` operands, have the same sharding. The scalars are not
+/// split.
+static ShardingRule optimizerRule(Operation *op, unsigned tensorOperands) {
+  ShardingRule rule = elementwiseRule(op);
+  for (TensorMap &scalar :
+       llvm::MutableArrayRef(rule.operands).drop_front(tensorOperands))
+    scalar.clear();
   return rule;
 }
 
-ShardingRule AdamWOp::getShardingRule() {
-  return optimizerRule(*this, getP(), 4);
-}
-
-ShardingRule SgdOp::getShardingRule() {
-  return optimizerRule(*this, getP(), 3);
-}
+ShardingRule AdamWOp::getShardingRule() { return optimizerRule(*this, 4); }
+ShardingRule SgdOp::getShardingRule() { return optimizerRule(*this, 3); }
 
 ShardingRule GlobalNormOp::getShardingRule() {
   ShardingRule rule;
-  for (Value grad : getGrads()) {
-    SmallVector<int64_t> dims;
-    for (int64_t size : shapeOf(grad))
-      dims.push_back(rule.addDim(size));
-    rule.operands.push_back(oneToOne(dims));
-  }
+  for (Value grad : getGrads())
+    rule.operands.push_back(oneToOne(rule.addDims(shapeOf(grad))));
   rule.results.push_back({});
   rule.combines = true;
   return rule;

@@ -1,9 +1,9 @@
 //===- Movement.cpp - Sharding rules of data movement ---------------------===//
 //
-// Slices, pads and concatenations see a dimension as [parts, inner] where inner
-// is the greatest common divisor of all sizes and offsets involved: which part
-// an element is in must be known on every rank, but inside a part the dimension
-// may be split. Splitting a fused qkv of 3 x 64 gives inner = 64.
+// The rules of slices, pads and concatenations see a dimension as [parts,
+// inner], where inner is the greatest common divisor of all sizes and offsets.
+// Every rank must know the part of an element, so only the inner dimension may
+// be split. A fused qkv of 3 x 64 columns has inner = 64.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
@@ -17,57 +17,42 @@ using namespace dpc;
 ShardingRule BroadcastOp::getShardingRule() {
   ShardingRule rule;
   rule.movesData = true;
-  SmallVector<int64_t> result;
-  for (int64_t size : shapeOf(getResult()))
-    result.push_back(rule.addDim(size));
+  SmallVector<int64_t> result = rule.addDims(shapeOf(getResult()));
   TensorMap operand;
   for (auto [size, dim] : llvm::zip(shapeOf(getX()), getDims())) {
     bool repeated = size != shapeOf(getResult())[dim];
     operand.push_back(repeated ? DimMap{} : DimMap{result[dim]});
   }
-  rule.operands.push_back(operand);
-  rule.results.push_back(oneToOne(result));
-  return rule;
+  return rule.with({operand}, {oneToOne(result)});
 }
 
 ShardingRule TransposeOp::getShardingRule() {
   ShardingRule rule;
   rule.movesData = true;
-  SmallVector<int64_t> operand, result;
-  for (int64_t size : shapeOf(getX()))
-    operand.push_back(rule.addDim(size));
-  for (int64_t dim : getPerm())
-    result.push_back(operand[dim]);
-  rule.operands.push_back(oneToOne(operand));
-  rule.results.push_back(oneToOne(result));
-  return rule;
+  SmallVector<int64_t> operand = rule.addDims(shapeOf(getX()));
+  auto result =
+      llvm::map_to_vector(getPerm(), [&](int64_t dim) { return operand[dim]; });
+  return rule.with({oneToOne(operand)}, {oneToOne(result)});
 }
 
 namespace {
 
-/// Common refinement of two shapes with the same number of elements.
-class Refinement {
-public:
-  Refinement(ArrayRef<int64_t> from, ArrayRef<int64_t> to, ShardingRule &rule)
-      : from(from), to(to), rule(rule), fromMap(from.size()), toMap(to.size()) {
-  }
-
-  void run();
-  TensorMap fromDims() { return fromMap; }
-  TensorMap toDims() { return toMap; }
-
-private:
+/// The common refinement of two shapes with the same number of elements: the
+/// iteration dimensions of a reshape.
+struct Refinement {
   ArrayRef<int64_t> from, to;
   ShardingRule &rule;
-  TensorMap fromMap, toMap;
+  TensorMap fromMap = TensorMap(from.size()), toMap = TensorMap(to.size());
 
-  void addPrivate(TensorMap &map, ArrayRef<int64_t> shape, size_t &at,
+  void run();
+  void addPrivate(TensorMap &map, ArrayRef<int64_t> shape, size_t at,
                   int64_t left, int64_t count);
 };
 
-/// Closes a group that cannot be aligned: what is left of dimension `at` and
-/// the following ones, `count` elements in all, become whole dimensions.
-void Refinement::addPrivate(TensorMap &map, ArrayRef<int64_t> shape, size_t &at,
+/// Ends a group of dimensions that cannot be aligned. The `left` elements of
+/// dimension `at` and the following dimensions, `count` elements in total,
+/// become whole dimensions.
+void Refinement::addPrivate(TensorMap &map, ArrayRef<int64_t> shape, size_t at,
                             int64_t left, int64_t count) {
   while (true) {
     if (left > 1)
@@ -81,11 +66,11 @@ void Refinement::addPrivate(TensorMap &map, ArrayRef<int64_t> shape, size_t &at,
 }
 
 void Refinement::run() {
-  // Without elements there is nothing to align.
+  // An empty tensor has no elements to align.
   if (llvm::is_contained(from, 0) || llvm::is_contained(to, 0))
     return;
   size_t i = 0, j = 0;
-  int64_t a = 1, b = 1; // what is left of from[i - 1] and to[j - 1]
+  int64_t a = 1, b = 1; // the rest of from[i - 1] and of to[j - 1]
   while (true) {
     while (a == 1 && i < from.size())
       a = from[i++];
@@ -94,7 +79,7 @@ void Refinement::run() {
     if (a == 1 || b == 1)
       return;
     int64_t common = std::gcd(a, b);
-    if (common > 1) { // {6, 4} -> {4, 6}: 2 is common, the rest is not
+    if (common > 1) { // {6, 4} -> {4, 6}: only 2 is common
       int64_t dim = rule.addDim(common);
       fromMap[i - 1].push_back(dim);
       toMap[j - 1].push_back(dim);
@@ -102,7 +87,7 @@ void Refinement::run() {
       b /= common;
       continue;
     }
-    // The smallest stretch that covers whole dimensions of both sides.
+    // The smallest group of whole dimensions that both sides cover.
     int64_t countA = a, countB = b;
     size_t endA = i, endB = j;
     while (countA != countB)
@@ -110,9 +95,8 @@ void Refinement::run() {
         countA *= from[endA++];
       else
         countB *= to[endB++];
-    size_t atA = i - 1, atB = j - 1;
-    addPrivate(fromMap, from, atA, a, countA);
-    addPrivate(toMap, to, atB, b, countB);
+    addPrivate(fromMap, from, i - 1, a, countA);
+    addPrivate(toMap, to, j - 1, b, countB);
     i = endA;
     j = endB;
     a = b = 1;
@@ -124,14 +108,13 @@ void Refinement::run() {
 ShardingRule ReshapeOp::getShardingRule() {
   ShardingRule rule;
   rule.movesData = true;
-  Refinement refinement(shapeOf(getX()), shapeOf(getResult()), rule);
+  Refinement refinement{shapeOf(getX()), shapeOf(getResult()), rule};
   refinement.run();
-  rule.operands.push_back(refinement.fromDims());
-  rule.results.push_back(refinement.toDims());
-  return rule;
+  return rule.with({refinement.fromMap}, {refinement.toMap});
 }
 
-/// [size / inner parts (whole), inner] with a shared inner dimension.
+/// The map of a dimension as [size / inner, inner]: the first part is whole,
+/// and `innerDim` is the second.
 static DimMap partsOf(ShardingRule &rule, int64_t size, int64_t inner,
                       int64_t innerDim) {
   DimMap map;
@@ -142,44 +125,40 @@ static DimMap partsOf(ShardingRule &rule, int64_t size, int64_t inner,
   return map;
 }
 
-/// Maps a dimension of `large` elements of which `small`, from `offset` on and
-/// `stride` apart, are taken.
-static void mapBox(ShardingRule &rule, int64_t large, int64_t small,
-                   int64_t offset, int64_t stride, DimMap &largeMap,
-                   DimMap &smallMap) {
-  int64_t inner = stride == 1 ? std::gcd(std::gcd(large, small), offset) : 1;
-  if (inner == 0)
-    return;
-  int64_t innerDim = inner > 1 || large == small ? rule.addDim(inner) : -1;
-  largeMap = partsOf(rule, large, inner, innerDim);
-  smallMap = partsOf(rule, small, inner, innerDim);
+/// Adds the dimensions of a box: along dimension i, element j of the small
+/// shape is element offsets[i] + j * strides[i] of the large one. Returns the
+/// maps of the large and the small tensor.
+static std::pair<TensorMap, TensorMap>
+mapBox(ShardingRule &rule, ArrayRef<int64_t> large, ArrayRef<int64_t> small,
+       ArrayRef<int64_t> offsets, ArrayRef<int64_t> strides) {
+  TensorMap largeMap(large.size()), smallMap(small.size());
+  for (size_t i = 0; i < large.size(); ++i) {
+    int64_t common = std::gcd(std::gcd(large[i], small[i]), offsets[i]);
+    int64_t inner = strides[i] == 1 ? common : 1;
+    if (inner == 0)
+      continue;
+    bool isShared = inner > 1 || large[i] == small[i];
+    int64_t innerDim = isShared ? rule.addDim(inner) : -1;
+    largeMap[i] = partsOf(rule, large[i], inner, innerDim);
+    smallMap[i] = partsOf(rule, small[i], inner, innerDim);
+  }
+  return {largeMap, smallMap};
 }
 
 ShardingRule SliceOp::getShardingRule() {
   ShardingRule rule;
   rule.movesData = true;
-  ArrayRef<int64_t> large = shapeOf(getX()), small = shapeOf(getResult());
-  TensorMap operand(large.size()), result(small.size());
-  for (size_t i = 0; i < large.size(); ++i)
-    mapBox(rule, large[i], small[i], getOffsets()[i], getStrides()[i],
-           operand[i], result[i]);
-  rule.operands.push_back(operand);
-  rule.results.push_back(result);
-  return rule;
+  auto [operand, result] = mapBox(rule, shapeOf(getX()), shapeOf(getResult()),
+                                  getOffsets(), getStrides());
+  return rule.with({operand}, {result});
 }
 
 ShardingRule PadOp::getShardingRule() {
   ShardingRule rule;
-  // Zeros are the neutral element of a sum, not of max or min.
-  rule.linear = {{0}};
-  ArrayRef<int64_t> small = shapeOf(getX()), large = shapeOf(getResult());
-  TensorMap operand(small.size()), result(large.size());
-  for (size_t i = 0; i < large.size(); ++i)
-    mapBox(rule, large[i], small[i], getLow()[i], getStrides()[i], result[i],
-           operand[i]);
-  rule.operands.push_back(operand);
-  rule.results.push_back(result);
-  return rule;
+  auto [result, operand] = mapBox(rule, shapeOf(getResult()), shapeOf(getX()),
+                                  getLow(), getStrides());
+  // Zeros are neutral for sums but not for max and min.
+  return rule.with({operand}, {result}, {{0}});
 }
 
 ShardingRule ConcatOp::getShardingRule() {

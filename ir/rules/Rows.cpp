@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Adds one dimension per entry of x's shape, the last one whole.
+/// Adds one dimension per dimension of x, of which the last one is whole.
 static SmallVector<int64_t> addRowDims(ShardingRule &rule, Value x) {
   SmallVector<int64_t> dims;
   ArrayRef<int64_t> shape = shapeOf(x);
@@ -17,108 +17,91 @@ static SmallVector<int64_t> addRowDims(ShardingRule &rule, Value x) {
 ShardingRule SoftmaxOp::getShardingRule() {
   ShardingRule rule;
   TensorMap map = oneToOne(addRowDims(rule, getX()));
-  rule.operands = {map};
-  rule.results = {map};
-  return rule;
+  return rule.with({map}, {map});
 }
 
 ShardingRule SoftmaxGradOp::getShardingRule() {
   ShardingRule rule;
   TensorMap map = oneToOne(addRowDims(rule, getY()));
-  rule.operands = {map, map};
-  rule.results = {map};
-  rule.linear = {{1}};
-  return rule;
+  return rule.with({map, map}, {map}, {{1}});
 }
 
 ShardingRule TopKOp::getShardingRule() {
   ShardingRule rule;
-  SmallVector<int64_t> dims = addRowDims(rule, getX());
-  rule.operands = {oneToOne(dims)};
-  dims.back() = rule.addDim(shapeOf(getValues()).back(), /*whole=*/true);
-  rule.results = {oneToOne(dims), oneToOne(dims)};
-  return rule;
+  SmallVector<int64_t> dims = addRowDims(rule, getX()), picked(dims);
+  picked.back() = rule.addDim(shapeOf(getValues()).back(), /*whole=*/true);
+  return rule.with({oneToOne(dims)}, {oneToOne(picked), oneToOne(picked)});
 }
 
 ShardingRule CumSumOp::getShardingRule() {
   ShardingRule rule;
   TensorMap map = oneToOne(addRowDims(rule, getX()));
-  rule.operands = {map};
-  rule.results = {map};
-  rule.linear = {{0}};
-  return rule;
+  return rule.with({map}, {map}, {{0}});
 }
+
+namespace {
+
+/// The maps of x, of one value per column and of one value per row of x.
+struct NormMaps {
+  TensorMap x, column, stats;
+
+  NormMaps(ShardingRule &rule, Value value) {
+    SmallVector<int64_t> dims = addRowDims(rule, value);
+    x = oneToOne(dims);
+    column = {x.back()};
+    stats = TensorMap(llvm::drop_end(x));
+  }
+};
+
+} // namespace
 
 ShardingRule NormOp::getShardingRule() {
   ShardingRule rule;
-  SmallVector<int64_t> dims = addRowDims(rule, getX());
-  TensorMap x = oneToOne(dims), row = oneToOne({dims.back()});
-  TensorMap stats = oneToOne(ArrayRef<int64_t>(dims).drop_back());
-  rule.operands = {x};
-  if (getScale())
-    rule.operands.push_back(row);
-  if (getBias())
-    rule.operands.push_back(row);
-  rule.results = {x, stats, stats};
+  NormMaps maps(rule, getX());
+  rule.with({maps.x}, {maps.x, maps.stats, maps.stats});
+  rule.operands.append(getNumOperands() - 1, maps.column);
   return rule;
 }
 
 ShardingRule NormGradOp::getShardingRule() {
   ShardingRule rule;
-  SmallVector<int64_t> dims = addRowDims(rule, getX());
-  TensorMap x = oneToOne(dims), row = oneToOne({dims.back()});
-  TensorMap stats = oneToOne(ArrayRef<int64_t>(dims).drop_back());
-  rule.operands = {x, stats, stats, x};
-  if (getScale())
-    rule.operands.push_back(row);
-  rule.results = {x, row, row};
-  rule.linear = {{3}};
+  NormMaps maps(rule, getX());
+  rule.with({maps.x, maps.stats, maps.stats, maps.x},
+            {maps.x, maps.column, maps.column}, {{3}});
+  rule.operands.append(getNumOperands() - 4, maps.column);
   return rule;
 }
 
 ShardingRule RopeOp::getShardingRule() {
   ShardingRule rule;
-  SmallVector<int64_t> dims = addRowDims(rule, getX());
-  TensorMap x = oneToOne(dims);
-  TensorMap table = oneToOne(ArrayRef<int64_t>(dims).take_back(2));
-  rule.operands = {x, table, table};
-  rule.results = {x};
-  rule.linear = {{0}};
-  return rule;
+  TensorMap x = oneToOne(addRowDims(rule, getX()));
+  TensorMap table(ArrayRef(x).take_back(2));
+  return rule.with({x, table, table}, {x}, {{0}});
 }
 
-/// Rows and columns of logits; the columns are whole where `whole`.
-static std::pair<int64_t, int64_t> addLogitDims(ShardingRule &rule,
-                                                Value logits, bool whole) {
+/// The maps of logits, whose columns are whole if `whole`, and of one value per
+/// row.
+static std::pair<TensorMap, TensorMap> logitMaps(ShardingRule &rule,
+                                                 Value logits, bool whole) {
   int64_t rows = rule.addDim(shapeOf(logits)[0]);
   int64_t columns = rule.addDim(shapeOf(logits)[1], whole);
-  return {rows, columns};
+  return {oneToOne({rows, columns}), oneToOne({rows})};
 }
 
 ShardingRule CrossEntropyOp::getShardingRule() {
   ShardingRule rule;
-  auto [rows, columns] = addLogitDims(rule, getLogits(), /*whole=*/true);
-  TensorMap row = oneToOne({rows});
-  rule.operands = {oneToOne({rows, columns}), row};
-  rule.results = {row, row};
-  return rule;
+  auto [logits, row] = logitMaps(rule, getLogits(), /*whole=*/true);
+  return rule.with({logits, row}, {row, row});
 }
 
 ShardingRule CrossEntropySumsOp::getShardingRule() {
   ShardingRule rule;
-  auto [rows, columns] = addLogitDims(rule, getLogits(), /*whole=*/false);
-  TensorMap row = oneToOne({rows});
-  rule.operands = {oneToOne({rows, columns}), row, row};
-  rule.results = {row, row};
-  return rule;
+  auto [logits, row] = logitMaps(rule, getLogits(), /*whole=*/false);
+  return rule.with({logits, row, row}, {row, row});
 }
 
 ShardingRule CrossEntropyGradOp::getShardingRule() {
   ShardingRule rule;
-  auto [rows, columns] = addLogitDims(rule, getLogits(), /*whole=*/false);
-  TensorMap row = oneToOne({rows}), all = oneToOne({rows, columns});
-  rule.operands = {all, row, row, row};
-  rule.results = {all};
-  rule.linear = {{3}};
-  return rule;
+  auto [logits, row] = logitMaps(rule, getLogits(), /*whole=*/false);
+  return rule.with({logits, row, row, row}, {logits}, {{3}});
 }

@@ -1,7 +1,7 @@
 //===- Spatial.cpp - Sharding rules of conv, pool and batch norm ----------===//
 //
-// Batch, groups and channels may be split. Spatial dimensions may be only where
-// no window reaches over the edge of a shard: 1x1 convolutions.
+// Batch, groups and channels may be split. A spatial dimension may be split
+// only if no window crosses the edge of a shard, as in 1x1 convolutions.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
@@ -13,8 +13,8 @@ using namespace dpc;
 
 namespace {
 
-/// Dimensions of a conv y[n, g k, out] = sum x[n, g c, in] * w[g k, c, taps]
-/// and how x, w and y map to them.
+/// The dimensions of a conv y[n, g k, out] = sum x[n, g c, in] * w[g k, c,
+/// taps] and the maps of x, w and y.
 struct ConvDims {
   TensorMap x, w, y;
 
@@ -43,7 +43,6 @@ struct ConvDims {
       y.push_back({whole ? rule.addDim(window.out, true) : in});
       w.push_back({rule.addDim(window.taps, true)});
     }
-    rule.linear = {{0}, {1}};
   }
 };
 
@@ -53,34 +52,27 @@ ShardingRule ConvOp::getShardingRule() {
   ShardingRule rule;
   ConvDims dims(rule, *this, shapeOf(getX()), shapeOf(getW()),
                 shapeOf(getResult()));
-  rule.operands = {dims.x, dims.w};
-  rule.results = {dims.y};
-  return rule;
+  return rule.with({dims.x, dims.w}, {dims.y}, {{0}, {1}});
 }
 
 ShardingRule ConvGradInputOp::getShardingRule() {
   ShardingRule rule;
   ConvDims dims(rule, *this, shapeOf(getDx()), shapeOf(getW()),
                 shapeOf(getDy()));
-  rule.operands = {dims.y, dims.w};
-  rule.results = {dims.x};
-  return rule;
+  return rule.with({dims.y, dims.w}, {dims.x}, {{0}, {1}});
 }
 
 ShardingRule ConvGradFilterOp::getShardingRule() {
   ShardingRule rule;
   ConvDims dims(rule, *this, shapeOf(getX()), shapeOf(getDw()),
                 shapeOf(getDy()));
-  rule.operands = {dims.y, dims.x};
-  rule.results = {dims.w};
-  return rule;
+  return rule.with({dims.y, dims.x}, {dims.w}, {{0}, {1}});
 }
 
-/// Maps of the image and of the windows of a pool.
+/// The maps of the image and of the windows of a pool.
 static std::pair<TensorMap, TensorMap>
 poolMaps(ShardingRule &rule, ArrayRef<int64_t> in, ArrayRef<int64_t> out) {
-  SmallVector<int64_t> image = {rule.addDim(in[0]), rule.addDim(in[1])};
-  SmallVector<int64_t> windows(image);
+  SmallVector<int64_t> image = rule.addDims(in.take_front(2)), windows(image);
   for (auto [from, to] : llvm::zip(in.drop_front(2), out.drop_front(2))) {
     image.push_back(rule.addDim(from, /*whole=*/true));
     windows.push_back(rule.addDim(to, /*whole=*/true));
@@ -91,21 +83,17 @@ poolMaps(ShardingRule &rule, ArrayRef<int64_t> in, ArrayRef<int64_t> out) {
 ShardingRule MaxPoolOp::getShardingRule() {
   ShardingRule rule;
   auto [image, windows] = poolMaps(rule, shapeOf(getX()), shapeOf(getY()));
-  rule.operands = {image};
-  rule.results = {windows, windows};
-  return rule;
+  return rule.with({image}, {windows, windows});
 }
 
 ShardingRule MaxPoolGradOp::getShardingRule() {
   ShardingRule rule;
   auto [image, windows] = poolMaps(rule, shapeOf(getDx()), shapeOf(getDy()));
-  rule.operands = {windows, windows};
-  rule.results = {image};
-  rule.linear = {{0}};
-  return rule;
+  return rule.with({windows, windows}, {image}, {{0}});
 }
 
-/// Maps of x, split over channels at most, and of one value per channel.
+/// The maps of x, which may be split over channels only, and of one value per
+/// channel.
 static std::pair<TensorMap, TensorMap> batchNormMaps(ShardingRule &rule,
                                                      ArrayRef<int64_t> shape) {
   SmallVector<int64_t> all;
@@ -117,15 +105,12 @@ static std::pair<TensorMap, TensorMap> batchNormMaps(ShardingRule &rule,
 ShardingRule BatchNormOp::getShardingRule() {
   ShardingRule rule;
   auto [all, channel] = batchNormMaps(rule, shapeOf(getX()));
-  rule.operands = {all, channel, channel};
-  rule.results = {all, channel, channel};
-  return rule;
+  return rule.with({all, channel, channel}, {all, channel, channel});
 }
 
 ShardingRule BatchNormGradOp::getShardingRule() {
   ShardingRule rule;
   auto [all, channel] = batchNormMaps(rule, shapeOf(getX()));
-  rule.operands = {all, channel, channel, all, channel};
-  rule.results = {all, channel, channel};
-  return rule;
+  return rule.with({all, channel, channel, all, channel},
+                   {all, channel, channel});
 }
