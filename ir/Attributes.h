@@ -17,9 +17,7 @@ namespace dpc {
 
 namespace attr {
 
-//===----------------------------------------------------------------------===//
-// Of modules and functions
-//===----------------------------------------------------------------------===//
+// Of modules and functions.
 
 /// On the module: the model's name.
 inline constexpr llvm::StringLiteral kModel = "dpc.model";
@@ -43,9 +41,7 @@ inline constexpr llvm::StringLiteral kBatchShares = "dpc.batch_shares";
 /// which they run; phase 1 is forward, 2 backward, 3 weight.
 inline constexpr llvm::StringLiteral kSchedule = "dpc.schedule";
 
-//===----------------------------------------------------------------------===//
-// Of arguments and results
-//===----------------------------------------------------------------------===//
+// Of arguments and results.
 
 inline constexpr llvm::StringLiteral kName = "dpc.name";
 inline constexpr llvm::StringLiteral kRole = "dpc.role";
@@ -79,9 +75,7 @@ inline constexpr llvm::StringLiteral kUserSplit = "dpc.user_split";
 /// that the loss does not depend on it.
 inline constexpr llvm::StringLiteral kZeroGradient = "dpc.zero_gradient";
 
-//===----------------------------------------------------------------------===//
-// Of ops: when and where they run
-//===----------------------------------------------------------------------===//
+// Of ops: when and where they run.
 
 /// See Phase.
 inline constexpr llvm::StringLiteral kPhase = "dpc.phase";
@@ -101,9 +95,7 @@ inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
 /// runs a second time in backward, although nothing reads that result.
 inline constexpr llvm::StringLiteral kAgain = "dpc.again";
 
-//===----------------------------------------------------------------------===//
-// Of ops: how they run
-//===----------------------------------------------------------------------===//
+// Of ops: how they run.
 
 /// On a convert between equal types (unit): no gradient passes. See
 /// StopGradient.h.
@@ -154,9 +146,7 @@ inline constexpr llvm::StringLiteral kInput = "input";
 inline constexpr llvm::StringLiteral kScalar = "scalar";
 } // namespace role
 
-//===----------------------------------------------------------------------===//
-// Phases, chunks and stages
-//===----------------------------------------------------------------------===//
+// Phases, chunks and stages.
 
 /// The phase that `op` is marked with; nullopt without a mark, and where it is
 /// none of the known phases.

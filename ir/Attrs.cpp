@@ -7,10 +7,6 @@
 using namespace mlir;
 using namespace dpc;
 
-//===----------------------------------------------------------------------===//
-// MeshAttr: <dp=2, tp=4>
-//===----------------------------------------------------------------------===//
-
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
   SmallVector<StringAttr> names;
   SmallVector<int64_t> sizes;
@@ -77,10 +73,6 @@ int64_t MeshAttr::numRanks() const {
       ranks *= size;
   return ranks;
 }
-
-//===----------------------------------------------------------------------===//
-// ShardingAttr: <mesh, [{dp}, {3, 4:tp, 16}], partial = {dp : sum}>
-//===----------------------------------------------------------------------===//
 
 namespace {
 

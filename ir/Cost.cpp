@@ -1,26 +1,27 @@
 //===- Cost.cpp - Floating-point operations and bytes of each op ----------===//
 //
-// Counts are those of the mathematical definition: a multiply-add is two, a
-// comparison or selection one, a transcendental function kTranscendental.
-// Moving data and communicating are free here; their price is bytes.
+// The counts follow the mathematical definition of an op: a multiply-add counts
+// as two, a comparison or selection as one, and a transcendental function as
+// kTranscendental. Data movement and communication count as zero.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
 #include "ir/TensorUtils.h"
 
+using namespace mlir;
 using namespace dpc;
-using mlir::RankedTensorType;
-using mlir::Value;
 
-/// What a polynomial evaluation of exp, log, tanh, .. takes.
+/// Operations of a polynomial evaluation of exp, log, tanh, ..
 static constexpr double kTranscendental = 8;
 
-/// Elements of `value`, as a double so that products of them do not overflow.
+/// The number of elements of `value`, as a double so that products do not
+/// overflow.
 static double elements(Value value) {
   return static_cast<double>(tensorType(value).getNumElements());
 }
 
-/// Size of dimension `dim` of `value`, counted from the end when negative.
+/// The size of dimension `dim` of `value`; a negative `dim` counts from the
+/// end.
 static double size(Value value, int64_t dim) {
   auto type = tensorType(value);
   return static_cast<double>(
@@ -32,20 +33,15 @@ int64_t dpc::sizeInBytes(RankedTensorType type) {
   return type.getNumElements() * ((bits + 7) / 8);
 }
 
-double dpc::detail::operandAndResultBytes(mlir::Operation *op) {
+double dpc::detail::operandAndResultBytes(Operation *op) {
   double bytes = 0;
-  auto add = [&](mlir::Type type) {
-    if (auto tensor = mlir::dyn_cast<RankedTensorType>(type))
-      bytes += static_cast<double>(sizeInBytes(tensor));
-  };
-  llvm::for_each(op->getOperandTypes(), add);
-  llvm::for_each(op->getResultTypes(), add);
+  for (TypeRange types :
+       {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+    for (Type type : types)
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        bytes += static_cast<double>(sizeInBytes(tensor));
   return bytes;
 }
-
-//===----------------------------------------------------------------------===//
-// Sources, data movement, communication
-//===----------------------------------------------------------------------===//
 
 double ConstantOp::getFlops() { return 0; }
 double IotaOp::getFlops() { return 0; }
@@ -67,10 +63,6 @@ double FetchOp::getFlops() { return 0; }
 double StoreOp::getFlops() { return 0; }
 double StageValueOp::getFlops() { return 0; }
 double RankSliceOp::getFlops() { return 0; }
-
-//===----------------------------------------------------------------------===//
-// Elementwise
-//===----------------------------------------------------------------------===//
 
 static double flopsPerElement(UnaryKind kind) {
   switch (kind) {
@@ -125,37 +117,24 @@ double ConvertOp::getFlops() { return elements(getResult()); }
 double MaskOp::getFlops() { return elements(getResult()); }
 double AccumulateOp::getFlops() { return elements(getResult()); }
 
-//===----------------------------------------------------------------------===//
-// Reductions and matmul
-//===----------------------------------------------------------------------===//
-
 double ReduceOp::getFlops() { return elements(getX()); }
-double SumSquaresOp::getFlops() {
-  double flops = 0;
-  for (Value input : getInputs())
-    flops += 2 * elements(input);
+static double sumOfSquares(ValueRange values, double flops) {
+  for (Value value : values)
+    flops += 2 * elements(value);
   return flops;
 }
-double GlobalNormOp::getFlops() {
-  double flops = 1;
-  for (Value gradient : getGrads())
-    flops += 2 * elements(gradient);
-  return flops;
-}
+double SumSquaresOp::getFlops() { return sumOfSquares(getInputs(), 0); }
+double GlobalNormOp::getFlops() { return sumOfSquares(getGrads(), 1); }
 
 double MatmulOp::getFlops() {
   double contracted = size(getA(), getTa() ? -2 : -1);
   return 2 * contracted * elements(getResult());
 }
 
-//===----------------------------------------------------------------------===//
-// Rows
-//===----------------------------------------------------------------------===//
-
 double SoftmaxOp::getFlops() { return 5 * elements(getX()); }
 double SoftmaxGradOp::getFlops() { return 4 * elements(getY()); }
 
-/// One comparison per element and pick.
+/// One comparison per element and picked element.
 double TopKOp::getFlops() { return elements(getX()) * size(getValues(), -1); }
 double CumSumOp::getFlops() { return elements(getX()); }
 
@@ -172,12 +151,8 @@ double CrossEntropyOp::getFlops() { return 5 * elements(getLogits()); }
 double CrossEntropySumsOp::getFlops() { return 4 * elements(getLogits()); }
 double CrossEntropyGradOp::getFlops() { return 5 * elements(getLogits()); }
 
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
-/// Number of scores that are looked at: B * H * T * S, half of them with a
-/// causal mask (exactly (S + 1) / (2 S) when T = S).
+/// The number of scores that are computed: B * H * T * S, or half of that with
+/// a causal mask (the exact share is (S + 1) / (2 S) if T = S).
 static double scoresOf(Value q, Value k, bool causal) {
   double scores = size(q, 0) * size(q, 1) * size(q, 2) * size(k, 2);
   return causal ? scores / 2 : scores;
@@ -189,7 +164,7 @@ double AttentionOp::getFlops() {
          (size(getQ(), 3) + size(getV(), 3));
 }
 
-/// q k^T again, dS k, dS^T q: 2 D each; dout v^T, P^T dout: 2 E each.
+/// q k^T, dS k and dS^T q: 2 D each; dout v^T and P^T dout: 2 E each.
 double AttentionGradOp::getFlops() {
   return 2 * scoresOf(getQ(), getK(), getCausal()) *
          (3 * size(getQ(), 3) + 2 * size(getV(), 3));
@@ -198,11 +173,7 @@ double AttentionGradOp::getFlops() {
 double AttentionProbsOp::getFlops() { return 7 * elements(getScores()); }
 double AttentionScoresGradOp::getFlops() { return 7 * elements(getScores()); }
 
-//===----------------------------------------------------------------------===//
-// Convolution, pooling, batch norm
-//===----------------------------------------------------------------------===//
-
-/// Two per window, filter and tap: `y` elements times what `w` has per filter.
+/// Two per element of `y` and element of one filter of `w`.
 static double convFlops(Value y, Value w) {
   return 2 * elements(y) * elements(w) / size(w, 0);
 }
@@ -221,17 +192,12 @@ double MaxPoolGradOp::getFlops() { return elements(getDy()); }
 double BatchNormOp::getFlops() { return 8 * elements(getX()); }
 double BatchNormGradOp::getFlops() { return 11 * elements(getX()); }
 
-//===----------------------------------------------------------------------===//
-// Optimizer and kernels
-//===----------------------------------------------------------------------===//
-
 double AdamWOp::getFlops() { return 14 * elements(getP()); }
 double SgdOp::getFlops() { return 7 * elements(getP()); }
 
 double KernelOp::getFlops() {
   double flops = 0;
-  for (mlir::Operation &op : getBody().front())
-    if (auto cost = mlir::dyn_cast<CostOpInterface>(op))
-      flops += cost.getFlops();
+  for (CostOpInterface op : getBody().getOps<CostOpInterface>())
+    flops += op.getFlops();
   return flops;
 }

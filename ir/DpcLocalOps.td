@@ -270,10 +270,6 @@ def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure, Dpc_
   }];
 }
 
-//===----------------------------------------------------------------------===//
-// Pipeline stages
-//===----------------------------------------------------------------------===//
-
 def Dpc_SendOp : Dpc_LocalOp<"send", [Dpc_CommunicationOpInterface]> {
   let summary = "Hands a value to another stage.";
   let description = [{
@@ -336,10 +332,6 @@ def Dpc_StageValueOp : Dpc_LocalOp<"stage_value", [Pure]> {
   let assemblyFormat = "$values attr-dict `:` functional-type(operands, results)";
 }
 
-//===----------------------------------------------------------------------===//
-// Memory spaces
-//===----------------------------------------------------------------------===//
-
 def Dpc_FetchOp : Dpc_LocalOp<"fetch"> {
   let summary = "Brings an argument of another memory space to the device.";
   let description = [{
@@ -384,10 +376,6 @@ def Dpc_StoreOp : Dpc_LocalOp<"store"> {
     $value `into` $target attr-dict `:` functional-type(operands, results)
   }];
 }
-
-//===----------------------------------------------------------------------===//
-// Kernels
-//===----------------------------------------------------------------------===//
 
 def Dpc_KernelOp : Dpc_LocalOp<"kernel", [IsolatedFromAbove, RecursiveMemoryEffects,
     SingleBlock]> {

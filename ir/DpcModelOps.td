@@ -9,10 +9,6 @@
 
 include "ir/DpcOpBase.td"
 
-//===----------------------------------------------------------------------===//
-// Transformer pieces
-//===----------------------------------------------------------------------===//
-
 def Dpc_AttentionOp : Dpc_Op<"attention"> {
   let summary = "Scaled dot-product attention, grouped-query heads included.";
   let description = [{
@@ -276,10 +272,6 @@ def Dpc_CrossEntropyGradOp : Dpc_Op<"cross_entropy_grad", [Dpc_KernelRole<"eleme
     bool readsSameElement(::mlir::OpOperand &operand);
   }];
 }
-
-//===----------------------------------------------------------------------===//
-// Optimizer
-//===----------------------------------------------------------------------===//
 
 def Dpc_GlobalNormOp : Dpc_Op<"global_norm"> {
   let summary = "L2 norm of all gradients together.";

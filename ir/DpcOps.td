@@ -4,10 +4,6 @@
 
 include "ir/DpcOpBase.td"
 
-//===----------------------------------------------------------------------===//
-// Sources
-//===----------------------------------------------------------------------===//
-
 def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike, Dpc_KernelRole<"source">]> {
   let summary = "A tensor known at compile time.";
   let description = [{
@@ -52,10 +48,6 @@ def Dpc_IotaOp : Dpc_Op<"iota", [Dpc_KernelRole<"source">]> {
   let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "`dim` `=` $dim (`global` `=` $global^)? attr-dict `:` type($result)";
 }
-
-//===----------------------------------------------------------------------===//
-// Elementwise
-//===----------------------------------------------------------------------===//
 
 def Dpc_UnaryOp : Dpc_Op<"unary", [Dpc_KernelRole<"elementwise">]> {
   let summary = "An elementwise function of one operand.";
@@ -161,10 +153,6 @@ def Dpc_ConvertOp : Dpc_Op<"convert", [Dpc_KernelRole<"elementwise", "true">]> {
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasFolder = 1;
 }
-
-//===----------------------------------------------------------------------===//
-// Data movement
-//===----------------------------------------------------------------------===//
 
 def Dpc_BroadcastOp : Dpc_Op<"broadcast", [Dpc_KernelRole<"mover">]> {
   let summary = "Repeats a tensor along new or unit dimensions.";
@@ -307,10 +295,6 @@ def Dpc_ConcatOp : Dpc_Op<"concat", [Dpc_KernelRole<"elementwise">]> {
   }];
 }
 
-//===----------------------------------------------------------------------===//
-// Reductions, matmul, rows
-//===----------------------------------------------------------------------===//
-
 def Dpc_ReduceOp : Dpc_Op<"reduce", [Dpc_KernelRole<"reduction">]> {
   let summary = "Combines all elements along some dimensions.";
   let description = [{
@@ -450,10 +434,6 @@ def Dpc_NormGradOp : Dpc_Op<"norm_grad", [Dpc_KernelRole<"row">]> {
     `:` functional-type(operands, results)
   }];
 }
-
-//===----------------------------------------------------------------------===//
-// Sharded altitude only
-//===----------------------------------------------------------------------===//
 
 def Dpc_ReshardOp : Op<Dpc_Dialect, "reshard", [Pure]> {
   let summary = "Changes where a value lives, not what it is.";

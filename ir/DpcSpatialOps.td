@@ -17,10 +17,6 @@
 
 include "ir/DpcOpBase.td"
 
-//===----------------------------------------------------------------------===//
-// Convolution
-//===----------------------------------------------------------------------===//
-
 def Dpc_ConvOp : Dpc_Op<"conv"> {
   let summary = "Convolution (cross-correlation), grouped and dilated.";
   let description = [{
@@ -100,10 +96,6 @@ def Dpc_ConvGradFilterOp : Dpc_Op<"conv_grad_filter"> {
   }];
 }
 
-//===----------------------------------------------------------------------===//
-// Pooling
-//===----------------------------------------------------------------------===//
-
 def Dpc_MaxPoolOp : Dpc_Op<"max_pool", [Dpc_KernelRole<"alone">]> {
   let summary = "The largest element of each window, and where it is.";
   let description = [{
@@ -156,10 +148,6 @@ def Dpc_MaxPoolGradOp : Dpc_Op<"max_pool_grad", [Dpc_KernelRole<"alone">]> {
     `dilations` `=` $dilations attr-dict `:` functional-type(operands, results)
   }];
 }
-
-//===----------------------------------------------------------------------===//
-// Batch normalization
-//===----------------------------------------------------------------------===//
 
 def Dpc_BatchNormOp : Dpc_Op<"batch_norm"> {
   let summary = "Batch normalization by the statistics of its own batch.";

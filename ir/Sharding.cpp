@@ -128,10 +128,6 @@ dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
   return result;
 }
 
-//===----------------------------------------------------------------------===//
-// ShardingSpec
-//===----------------------------------------------------------------------===//
-
 ShardingSpec ShardingSpec::replicated(MeshAttr mesh, ArrayRef<int64_t> shape) {
   ShardingSpec spec;
   spec.mesh = mesh;
@@ -240,10 +236,6 @@ bool ShardingSpec::hasPadding() const {
         dim, [&](const Factor &factor) { return isUneven(mesh, factor); });
   });
 }
-
-//===----------------------------------------------------------------------===//
-// Types
-//===----------------------------------------------------------------------===//
 
 RankedTensorType dpc::getSharded(ArrayRef<int64_t> shape, Type elementType,
                                  ShardingAttr sharding) {

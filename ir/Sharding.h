@@ -81,10 +81,6 @@ std::optional<llvm::SmallVector<DimFactors>>
 splitFactors(MeshAttr mesh, const DimFactors &factors,
              llvm::ArrayRef<int64_t> sizes);
 
-//===----------------------------------------------------------------------===//
-// Whole tensors
-//===----------------------------------------------------------------------===//
-
 /// A partial state along one axis.
 struct PartialAxis {
   int64_t axis;
@@ -135,10 +131,6 @@ mlir::RankedTensorType withoutSharding(mlir::RankedTensorType type);
 ShardingAttr getSharding(mlir::Type type);
 /// What one rank holds of `type`: local shape, no encoding.
 mlir::RankedTensorType localType(mlir::RankedTensorType type);
-
-//===----------------------------------------------------------------------===//
-// Through ops
-//===----------------------------------------------------------------------===//
 
 /// The result shardings of an op with the given operand shardings, or nullopt
 /// with `why` filled: operands disagree on a dimension, a whole dimension is

@@ -75,7 +75,7 @@ ShardingRule NormGradOp::getShardingRule() {
 ShardingRule RopeOp::getShardingRule() {
   ShardingRule rule;
   TensorMap x = oneToOne(addRowDims(rule, getX()));
-  TensorMap table(ArrayRef(x).take_back(2));
+  TensorMap table(ArrayRef<DimMap>(x).take_back(2));
   return rule.with({x, table, table}, {x}, {{0}});
 }
 

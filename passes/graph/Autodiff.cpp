@@ -137,10 +137,6 @@ FailureOr<SmallVector<Value>> dpc::buildGradients(OpBuilder &builder,
   return grads;
 }
 
-//===----------------------------------------------------------------------===//
-// Peeling the loss
-//===----------------------------------------------------------------------===//
-
 /// True when every element is certainly not negative: a scale of unknown
 /// sign would make the gradient norm negative.
 static bool isNonNegative(Value value) {

@@ -108,10 +108,6 @@ private:
 
 } // namespace
 
-//===----------------------------------------------------------------------===//
-// The signature
-//===----------------------------------------------------------------------===//
-
 /// The role of an argument of @forward; what has none is an input.
 static StringRef roleOf(func::FuncOp func, unsigned argument) {
   auto attr = func.getArgAttrOfType<StringAttr>(argument, attr::kRole);
@@ -238,10 +234,6 @@ void TrainStepBuilder::declare() {
       builder.getFunctionType(step.front().getArgumentTypes(), {}));
   step.setAllArgAttrs(argumentAttrs);
 }
-
-//===----------------------------------------------------------------------===//
-// The body
-//===----------------------------------------------------------------------===//
 
 /// Marks all ops after `after` (null: from the start of the body).
 void TrainStepBuilder::markPhase(Phase phase, Operation *after) {
@@ -503,10 +495,6 @@ LogicalResult TrainStepBuilder::build() {
   removeStops();
   return success();
 }
-
-//===----------------------------------------------------------------------===//
-// The pass
-//===----------------------------------------------------------------------===//
 
 namespace {
 struct DifferentiatePass : dpc::impl::DpcDifferentiateBase<DifferentiatePass> {

@@ -132,10 +132,6 @@ Repeated dpc::repeatedSource(Value value) {
   return repeated;
 }
 
-//===----------------------------------------------------------------------===//
-// Elements known at compile time
-//===----------------------------------------------------------------------===//
-
 static int64_t linearIndex(ArrayRef<int64_t> shape, ArrayRef<int64_t> index) {
   int64_t linear = 0;
   for (auto [size, i] : llvm::zip(shape, index))

@@ -9,10 +9,6 @@ using namespace dpc;
 /// Largest constant that is sliced at compile time.
 static constexpr int64_t kMaxSlicedElements = 1 << 22;
 
-//===----------------------------------------------------------------------===//
-// Slices
-//===----------------------------------------------------------------------===//
-
 static LogicalResult sliceOfSlice(SliceOp op, SliceOp inner,
                                   PatternRewriter &rewriter) {
   SmallVector<int64_t> offsets, strides;
@@ -102,10 +98,6 @@ static LogicalResult simplifySlice(SliceOp op, PatternRewriter &rewriter) {
   return failure();
 }
 
-//===----------------------------------------------------------------------===//
-// Broadcast, transpose, reduce, concat
-//===----------------------------------------------------------------------===//
-
 /// Broadcasts of broadcasts join; unit dimensions of the operand go away, so
 /// that a bias is always `broadcast %b dims = [last]`; what repeats nothing is
 /// a reshape.
@@ -168,10 +160,6 @@ static LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// Sums of padded parts
-//===----------------------------------------------------------------------===//
-
 /// The pads that `value`, a tree of additions, sums up; false when anything
 /// else is added or an inner sum has other users.
 static bool collectPads(Value value, bool isRoot, SmallVector<PadOp> &pads) {
@@ -226,10 +214,6 @@ static LogicalResult simplifySumOfPads(BinaryOp op, PatternRewriter &rewriter) {
   rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), parts, dim);
   return success();
 }
-
-//===----------------------------------------------------------------------===//
-// Matmul operands
-//===----------------------------------------------------------------------===//
 
 /// The operand `x` of a matmul without the transpose that makes it strided:
 /// when the innermost dimension of what is transposed ends up second to last,

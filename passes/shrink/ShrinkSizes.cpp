@@ -48,10 +48,6 @@ private:
 
 } // namespace
 
-//===----------------------------------------------------------------------===//
-// What must stay
-//===----------------------------------------------------------------------===//
-
 int64_t SizeShrinker::firstFactor(Value value, int64_t dim) const {
   int64_t first = 0;
   for (int64_t d = 0; d < dim; ++d)
@@ -132,10 +128,6 @@ LogicalResult SizeShrinker::assignBatch() {
   }
   return success();
 }
-
-//===----------------------------------------------------------------------===//
-// New sizes
-//===----------------------------------------------------------------------===//
 
 int64_t SizeShrinker::newSize(int64_t factorClass, int64_t size) const {
   if (auto it = assigned.find(factorClass); it != assigned.end())
@@ -240,10 +232,6 @@ DenseElementsAttr SizeShrinker::leadingPart(ConstantOp constant) const {
   }
   return DenseElementsAttr::get(type, elements);
 }
-
-//===----------------------------------------------------------------------===//
-// Rewriting
-//===----------------------------------------------------------------------===//
 
 void SizeShrinker::decide() {
   for (BlockArgument argument : func.getArguments())
