@@ -4,19 +4,30 @@
 
 include "ir/DpcOpBase.td"
 
-// Collectives work on whole contiguous buffers: gathered pieces stand side by
-// side in a new leading dimension. Ordinary transposes and reshapes around them
-// put pieces where they belong, so that a communicator never sees a layout.
+/// A collective works on contiguous buffers: the buffers of all ranks are a
+/// *stack*, whose leading dimension counts the ranks. Transposes and reshapes
+/// around the collective place the parts, so a communicator knows no layouts.
+class Dpc_Collective<string mnemonic, string methods = "">
+    : Dpc_LocalOp<mnemonic, [Dpc_CommunicationOpInterface, Dpc_CollectiveOpInterface]> {
+  let extraClassDeclaration = [{
+    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::}] # mnemonic # [{; }
+  }] # methods;
+}
 
-class Dpc_Collective<string mnemonic, list<Trait> traits = []>
-    : Dpc_LocalOp<mnemonic, !listconcat(traits, [Dpc_CommunicationOpInterface,
-          Dpc_CollectiveOpInterface])>;
+/// A collective whose one call communicates a bucket of tensors.
+class Dpc_BucketCollective<string mnemonic, string methods>
+    : Dpc_Collective<mnemonic, methods> {
+  let results = (outs Variadic<Dpc_Tensor>:$outputs);
+}
 
-def Dpc_AllReduceOp : Dpc_Collective<"all_reduce"> {
-  let summary = "Combines equal-shaped buffers over the ranks of some axes.";
+// The method of collectives that combine the values of ranks.
+defvar getReduceKind = "std::optional<::dpc::ReduceKind> getReduceKind() { return getKind(); }";
+
+def Dpc_AllReduceOp : Dpc_BucketCollective<"all_reduce", getReduceKind> {
+  let summary = "Combines the buffers of the ranks of some axes.";
   let description = [{
-    Variadic: one call carries a bucket of tensors. Made by `dpc-partition`,
-    merged by `dpc-bucket-collectives`.
+    One call communicates a bucket of tensors. `dpc-partition` creates the op, and
+    `dpc-bucket-collectives` merges several.
 
     Example:
 
@@ -25,25 +36,24 @@ def Dpc_AllReduceOp : Dpc_Collective<"all_reduce"> {
     ```
 
     Constraints:
-    * (C1) result i has the type of operand i; all element types agree;
-    * (C2) at least one axis, no repeated axis.
+    * (C1) there are as many results as operands, at least one, result i has the
+      type of operand i, and all element types are equal;
+    * (C2) there is at least one axis, and no axis is repeated.
   }];
   let arguments = (ins Dpc_ReduceKindAttr:$kind, Variadic<Dpc_Tensor>:$inputs, StrArrayAttr:$axes);
-  let results = (outs Variadic<Dpc_Tensor>:$outputs);
   let assemblyFormat = [{
     $kind $inputs `axes` `=` $axes attr-dict `:` functional-type(operands, results)
   }];
-  let extraClassDeclaration = [{
-    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::all_reduce; }
-    std::optional<::dpc::ReduceKind> getReduceKind() { return getKind(); }
-  }];
 }
 
-def Dpc_AllGatherOp : Dpc_Collective<"all_gather"> {
-  let summary = "Stacks the ranks' tensors in a new leading dimension.";
+def Dpc_AllGatherOp : Dpc_BucketCollective<"all_gather", [{
+    ::mlir::ValueRange getPayload() { return getOutputs(); }
+    ::mlir::ValueRange getStacks() { return getOutputs(); }
+  }]> {
+  let summary = "Stacks the tensors of the ranks in a new leading dimension.";
   let description = [{
-    Variadic: one call carries a bucket of tensors, of any types. Made by
-    `dpc-partition`, merged by `dpc-bucket-collectives`.
+    One call communicates a bucket of tensors of any types. `dpc-partition` creates
+    the op, and `dpc-bucket-collectives` merges several.
 
     Example (4 ranks on tp):
 
@@ -52,24 +62,20 @@ def Dpc_AllGatherOp : Dpc_Collective<"all_gather"> {
     ```
 
     Constraints:
-    * (C1) result i is [k, shape of operand i..] of its element type, as many
-      results as operands, at least one;
-    * (C2) at least one axis, no repeated axis.
+    * (C1) there are as many results as operands, at least one, and result i is
+      [k, shape of operand i..] of the operand's element type;
+    * (C2) there is at least one axis, and no axis is repeated.
   }];
   let arguments = (ins Variadic<Dpc_Tensor>:$inputs, StrArrayAttr:$axes);
-  let results = (outs Variadic<Dpc_Tensor>:$outputs);
   let assemblyFormat = "$inputs `axes` `=` $axes attr-dict `:` type($inputs) `->` type($outputs)";
-  let extraClassDeclaration = [{
-    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::all_gather; }
-    ::mlir::ValueRange getPayload() { return getOutputs(); }
-    ::mlir::ValueRange getStacks() { return getOutputs(); }
-  }];
 }
 
-def Dpc_ReduceScatterOp : Dpc_Collective<"reduce_scatter"> {
-  let summary = "Combines stacks over ranks and keeps the own piece.";
+def Dpc_ReduceScatterOp : Dpc_BucketCollective<"reduce_scatter", getReduceKind # [{
+    ::mlir::ValueRange getStacks() { return getInputs(); }
+  }]> {
+  let summary = "Combines the stacks of the ranks; every rank keeps its part.";
   let description = [{
-    Variadic as `all_gather` is.
+    One call communicates a bucket of tensors, as in `dpc.all_gather`.
 
     Example (4 ranks on tp):
 
@@ -78,22 +84,19 @@ def Dpc_ReduceScatterOp : Dpc_Collective<"reduce_scatter"> {
     ```
 
     Constraints:
-    * (C1) operand i is [k, shape of result i..] of its element type, as many
-      results as operands, at least one; all element types agree;
-    * (C2) at least one axis, no repeated axis.
+    * (C1) there are as many results as operands, at least one, operand i is
+      [k, shape of result i..] of the result's element type, and all element types
+      are equal;
+    * (C2) there is at least one axis, and no axis is repeated.
   }];
   let arguments = (ins Dpc_ReduceKindAttr:$kind, Variadic<Dpc_Tensor>:$inputs, StrArrayAttr:$axes);
-  let results = (outs Variadic<Dpc_Tensor>:$outputs);
   let assemblyFormat = "$kind $inputs `axes` `=` $axes attr-dict `:` type($inputs) `->` type($outputs)";
-  let extraClassDeclaration = [{
-    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::reduce_scatter; }
-    std::optional<::dpc::ReduceKind> getReduceKind() { return getKind(); }
-    ::mlir::ValueRange getStacks() { return getInputs(); }
-  }];
 }
 
-def Dpc_AllToAllOp : Dpc_Collective<"all_to_all"> {
-  let summary = "Piece i of the stack goes to rank i.";
+def Dpc_AllToAllOp : Dpc_Collective<"all_to_all", [{
+    ::mlir::ValueRange getStacks() { return getOperation()->getOperands(); }
+  }]> {
+  let summary = "Sends part i of the stack to rank i.";
   let description = [{
     Example (4 ranks on tp):
 
@@ -102,23 +105,20 @@ def Dpc_AllToAllOp : Dpc_Collective<"all_to_all"> {
     ```
 
     Constraints:
-    * (C1) operand and result have one type of rank at least 1;
-    * (C2) at least one axis, no repeated axis.
+    * (C1) operand and result have the same type, of rank at least 1;
+    * (C2) there is at least one axis, and no axis is repeated.
   }];
   let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
   let results = (outs Dpc_Tensor:$output);
   let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
-  let extraClassDeclaration = [{
-    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::all_to_all; }
-    ::mlir::ValueRange getStacks() { return getOperation()->getOperands(); }
-  }];
 }
 
 def Dpc_RingShiftOp : Dpc_Collective<"ring_shift"> {
-  let summary = "Hands a tensor to the next rank along an axis.";
+  let summary = "Sends a tensor to the next rank along an axis.";
   let description = [{
-    Rank i sends its operand to rank i + 1, the last to the first, and gets that
-    of rank i - 1. Made by `dpc-expand-attention` where attention runs as a ring.
+    Rank i sends its operand to rank i + 1, and the last rank sends to the first.
+    The result is the operand of rank i - 1. `dpc-expand-attention` creates the op
+    if attention runs as a ring.
 
     Example:
 
@@ -127,19 +127,16 @@ def Dpc_RingShiftOp : Dpc_Collective<"ring_shift"> {
     ```
 
     Constraints:
-    * (C1) operand and result have one type;
-    * (C2) at least one axis, no repeated axis.
+    * (C1) operand and result have the same type;
+    * (C2) there is at least one axis, and no axis is repeated.
   }];
   let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
   let results = (outs Dpc_Tensor:$output);
   let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
-  let extraClassDeclaration = [{
-    ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::ring_shift; }
-  }];
 }
 
 def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure, Dpc_KernelRole<"alone">]> {
-  let summary = "The piece of a stack that is this rank's own; no communication.";
+  let summary = "The rank's own part of a stack. It needs no communication.";
   let description = [{
     Example (4 ranks on tp):
 
@@ -148,8 +145,8 @@ def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure, Dpc_KernelRole<"alone">]>
     ```
 
     Constraints:
-    * (C1) the operand is [k, result shape..] of the result's element type;
-    * (C2) at least one axis, no repeated axis.
+    * (C1) the operand is [k, shape of the result..] of the result's element type;
+    * (C2) there is at least one axis, and no axis is repeated.
   }];
   let arguments = (ins Dpc_Tensor:$input, StrArrayAttr:$axes);
   let results = (outs Dpc_Tensor:$output);
@@ -159,10 +156,10 @@ def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure, Dpc_KernelRole<"alone">]>
 def Dpc_MaskOp : Dpc_LocalOp<"mask", [Pure, Dpc_KernelRole<"elementwise", "true">]> {
   let summary = "Overwrites the padding of an uneven shard.";
   let description = [{
-    Elements that lie beyond the global tensor become `value` (the neutral
-    element of what follows). Padding may hold anything, NaN included, so this
-    selects, it does not multiply. For integers -inf and +inf stand for the
-    least and the greatest number of the element type.
+    Elements outside the global tensor become `value`, the neutral element of the
+    reduction that reads them. Padding may be NaN, so the op selects instead of
+    multiplying by zero. For integers, a `value` of -inf or +inf means the smallest
+    or the largest number of the element type.
 
     Example:
 
@@ -171,21 +168,21 @@ def Dpc_MaskOp : Dpc_LocalOp<"mask", [Pure, Dpc_KernelRole<"elementwise", "true"
     ```
 
     Constraints:
-    * (C1) operand and result have one type: the local type of `global`.
+    * (C1) operand and result have the local type of `global`, a sharded type.
   }];
   let arguments = (ins Dpc_Tensor:$x, F64Attr:$value, TypeAttr:$global);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $x `value` `=` $value `global` `=` $global attr-dict `:` type($x) `->` type($result)
   }];
 }
 
 def Dpc_AccumulateOp : Dpc_LocalOp<"accumulate", [Pure]> {
-  let summary = "The sum of a value over all micro-batches of a step.";
+  let summary = "Combines the values of all micro-batches of a step.";
   let description = [{
-    Zero at the start of a step, adds its operand in every micro-batch; the
-    result may be read in the update phase only. Made by `dpc-partition` where a
-    value stops being partial over `mb`.
+    The result starts as the neutral element (zero for `sum`), and every
+    micro-batch combines its operand into it. Only the update phase may read the
+    result. `dpc-partition` creates the op for a reshard of a value that is partial
+    over `mb`.
 
     Example:
 
@@ -194,17 +191,17 @@ def Dpc_AccumulateOp : Dpc_LocalOp<"accumulate", [Pure]> {
     ```
 
     Constraints:
-    * (C1) operand and result have one type.
+    * (C1) operand and result have the same type.
   }];
   let arguments = (ins Dpc_ReduceKindAttr:$kind, Dpc_Tensor:$x);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$kind $x attr-dict `:` type($x) `->` type($result)";
 }
 
 def Dpc_SumSquaresOp : Dpc_LocalOp<"sum_squares", [Pure, Dpc_KernelRole<"alone">]> {
-  let summary = "Sum of squares of all elements of all operands.";
+  let summary = "The sum of squares of all elements of all operands.";
   let description = [{
-    Accumulated in f64 across blocks of f32 sums. Made from `dpc.global_norm`.
+    Blocks are summed in f32, and the sums of blocks in f64. `dpc-partition` creates
+    the op from `dpc.global_norm`.
 
     Example:
 
@@ -213,19 +210,19 @@ def Dpc_SumSquaresOp : Dpc_LocalOp<"sum_squares", [Pure, Dpc_KernelRole<"alone">
     ```
 
     Constraints:
-    * (C1) float operands, at least one; the result is a float scalar.
+    * (C1) there is at least one operand, all operands are floats, and the result is
+      a float scalar.
   }];
   let arguments = (ins Variadic<Dpc_Tensor>:$inputs);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
 }
 
 def Dpc_AttentionProbsOp : Dpc_LocalOp<"attention_probs", [Pure, Dpc_KernelRole<"alone">]> {
-  let summary = "Row softmax of attention scores, with scale and masks.";
+  let summary = "The softmax of the rows of attention scores, with scale and masks.";
   let description = [{
-    scores [B, H, T, S]. probs = softmax(scale * scores + mask) with causal
-    s <= t + S - T; lse = log-sum-exp per row. Made from `dpc.attention` by
-    `dpc-expand-attention`.
+    scores are [B, H, T, S]. probs = softmax(scale * scores + mask), and lse is the
+    log-sum-exp of each row. `causal` hides all keys except s <= t + S - T.
+    `dpc-expand-attention` creates the op from `dpc.attention`.
 
     Example:
 
@@ -234,8 +231,9 @@ def Dpc_AttentionProbsOp : Dpc_LocalOp<"attention_probs", [Pure, Dpc_KernelRole<
     ```
 
     Constraints:
-    * (C1) probs has the scores' type; lse is [B, H, T];
-    * (C2) each mask dimension is 1 or the scores', the last equal.
+    * (C1) scores have rank 4 and float elements, probs has the type of the scores,
+      and lse is [B, H, T] of f32, or of f64 if the scores have f64;
+    * (C2) the mask is [B|1, H|1, T|1, S] of floats.
   }];
   let arguments = (ins Dpc_Tensor:$scores, Optional<Dpc_Tensor>:$mask, F64Attr:$scale,
                        UnitAttr:$causal);
@@ -247,10 +245,11 @@ def Dpc_AttentionProbsOp : Dpc_LocalOp<"attention_probs", [Pure, Dpc_KernelRole<
 }
 
 def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure, Dpc_KernelRole<"elementwise">]> {
-  let summary = "Probabilities again and the gradient of the scaled scores.";
+  let summary = "Recomputed probabilities and the gradient of the scores.";
   let description = [{
-    probs = exp(scale * scores + mask - lse) (causal as above), dscores =
-    scale * probs * (dprobs - delta), delta = rowsum(dout * out) [B, H, T].
+    probs = exp(scale * scores + mask - lse), with `causal` as in
+    `dpc.attention_probs`, and dscores = scale * probs * (dprobs - delta). The
+    operand delta is rowsum(dout * out) [B, H, T].
 
     Example:
 
@@ -259,7 +258,8 @@ def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure, Dpc_
     ```
 
     Constraints:
-    * (C1) probs, dscores, dprobs have the scores' type; lse, delta [B, H, T].
+    * (C1) types are as in `dpc.attention_probs`; dscores and dprobs have the type of
+      the scores, and delta has the type of lse.
   }];
   let arguments = (ins Dpc_Tensor:$scores, Dpc_Tensor:$lse, Dpc_Tensor:$dprobs, Dpc_Tensor:$delta,
                        Optional<Dpc_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal);
@@ -271,12 +271,12 @@ def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure, Dpc_
 }
 
 def Dpc_SendOp : Dpc_LocalOp<"send", [Dpc_CommunicationOpInterface]> {
-  let summary = "Hands a value to another stage.";
+  let summary = "Sends a value to another stage.";
   let description = [{
-    The receiver is the rank whose coordinate along `pp` is `to` and that agrees
-    in all others. It meets the `dpc.recv` with the same tag there, once per run
-    of its phase. Sends are buffered: they wait for nobody. Made by
-    `dpc-split-stages`.
+    The receiver is the rank with coordinate `to` along `pp` and the sender's
+    coordinates along all other axes. Each send matches the `dpc.recv` with the same
+    tag, once per execution of its phase. Sends are buffered and do not wait.
+    `dpc-split-stages` creates the op.
 
     Example:
 
@@ -287,15 +287,16 @@ def Dpc_SendOp : Dpc_LocalOp<"send", [Dpc_CommunicationOpInterface]> {
     Constraints:
     * (C1) `to` and `tag` are not negative.
   }];
+  let results = (outs);
   let arguments = (ins Dpc_Tensor:$value, I64Attr:$to, I64Attr:$tag);
   let assemblyFormat = "$value `to` `=` $to `tag` `=` $tag attr-dict `:` type($value)";
 }
 
 def Dpc_RecvOp : Dpc_LocalOp<"recv", [Dpc_CommunicationOpInterface]> {
-  let summary = "Takes a value from another stage.";
+  let summary = "Receives a value from another stage.";
   let description = [{
-    The other end of `dpc.send`: `from` is the sender's coordinate along `pp`.
-    Made by `dpc-split-stages`.
+    `from` is the coordinate of the sender along `pp`; see `dpc.send`.
+    `dpc-split-stages` creates the op.
 
     Example:
 
@@ -312,11 +313,11 @@ def Dpc_RecvOp : Dpc_LocalOp<"recv", [Dpc_CommunicationOpInterface]> {
 }
 
 def Dpc_StageValueOp : Dpc_LocalOp<"stage_value", [Pure]> {
-  let summary = "The operand that belongs to the stage that runs this.";
+  let summary = "The operand of the executing stage.";
   let description = [{
-    Stage s of the pipeline takes operand s. Stands before an all-reduce over
-    `pp`, to which every stage brings its own part. Made by `dpc-partition`,
-    gone after `dpc-split-stages`.
+    In stage s of the pipeline, the result is operand s. An all_reduce over `pp`
+    reads the result, so every stage contributes its own term. `dpc-partition`
+    creates the op, and `dpc-split-stages` removes it.
 
     Example (two stages):
 
@@ -325,19 +326,19 @@ def Dpc_StageValueOp : Dpc_LocalOp<"stage_value", [Pure]> {
     ```
 
     Constraints:
-    * (C1) at least one operand, all of the result's type.
+    * (C1) there is at least one operand, and all operands have the type of the
+      result.
   }];
   let arguments = (ins Variadic<Dpc_Tensor>:$values);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$values attr-dict `:` functional-type(operands, results)";
 }
 
 def Dpc_FetchOp : Dpc_LocalOp<"fetch"> {
-  let summary = "Brings an argument of another memory space to the device.";
+  let summary = "Copies an argument from another memory space to the device.";
   let description = [{
-    An argument with `dpc.space` lies in host memory or on disk. What reads it
-    reads what a fetch of it made, which lives as other values do: each fetch
-    copies anew. Runs in the copy queue. Made by `dpc-offload`.
+    An argument with `dpc.space` is in host memory or on disk. Ops read the result
+    of a fetch instead, which has a live range like every other value. Each fetch
+    copies the argument again, in the copy queue. `dpc-offload` creates the op.
 
     Example:
 
@@ -347,7 +348,7 @@ def Dpc_FetchOp : Dpc_LocalOp<"fetch"> {
 
     Constraints:
     * (C1) the operand is an argument of the function;
-    * (C2) operand and result have one type.
+    * (C2) operand and result have the same type.
   }];
   let arguments = (ins Dpc_Tensor:$source);
   let results = (outs Dpc_Tensor:$value);
@@ -355,10 +356,10 @@ def Dpc_FetchOp : Dpc_LocalOp<"fetch"> {
 }
 
 def Dpc_StoreOp : Dpc_LocalOp<"store"> {
-  let summary = "Replaces what an argument of another memory space holds.";
+  let summary = "Copies a value to an argument in another memory space.";
   let description = [{
-    The other direction of `dpc.fetch`; the result is the argument's next value,
-    to be returned. Made by `dpc-offload`.
+    The op is the reverse of `dpc.fetch`. The function returns the result, which is
+    the next value of the argument. `dpc-offload` creates the op.
 
     Example:
 
@@ -368,10 +369,9 @@ def Dpc_StoreOp : Dpc_LocalOp<"store"> {
 
     Constraints:
     * (C1) the target is an argument of the function;
-    * (C2) value, target and result have one type.
+    * (C2) value, target and result have the same type.
   }];
   let arguments = (ins Dpc_Tensor:$value, Dpc_Tensor:$target);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $value `into` $target attr-dict `:` functional-type(operands, results)
   }];
@@ -379,14 +379,14 @@ def Dpc_StoreOp : Dpc_LocalOp<"store"> {
 
 def Dpc_KernelOp : Dpc_LocalOp<"kernel", [IsolatedFromAbove, RecursiveMemoryEffects,
     SingleBlock]> {
-  let summary = "Ops that become one generated kernel.";
+  let summary = "Ops that code generation compiles to one kernel.";
   let description = [{
-    The body's block arguments are the operands; `dpc.yield` returns what later
-    ops read, so that values inside never reach memory. The body holds elementwise
-    ops, sources and data movement, or one row op (softmax, norm, ..) with
-    elementwise ops around it; or, with `dpc.epilogue`, a matmul and its
-    epilogue (`dpc-fuse-epilogues`). Made by `dpc-form-kernels`; codegen
-    compiles equal bodies once.
+    The block arguments of the body are the operands. `dpc.yield` returns the values
+    that later ops read; all other values of the body are never stored to memory.
+    The body has elementwise ops, sources and data movement, or one row op (softmax,
+    norm, ..) with elementwise ops around it. With `dpc.epilogue`, it has a matmul
+    and its epilogue (`dpc-fuse-epilogues`). `dpc-form-kernels` creates the op;
+    code generation compiles equal bodies once.
 
     Example:
 
@@ -400,8 +400,9 @@ def Dpc_KernelOp : Dpc_LocalOp<"kernel", [IsolatedFromAbove, RecursiveMemoryEffe
     ```
 
     Constraints:
-    * (C1) block arguments have the operands' types;
-    * (C2) the yielded values have the result types.
+    * (C1) the block arguments have the types of the operands;
+    * (C2) the body ends in `dpc.yield`, and the yielded values have the types of the
+      results.
   }];
   let arguments = (ins Variadic<Dpc_Tensor>:$inputs);
   let results = (outs Variadic<Dpc_Tensor>:$outputs);

@@ -1,7 +1,7 @@
 //===- DpcModelOps.td - Pieces of models, losses, optimizers ---*- tablegen -*-===//
 //
-// Ops of the graph and sharded altitudes that stand for a whole idiom of a model
-// or of its training; the general ones are in DpcOps.td.
+// Ops of the graph and sharded altitudes that each replace many primitive ops of a
+// model or its training. DpcOps.td has the primitive ops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_MODEL_OPS_TD
@@ -10,17 +10,19 @@
 include "ir/DpcOpBase.td"
 
 def Dpc_AttentionOp : Dpc_Op<"attention"> {
-  let summary = "Scaled dot-product attention, grouped-query heads included.";
+  let summary = "Scaled dot-product attention, optionally with grouped-query heads.";
   let description = [{
-    q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] with H a multiple of G (query
-    head h reads key head h / (H/G)); optional additive mask [B|1, H|1, T|1, S].
-    P = softmax(scale * q k^T + mask), causal keeps
-    s <= t + S - T. out = P v [B, H, T, E]; lse = log-sum-exp of each row
-    [B, H, T] (f32), kept for the gradient, so P is never stored.
+    The operands are q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] and an optional
+    additive mask [B|1, H|1, T|1, S]. H is a multiple of G, and query head h reads
+    key head h / (H / G). P = softmax(scale * q k^T + mask); `causal` hides all
+    keys except s <= t + S - T. The results are out = P v [B, H, T, E] and
+    lse [B, H, T] (f32, or f64 for f64), the log-sum-exp of each row. The gradient
+    recomputes P from lse, so P is not stored.
 
-    With the discardable unit attribute `dpc.ring` (put there by `dpc-shard`,
-    where T = S) positions may be split: rule and gradient then see one dimension
-    of queries and keys, and `dpc-expand-attention` passes keys and values round.
+    With the discardable unit attribute `dpc.ring`, which `dpc-shard` sets if
+    T = S, positions may be split: the sharding rule then has one dimension for
+    queries and keys, and `dpc-expand-attention` sends keys and values around the
+    ranks.
 
     Example:
 
@@ -29,9 +31,12 @@ def Dpc_AttentionOp : Dpc_Op<"attention"> {
     ```
 
     Constraints:
-    * (C1) all of rank 4, batch sizes agree, H is a multiple of G;
-    * (C2) q and k agree in D; k and v in S; out is [B, H, T, E], lse [B, H, T];
-    * (C3) each mask dimension is 1 or that of [B, H, T, S], the last is S.
+    * (C1) q, k and v have rank 4, one float type and one batch size, and H is a
+      multiple of G;
+    * (C2) q and k have the same D, k and v have the same S, out is [B, H, T, E],
+      and lse is [B, H, T];
+    * (C3) the mask has rank 4, its last dimension is S, and every other dimension
+      is 1 or that of [B, H, T, S].
   }];
   let arguments = (ins Dpc_Tensor:$q, Dpc_Tensor:$k, Dpc_Tensor:$v,
                        Optional<Dpc_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal);
@@ -43,11 +48,11 @@ def Dpc_AttentionOp : Dpc_Op<"attention"> {
 }
 
 def Dpc_AttentionGradOp : Dpc_Op<"attention_grad"> {
-  let summary = "Gradients of dpc.attention.";
+  let summary = "The gradients of dpc.attention.";
   let description = [{
-    With P recomputed from q, k and lse: dv = P^T dout, dP = dout v^T,
-    dS = P * (dP - rowsum(dout * out)), dq = scale dS k, dk = scale dS^T q
-    (dk and dv summed over the query heads of a group).
+    P is recomputed from q, k and lse. Then dv = P^T dout, dP = dout v^T,
+    dS = P * (dP - rowsum(dout * out)), dq = scale dS k and dk = scale dS^T q.
+    dk and dv are summed over the query heads of a key head.
 
     Example:
 
@@ -56,8 +61,8 @@ def Dpc_AttentionGradOp : Dpc_Op<"attention_grad"> {
     ```
 
     Constraints:
-    * (C1) operands as in dpc.attention, dout like out;
-    * (C2) dq, dk, dv have the types of q, k, v.
+    * (C1) operands are as in `dpc.attention`, and dout has the type of out;
+    * (C2) dq, dk and dv have the types of q, k and v.
   }];
   let arguments = (ins Dpc_Tensor:$q, Dpc_Tensor:$k, Dpc_Tensor:$v, Dpc_Tensor:$out,
                        Dpc_Tensor:$lse, Dpc_Tensor:$dout, Optional<Dpc_Tensor>:$mask,
@@ -70,11 +75,11 @@ def Dpc_AttentionGradOp : Dpc_Op<"attention_grad"> {
 }
 
 def Dpc_RopeOp : Dpc_Op<"rope", [Dpc_KernelRole<"alone">]> {
-  let summary = "Rotary position embedding, rotate-half form.";
+  let summary = "Rotary position embedding in the rotate-half form.";
   let description = [{
-    x [.., T, D], cos and sin [T, D]. With rot(x) = (-x2, x1) over the halves of
-    D: y = x * cos + rot(x) * sin. `inverse` is the transposed map
-    y = x * cos - rot(x * sin), which is its gradient.
+    x is [.., T, D], cos and sin are [T, D]. With the halves x1 and x2 of the last
+    dimension and rot(x) = (-x2, x1), the result is x * cos + rot(x) * sin.
+    `inverse` computes the gradient, x * cos - rot(x * sin).
 
     Example:
 
@@ -83,23 +88,23 @@ def Dpc_RopeOp : Dpc_Op<"rope", [Dpc_KernelRole<"alone">]> {
     ```
 
     Constraints:
-    * (C1) x and result agree, rank 2 or more, D even;
-    * (C2) cos and sin are [T, D] of x's element type.
+    * (C1) x and the result have the same shape and element type, the rank is at
+      least 2, and D is even;
+    * (C2) cos and sin are [T, D] of the element type of x.
   }];
   let arguments = (ins Dpc_Tensor:$x, Dpc_Tensor:$cos, Dpc_Tensor:$sin, UnitAttr:$inverse);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $x `,` $cos `,` $sin (`inverse` $inverse^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
 def Dpc_EmbeddingOp : Dpc_Op<"embedding", [Dpc_KernelRole<"elementwise">]> {
-  let summary = "Rows of a table, picked by index.";
+  let summary = "The rows of a table that indices choose.";
   let description = [{
-    result[i.., :] = table[ids[i..], :]. Where the table is split on its rows,
-    ids outside a rank's shard give zero rows and the result is a partial sum;
-    `global` (local altitude) is the table's sharded type, from which a rank
-    knows its first row.
+    result[i.., :] = table[ids[i..], :]. If the rows of the table are split, ids
+    outside the shard of a rank give zero rows, and the result is a partial sum.
+    At the local altitude, `global` is the sharded type of the table. From it, a
+    rank derives its first row.
 
     Example:
 
@@ -108,11 +113,10 @@ def Dpc_EmbeddingOp : Dpc_Op<"embedding", [Dpc_KernelRole<"elementwise">]> {
     ```
 
     Constraints:
-    * (C1) the table has rank 2, ids are integers;
-    * (C2) the result is [ids shape.., columns] of the table's element type.
+    * (C1) the table has rank 2, and ids are integers;
+    * (C2) the result is [shape of ids.., columns] of the table's element type.
   }];
   let arguments = (ins Dpc_Tensor:$table, Dpc_Tensor:$ids, OptionalAttr<TypeAttr>:$global);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $table `,` $ids (`global` `=` $global^)? attr-dict `:` functional-type(operands, results)
   }];
@@ -122,10 +126,11 @@ def Dpc_EmbeddingOp : Dpc_Op<"embedding", [Dpc_KernelRole<"elementwise">]> {
 }
 
 def Dpc_EmbeddingGradOp : Dpc_Op<"embedding_grad", [Dpc_KernelRole<"alone">]> {
-  let summary = "Gradient of a table: rows added up by index.";
+  let summary = "The gradient of a table: the sum of all rows with the same index.";
   let description = [{
-    result[r, :] = sum of dy[i.., :] over ids[i..] == r. `global` (local
-    altitude) is the result's sharded type; ids outside the shard are skipped.
+    result[r, :] = sum of dy[i.., :] over all i with ids[i..] == r. At the local
+    altitude, `global` is the sharded type of the result, and ids outside the shard
+    are skipped.
 
     Example:
 
@@ -134,23 +139,22 @@ def Dpc_EmbeddingGradOp : Dpc_Op<"embedding_grad", [Dpc_KernelRole<"alone">]> {
     ```
 
     Constraints:
-    * (C1) ids are integers, dy is [ids shape.., columns];
-    * (C2) the result has rank 2 and dy's columns and element type.
+    * (C1) ids are integers, and dy is [shape of ids.., columns];
+    * (C2) the result has rank 2, and the columns and element type of dy.
   }];
   let arguments = (ins Dpc_Tensor:$ids, Dpc_Tensor:$dy, OptionalAttr<TypeAttr>:$global);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $ids `,` $dy (`global` `=` $global^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
 def Dpc_TopKOp : Dpc_Op<"topk", [Dpc_KernelRole<"alone">]> {
-  let summary = "The k greatest (or smallest) elements of each row.";
+  let summary = "The k largest or smallest elements of each row.";
   let description = [{
-    Along the last dimension of x: `values` in descending order (ascending with
-    `smallest`) and their positions `indices`. Equal elements come in the order
-    of their positions; NaN is never picked, and where a row has too few other
-    elements the index is -1.
+    A row is the last dimension of x. `values` are in descending order, or in
+    ascending order with `smallest`, and `indices` are their positions. Equal
+    elements are in the order of their positions. NaN is never chosen; if a row has
+    fewer than k other elements, the remaining indices are -1.
 
     Example:
 
@@ -159,9 +163,9 @@ def Dpc_TopKOp : Dpc_Op<"topk", [Dpc_KernelRole<"alone">]> {
     ```
 
     Constraints:
-    * (C1) values have x's element type, indices elements of i64;
-    * (C2) values and indices have x's shape but for the last dimension, which
-      is between 1 and x's.
+    * (C1) values have the element type of x, and indices have elements of i64;
+    * (C2) values and indices have the shape of x except for the last dimension,
+      which is at least 1 and at most that of x.
   }];
   let arguments = (ins Dpc_Tensor:$x, UnitAttr:$smallest);
   let results = (outs Dpc_Tensor:$values, Dpc_Tensor:$indices);
@@ -171,11 +175,11 @@ def Dpc_TopKOp : Dpc_Op<"topk", [Dpc_KernelRole<"alone">]> {
 }
 
 def Dpc_CumSumOp : Dpc_Op<"cumsum", [Dpc_KernelRole<"alone">]> {
-  let summary = "Running sums along the last dimension.";
+  let summary = "Cumulative sums along the last dimension.";
   let description = [{
-    result[.., i] = sum of x[.., j] over j <= i; over j < i with `exclusive`;
-    from the other end with `reverse` (j >= i, or j > i). The gradient is the
-    same sum from the other end.
+    result[.., i] = sum of x[.., j] over j <= i, or over j < i with `exclusive`.
+    With `reverse`, it is the sum over j >= i, or over j > i with `exclusive`. The
+    gradient is the same sum in the other direction.
 
     Example:
 
@@ -184,21 +188,21 @@ def Dpc_CumSumOp : Dpc_Op<"cumsum", [Dpc_KernelRole<"alone">]> {
     ```
 
     Constraints:
-    * (C1) operand and result agree in shape and element type, rank at least 1.
+    * (C1) operand and result have the same shape and element type; the rank is at
+      least 1.
   }];
   let arguments = (ins Dpc_Tensor:$x, UnitAttr:$exclusive, UnitAttr:$reverse);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $x (`exclusive` $exclusive^)? (`reverse` $reverse^)? attr-dict `:` type($x) `->` type($result)
   }];
 }
 
 def Dpc_CrossEntropyOp : Dpc_Op<"cross_entropy"> {
-  let summary = "Negative log-likelihood of labels under softmax, per row.";
+  let summary = "The negative log-likelihood of a label under softmax, per row.";
   let description = [{
-    logits [N, V], labels [N]. loss[i] = lse[i] - logits[i, labels[i]], zero
-    where labels[i] equals `ignore_index`; lse is the log-sum-exp of the row.
-    Made by frontends; removed by `dpc-expand-cross-entropy`.
+    loss[i] = lse[i] - logits[i, labels[i]], or zero if labels[i] equals
+    `ignore_index`. lse[i] is the log-sum-exp of row i. Frontends create the op, and
+    `dpc-expand-cross-entropy` replaces it.
 
     Example:
 
@@ -207,8 +211,8 @@ def Dpc_CrossEntropyOp : Dpc_Op<"cross_entropy"> {
     ```
 
     Constraints:
-    * (C1) logits are [N, V] floats, labels [N] integers;
-    * (C2) loss and lse are [N], f32 (f64 for f64 logits).
+    * (C1) logits are [N, V] floats, and labels are [N] integers;
+    * (C2) loss and lse are [N] of f32, or of f64 if the logits have f64.
   }];
   let arguments = (ins Dpc_Tensor:$logits, Dpc_Tensor:$labels, I64Attr:$ignore_index);
   let results = (outs Dpc_Tensor:$loss, Dpc_Tensor:$lse);
@@ -219,13 +223,14 @@ def Dpc_CrossEntropyOp : Dpc_Op<"cross_entropy"> {
 }
 
 def Dpc_CrossEntropySumsOp : Dpc_Op<"cross_entropy_sums", [Dpc_KernelRole<"alone">]> {
-  let summary = "Row sums of a cross entropy whose columns may be split.";
+  let summary = "The row sums of a cross entropy whose columns may be split.";
   let description = [{
-    sumexp[i] = sum_v exp(logits[i, v] - rowmax[i]); picked[i] =
-    logits[i, labels[i]], zero when the label is not in this shard (or is no
-    column at all, as ignored labels are). Both are sums over v, so a split
-    vocabulary needs only two all-reduces of [N]. `global` (local altitude) is
-    the logits' sharded type. Made by `dpc-expand-cross-entropy`.
+    sumexp[i] = sum_v exp(logits[i, v] - rowmax[i]). picked[i] =
+    logits[i, labels[i]], or zero if the label is not a column of this shard.
+    Ignored labels are no column of any shard. Both results are sums over v, so a
+    split vocabulary needs only two all_reduces of [N]. At the local altitude,
+    `global` is the sharded type of the logits. `dpc-expand-cross-entropy` creates
+    the op.
 
     Example:
 
@@ -234,7 +239,8 @@ def Dpc_CrossEntropySumsOp : Dpc_Op<"cross_entropy_sums", [Dpc_KernelRole<"alone
     ```
 
     Constraints:
-    * (C1) logits are [N, V] floats; rowmax, labels, sumexp, picked are [N].
+    * (C1) logits are [N, V] floats, labels are [N] integers, and rowmax, sumexp
+      and picked are [N] floats.
   }];
   let arguments = (ins Dpc_Tensor:$logits, Dpc_Tensor:$rowmax, Dpc_Tensor:$labels,
                        OptionalAttr<TypeAttr>:$global);
@@ -246,11 +252,11 @@ def Dpc_CrossEntropySumsOp : Dpc_Op<"cross_entropy_sums", [Dpc_KernelRole<"alone
 }
 
 def Dpc_CrossEntropyGradOp : Dpc_Op<"cross_entropy_grad", [Dpc_KernelRole<"elementwise">]> {
-  let summary = "Gradient of a cross entropy in its logits.";
+  let summary = "The gradient of a cross entropy with respect to its logits.";
   let description = [{
     dlogits[i, v] = (exp(logits[i, v] - lse[i]) - (v == labels[i])) * dloss[i].
-    Ignored rows must come with dloss = 0. `global` (local altitude) is the
-    logits' sharded type.
+    dloss must be zero for ignored rows. At the local altitude, `global` is the
+    sharded type of the logits.
 
     Example:
 
@@ -259,7 +265,8 @@ def Dpc_CrossEntropyGradOp : Dpc_Op<"cross_entropy_grad", [Dpc_KernelRole<"eleme
     ```
 
     Constraints:
-    * (C1) logits and result agree; labels, lse, dloss are [N].
+    * (C1) logits and result have the same shape and element type, labels are [N]
+      integers, and lse and dloss are [N] floats.
   }];
   let arguments = (ins Dpc_Tensor:$logits, Dpc_Tensor:$labels, Dpc_Tensor:$lse,
                        Dpc_Tensor:$dloss, OptionalAttr<TypeAttr>:$global);
@@ -274,10 +281,10 @@ def Dpc_CrossEntropyGradOp : Dpc_Op<"cross_entropy_grad", [Dpc_KernelRole<"eleme
 }
 
 def Dpc_GlobalNormOp : Dpc_Op<"global_norm"> {
-  let summary = "L2 norm of all gradients together.";
+  let summary = "The L2 norm of all gradients as one vector.";
   let description = [{
-    sqrt(sum of squares of all elements of all operands), f32. Its operands may
-    be sharded each in its own way; partitioning sums every shard once.
+    The square root of the sum of squares of all elements of all operands. Every
+    operand may have its own sharding; partitioning counts every shard once.
 
     Example:
 
@@ -286,7 +293,8 @@ def Dpc_GlobalNormOp : Dpc_Op<"global_norm"> {
     ```
 
     Constraints:
-    * (C1) float operands, at least one; the result is a float scalar.
+    * (C1) there is at least one operand, all operands are floats, and the result is
+      a float scalar.
   }];
   let arguments = (ins Variadic<Dpc_Tensor>:$grads);
   let results = (outs Dpc_Tensor:$norm);
@@ -294,13 +302,13 @@ def Dpc_GlobalNormOp : Dpc_Op<"global_norm"> {
 }
 
 def Dpc_AdamWOp : Dpc_Op<"adamw", [Dpc_KernelRole<"alone">]> {
-  let summary = "One AdamW update of one parameter, with PyTorch's meaning.";
+  let summary = "The AdamW update of one parameter, as in PyTorch.";
   let description = [{
     g' = scale * g; p1 = p * (1 - lr * weight_decay);
     m1 = beta1 * m + (1 - beta1) * g'; v1 = beta2 * v + (1 - beta2) * g'^2;
     p1 -= lr / (1 - beta1^step) * m1 / (sqrt(v1) / sqrt(1 - beta2^step) + eps).
-    `scale`, `lr` and `step` (1 for the first update) are scalars. With `if`,
-    a scalar that holds false leaves all results as they were, whatever g is.
+    `scale`, `lr` and `step` (1 for the first update) are scalars. If the operand of
+    `if` is false, the results are p, m and v, even if g is not finite.
 
     Example:
 
@@ -309,7 +317,9 @@ def Dpc_AdamWOp : Dpc_Op<"adamw", [Dpc_KernelRole<"alone">]> {
     ```
 
     Constraints:
-    * (C1) p, m, v, g and the results have one shape, scale, lr, step rank 0;
+    * (C1) p, m, v, g and the results have the same shape, every result has the
+      element type of the operand that it replaces, and scale, lr and step have
+      rank 0;
     * (C2) the operand of `if` is a scalar of i1.
   }];
   let arguments = (ins Dpc_Tensor:$p, Dpc_Tensor:$m, Dpc_Tensor:$v, Dpc_Tensor:$g,
@@ -326,11 +336,11 @@ def Dpc_AdamWOp : Dpc_Op<"adamw", [Dpc_KernelRole<"alone">]> {
 }
 
 def Dpc_SgdOp : Dpc_Op<"sgd", [Dpc_KernelRole<"alone">]> {
-  let summary = "One SGD update with momentum, with PyTorch's meaning.";
+  let summary = "The SGD update of one parameter, with momentum, as in PyTorch.";
   let description = [{
-    g' = scale * g + weight_decay * p; b1 = momentum * b + g' (b1 = g' on the
-    first step); p1 = p - lr * b1. With `if`, a scalar that holds false leaves
-    both results as they were, whatever g is.
+    g' = scale * g + weight_decay * p; b1 = momentum * b + g', or g' in the first
+    step; p1 = p - lr * b1. If the operand of `if` is false, the results are p and
+    b, even if g is not finite.
 
     Example:
 
@@ -339,7 +349,9 @@ def Dpc_SgdOp : Dpc_Op<"sgd", [Dpc_KernelRole<"alone">]> {
     ```
 
     Constraints:
-    * (C1) p, buffer, g and the results have one shape, scale, lr, step rank 0;
+    * (C1) p, buffer, g and the results have the same shape, every result has the
+      element type of the operand that it replaces, and scale, lr and step have
+      rank 0;
     * (C2) the operand of `if` is a scalar of i1.
   }];
   let arguments = (ins Dpc_Tensor:$p, Dpc_Tensor:$buffer, Dpc_Tensor:$g, Dpc_Tensor:$scale,

@@ -10,26 +10,32 @@ include "ir/DpcEnums.td"
 include "ir/DpcAttrs.td"
 include "ir/DpcInterfaces.td"
 
-/// Runs the sharding rule over the encodings of operands and results.
+// Import binds symbolic dimensions, so all shapes are static.
+defvar Dpc_Tensor = StaticShapeTensorOf<[AnyInteger, AnyFloat]>;
+
+/// Checks the encodings of operands and results by the sharding rule.
 def Dpc_ShardingVerified : NativeOpTrait<"ShardingVerified"> {
   let cppNamespace = "::dpc::OpTrait";
 }
 
-/// An op of the graph and sharded altitudes (most are also legal locally).
+/// An op of the graph and sharded altitudes. Most are also legal at the local
+/// altitude. Ops have one result unless they define others.
 class Dpc_Op<string mnemonic, list<Trait> traits = []>
     : Op<Dpc_Dialect, mnemonic, !listconcat([
           Pure, Dpc_ShardingVerified,
           DeclareOpInterfaceMethods<Dpc_ShardingRuleOpInterface>,
           DeclareOpInterfaceMethods<Dpc_CostOpInterface, ["getFlops"]>],
         traits)> {
+  let results = (outs Dpc_Tensor:$result);
   let hasVerifier = 1;
 }
 
-/// An op of the local altitude only. Collectives are not speculatable and keep
-/// their order, so they are not Pure.
+/// An op of the local altitude only. Collectives are not speculatable and must
+/// keep their order, so they are not Pure.
 class Dpc_LocalOp<string mnemonic, list<Trait> traits = []>
     : Op<Dpc_Dialect, mnemonic, !listconcat(traits, [
           DeclareOpInterfaceMethods<Dpc_CostOpInterface, ["getFlops"]>])> {
+  let results = (outs Dpc_Tensor:$result);
   let hasVerifier = 1;
 }
 
@@ -38,13 +44,9 @@ class Dpc_KernelRoleIs<string parameters>
   let cppNamespace = "::dpc::OpTrait";
 }
 
-/// Implements FusionOpInterface (ir/KernelRole.h).
+/// Implements FusionOpInterface by `role` (ir/KernelRole.h).
 class Dpc_KernelRole<string role, string cheap = "false"> : TraitList<[
     Dpc_KernelRoleIs<"::dpc::KernelRole::" # role # ", " # cheap>,
     Dpc_FusionOpInterface]>;
-
-// Symbolic dimensions are bound at import; no op can be built with one.
-defvar Dpc_Tensor = StaticShapeTensorOf<[AnyInteger, AnyFloat]>;
-defvar Dpc_Float = FloatLike;
 
 #endif // DPC_OP_BASE_TD

@@ -5,10 +5,10 @@
 include "ir/DpcOpBase.td"
 
 def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike, Dpc_KernelRole<"source">]> {
-  let summary = "A tensor known at compile time.";
+  let summary = "A tensor that is known at compile time.";
   let description = [{
-    The value never carries an encoding (attribute replacement does not reach
-    inside dense elements); the result may.
+    The value has no encoding, because attribute replacement does not reach inside
+    dense elements. The result may have one.
 
     Example:
 
@@ -17,11 +17,10 @@ def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike, Dpc_KernelRole<"source">]
     ```
 
     Constraints:
-    * (C1) value and result agree in shape and element type;
+    * (C1) value and result have the same shape and element type;
     * (C2) the value has no encoding.
   }];
   let arguments = (ins ElementsAttr:$value);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$value attr-dict `->` type($result)";
   let hasFolder = 1;
   let extraClassDeclaration = [{
@@ -30,10 +29,10 @@ def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike, Dpc_KernelRole<"source">]
 }
 
 def Dpc_IotaOp : Dpc_Op<"iota", [Dpc_KernelRole<"source">]> {
-  let summary = "Counts along one dimension.";
+  let summary = "The index of every element along one dimension.";
   let description = [{
-    Element (i0, .., in) is i_dim. At the local altitude `global` holds the
-    sharded type, from which each rank knows where its shard begins.
+    Element (i0, .., in) is i_dim. At the local altitude, `global` is the sharded
+    type. From it, each rank derives the first index of its shard.
 
     Example:
 
@@ -45,15 +44,14 @@ def Dpc_IotaOp : Dpc_Op<"iota", [Dpc_KernelRole<"source">]> {
     * (C1) `dim` is a dimension of the result.
   }];
   let arguments = (ins I64Attr:$dim, OptionalAttr<TypeAttr>:$global);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "`dim` `=` $dim (`global` `=` $global^)? attr-dict `:` type($result)";
 }
 
 def Dpc_UnaryOp : Dpc_Op<"unary", [Dpc_KernelRole<"elementwise">]> {
   let summary = "An elementwise function of one operand.";
   let description = [{
-    Kinds ending in `_grad` are derivatives f'(x). `gelu` is the erf form,
-    `gelu_tanh` the tanh approximation.
+    Kinds that end in `_grad` are derivatives f'(x). `gelu` is the form with erf,
+    and `gelu_tanh` is the approximation with tanh.
 
     Example:
 
@@ -62,10 +60,9 @@ def Dpc_UnaryOp : Dpc_Op<"unary", [Dpc_KernelRole<"elementwise">]> {
     ```
 
     Constraints:
-    * (C1) operand and result agree in shape and element type.
+    * (C1) operand and result have the same shape and element type.
   }];
   let arguments = (ins Dpc_UnaryKindAttr:$kind, Dpc_Tensor:$x);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$kind $x attr-dict `:` type($x) `->` type($result)";
   let hasFolder = 1;
   let extraClassDeclaration = [{
@@ -74,9 +71,10 @@ def Dpc_UnaryOp : Dpc_Op<"unary", [Dpc_KernelRole<"elementwise">]> {
 }
 
 def Dpc_BinaryOp : Dpc_Op<"binary", [Dpc_KernelRole<"elementwise">]> {
-  let summary = "An elementwise function of two operands of one shape.";
+  let summary = "An elementwise function of two operands with equal types.";
   let description = [{
-    Broadcasting is explicit (`dpc.broadcast`). Integer `div` truncates.
+    Operands are not broadcast; `dpc.broadcast` does that. Integer `div` rounds
+    toward zero.
 
     Example:
 
@@ -85,10 +83,9 @@ def Dpc_BinaryOp : Dpc_Op<"binary", [Dpc_KernelRole<"elementwise">]> {
     ```
 
     Constraints:
-    * (C1) operands and result agree in shape and element type.
+    * (C1) operands and result have the same shape and element type.
   }];
   let arguments = (ins Dpc_BinaryKindAttr:$kind, Dpc_Tensor:$a, Dpc_Tensor:$b);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$kind $a `,` $b attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
   let extraClassDeclaration = [{
@@ -106,16 +103,15 @@ def Dpc_CompareOp : Dpc_Op<"compare", [Dpc_KernelRole<"elementwise", "true">]> {
     ```
 
     Constraints:
-    * (C1) operands agree in shape and element type;
-    * (C2) the result has their shape and elements of i1.
+    * (C1) operands have the same shape and element type;
+    * (C2) the result has the shape of the operands and elements of i1.
   }];
   let arguments = (ins Dpc_CompareKindAttr:$kind, Dpc_Tensor:$a, Dpc_Tensor:$b);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$kind $a `,` $b attr-dict `:` functional-type(operands, results)";
 }
 
 def Dpc_SelectOp : Dpc_Op<"select", [Dpc_KernelRole<"elementwise", "true">]> {
-  let summary = "Takes each element from one of two tensors.";
+  let summary = "Chooses each element from one of two tensors.";
   let description = [{
     Example:
 
@@ -124,11 +120,10 @@ def Dpc_SelectOp : Dpc_Op<"select", [Dpc_KernelRole<"elementwise", "true">]> {
     ```
 
     Constraints:
-    * (C1) all shapes agree and the condition has elements of i1;
-    * (C2) both choices and the result have one element type.
+    * (C1) all shapes are equal, and the condition has elements of i1;
+    * (C2) both choices and the result have the same element type.
   }];
   let arguments = (ins Dpc_Tensor:$condition, Dpc_Tensor:$onTrue, Dpc_Tensor:$onFalse);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $condition `,` $onTrue `,` $onFalse attr-dict `:` functional-type(operands, results)
   }];
@@ -137,7 +132,8 @@ def Dpc_SelectOp : Dpc_Op<"select", [Dpc_KernelRole<"elementwise", "true">]> {
 def Dpc_ConvertOp : Dpc_Op<"convert", [Dpc_KernelRole<"elementwise", "true">]> {
   let summary = "Converts the element type.";
   let description = [{
-    Float to integer truncates toward zero; to i1 means `!= 0`.
+    A conversion from float to integer rounds toward zero. A conversion to i1 is
+    `x != 0`.
 
     Example:
 
@@ -146,19 +142,18 @@ def Dpc_ConvertOp : Dpc_Op<"convert", [Dpc_KernelRole<"elementwise", "true">]> {
     ```
 
     Constraints:
-    * (C1) operand and result have one shape.
+    * (C1) operand and result have the same shape.
   }];
   let arguments = (ins Dpc_Tensor:$x);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasFolder = 1;
 }
 
 def Dpc_BroadcastOp : Dpc_Op<"broadcast", [Dpc_KernelRole<"mover">]> {
-  let summary = "Repeats a tensor along new or unit dimensions.";
+  let summary = "Repeats a tensor along new dimensions and dimensions of size 1.";
   let description = [{
-    Operand dimension i becomes result dimension `dims[i]`; a unit dimension is
-    repeated, all other result dimensions are new.
+    Operand dimension i becomes result dimension `dims[i]`, and is repeated if its
+    size is 1. All other result dimensions are new.
 
     Example:
 
@@ -169,19 +164,18 @@ def Dpc_BroadcastOp : Dpc_Op<"broadcast", [Dpc_KernelRole<"mover">]> {
     Constraints:
     * (C1) `dims` has one entry per operand dimension, strictly increasing;
     * (C2) operand dimension i is 1 or equals result dimension `dims[i]`;
-    * (C3) element types agree.
+    * (C3) operand and result have the same element type.
   }];
   let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$dims);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$x `dims` `=` $dims attr-dict `:` type($x) `->` type($result)";
   let hasFolder = 1;
 }
 
 def Dpc_ReshapeOp : Dpc_Op<"reshape", [Dpc_KernelRole<"mover">]> {
-  let summary = "Reads the same elements, in row-major order, under another shape.";
+  let summary = "Gives the same elements, in row-major order, another shape.";
   let description = [{
-    The sharding rule is written over the common refinement of both shapes, so
-    heads stay split through `[.., heads * head_dim] -> [.., heads, head_dim]`.
+    The sharding rule uses the common refinement of both shapes. So heads remain
+    split through `[.., heads * head_dim] -> [.., heads, head_dim]`.
 
     Example:
 
@@ -190,10 +184,10 @@ def Dpc_ReshapeOp : Dpc_Op<"reshape", [Dpc_KernelRole<"mover">]> {
     ```
 
     Constraints:
-    * (C1) both shapes have the same number of elements and element type.
+    * (C1) operand and result have the same number of elements and the same
+      element type.
   }];
   let arguments = (ins Dpc_Tensor:$x);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasFolder = 1;
 }
@@ -210,20 +204,20 @@ def Dpc_TransposeOp : Dpc_Op<"transpose", [Dpc_KernelRole<"mover">]> {
     ```
 
     Constraints:
-    * (C1) `perm` is a permutation and the result has the permuted shape.
+    * (C1) `perm` is a permutation of the operand's dimensions, and the result has
+      the permuted shape.
   }];
   let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$perm);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$x `perm` `=` $perm attr-dict `:` type($x) `->` type($result)";
   let hasFolder = 1;
 }
 
 def Dpc_SliceOp : Dpc_Op<"slice", [Dpc_KernelRole<"mover">]> {
-  let summary = "A box of a tensor, with steps.";
+  let summary = "A box of a tensor, with strides.";
   let description = [{
-    Result element i along a dimension is operand element
-    `offset + i * stride`. A slice that takes one of n equal parts of a
-    dimension (as splitting q, k, v does) keeps shardings on the inner factor.
+    Along each dimension, result element i is operand element
+    `offset + i * stride`. A slice that takes one of n equal parts of a dimension,
+    such as q, k or v, keeps shardings of the inner factor.
 
     Example:
 
@@ -234,10 +228,9 @@ def Dpc_SliceOp : Dpc_Op<"slice", [Dpc_KernelRole<"mover">]> {
     Constraints:
     * (C1) one offset and stride per dimension, offsets not negative, strides
       positive;
-    * (C2) the last element taken lies inside the operand.
+    * (C2) the last element that is read is inside the operand.
   }];
   let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$strides);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $x `offsets` `=` $offsets `strides` `=` $strides attr-dict `:` type($x) `->` type($result)
   }];
@@ -247,8 +240,8 @@ def Dpc_SliceOp : Dpc_Op<"slice", [Dpc_KernelRole<"mover">]> {
 def Dpc_PadOp : Dpc_Op<"pad", [Dpc_KernelRole<"elementwise">]> {
   let summary = "Places a tensor inside a larger one filled with zeros.";
   let description = [{
-    Operand element i lands at `low + i * stride`. The transpose of
-    `dpc.slice`.
+    Along each dimension, operand element i becomes result element
+    `low + i * stride`. This is the adjoint of `dpc.slice`.
 
     Example:
 
@@ -259,10 +252,9 @@ def Dpc_PadOp : Dpc_Op<"pad", [Dpc_KernelRole<"elementwise">]> {
     Constraints:
     * (C1) one `low` and stride per dimension, `low` not negative, strides
       positive;
-    * (C2) the last element placed lies inside the result.
+    * (C2) the last element that is written is inside the result.
   }];
   let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$strides);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $x `low` `=` $low `strides` `=` $strides attr-dict `:` type($x) `->` type($result)
   }];
@@ -274,8 +266,8 @@ def Dpc_PadOp : Dpc_Op<"pad", [Dpc_KernelRole<"elementwise">]> {
 def Dpc_ConcatOp : Dpc_Op<"concat", [Dpc_KernelRole<"elementwise">]> {
   let summary = "Joins tensors along one dimension.";
   let description = [{
-    Parts of equal size are seen as an outer factor, so shardings inside a part
-    survive.
+    The sharding rule treats equal parts as an outer factor, so shardings inside a
+    part remain.
 
     Example:
 
@@ -284,11 +276,11 @@ def Dpc_ConcatOp : Dpc_Op<"concat", [Dpc_KernelRole<"elementwise">]> {
     ```
 
     Constraints:
-    * (C1) at least one operand, equal shapes but for `dim`;
-    * (C2) the sizes along `dim` sum to the result's.
+    * (C1) there is at least one operand, and the shapes are equal except along
+      `dim`;
+    * (C2) the sizes along `dim` sum to the size of the result.
   }];
   let arguments = (ins Variadic<Dpc_Tensor>:$parts, I64Attr:$dim);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$parts `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
   let extraClassDeclaration = [{
     bool readsSameElement(::mlir::OpOperand &operand);
@@ -298,8 +290,8 @@ def Dpc_ConcatOp : Dpc_Op<"concat", [Dpc_KernelRole<"elementwise">]> {
 def Dpc_ReduceOp : Dpc_Op<"reduce", [Dpc_KernelRole<"reduction">]> {
   let summary = "Combines all elements along some dimensions.";
   let description = [{
-    The reduced dimensions are dropped. A mean is a sum and a multiplication, so
-    that shards of unlike size weigh what they hold.
+    The result does not have the reduced dimensions. A mean is a sum and a
+    multiplication, so that shards of different sizes have the right weights.
 
     Example:
 
@@ -309,19 +301,18 @@ def Dpc_ReduceOp : Dpc_Op<"reduce", [Dpc_KernelRole<"reduction">]> {
 
     Constraints:
     * (C1) `dims` are distinct dimensions of the operand, ascending;
-    * (C2) the result has the remaining dimensions and the element type.
+    * (C2) the result has the remaining dimensions and the operand's element type.
   }];
   let arguments = (ins Dpc_ReduceKindAttr:$kind, Dpc_Tensor:$x, DenseI64ArrayAttr:$dims);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$kind $x `dims` `=` $dims attr-dict `:` type($x) `->` type($result)";
 }
 
 def Dpc_MatmulOp : Dpc_Op<"matmul"> {
-  let summary = "Matrix product of the last two dimensions.";
+  let summary = "Matrix multiplication over the last two dimensions.";
   let description = [{
     `a` is [batch.., m, k] (`ta`: [batch.., k, m]); `b` is [batch.., k, n]
-    (`tb`: [batch.., n, k]) with the same batch dimensions, or a plain matrix
-    applied to every batch. Accumulates in f32 (f64 for f64).
+    (`tb`: [batch.., n, k]) with the same batch dimensions, or one matrix for all
+    batches. Sums are in f32, or in f64 for f64.
 
     Example:
 
@@ -330,14 +321,13 @@ def Dpc_MatmulOp : Dpc_Op<"matmul"> {
     ```
 
     Constraints:
-    * (C1) `a` has rank 2 or more, `b` rank 2 or that of `a`; `ta` with a plain
-      matrix `b` needs `a` of rank 2;
-    * (C2) batch and contracted dimensions agree;
-    * (C3) the result is [batch.., m, n] of the same element type, or of f32
-      where that is bf16 or f16 (the sums as they are, not rounded).
+    * (C1) `a` has rank 2 or more, and `b` has rank 2 or the rank of `a`; `ta` with
+      one matrix `b` for all batches requires an `a` of rank 2;
+    * (C2) batch dimensions and contracted dimensions are equal;
+    * (C3) the result is [batch.., m, n] of the same element type, or of f32 if
+      that is bf16 or f16 (the sums are then not rounded).
   }];
   let arguments = (ins Dpc_Tensor:$a, Dpc_Tensor:$b, UnitAttr:$ta, UnitAttr:$tb);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = [{
     $a `,` $b (`ta` $ta^)? (`tb` $tb^)? attr-dict `:` functional-type(operands, results)
   }];
@@ -353,17 +343,17 @@ def Dpc_SoftmaxOp : Dpc_Op<"softmax", [Dpc_KernelRole<"row">]> {
     ```
 
     Constraints:
-    * (C1) operand and result agree in shape and element type, rank at least 1.
+    * (C1) operand and result have the same shape and element type; the rank is at
+      least 1.
   }];
   let arguments = (ins Dpc_Tensor:$x);
-  let results = (outs Dpc_Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
 }
 
 def Dpc_SoftmaxGradOp : Dpc_Op<"softmax_grad", [Dpc_KernelRole<"row">]> {
-  let summary = "Gradient of softmax from its result.";
+  let summary = "The gradient of softmax, computed from its result.";
   let description = [{
-    dx = y * (dy - sum(y * dy)), sums along the last dimension.
+    dx = y * (dy - sum(y * dy)), where the sum is along the last dimension.
 
     Example:
 
@@ -372,7 +362,7 @@ def Dpc_SoftmaxGradOp : Dpc_Op<"softmax_grad", [Dpc_KernelRole<"row">]> {
     ```
 
     Constraints:
-    * (C1) all types agree, rank at least 1.
+    * (C1) all shapes and element types are equal; the rank is at least 1.
   }];
   let arguments = (ins Dpc_Tensor:$y, Dpc_Tensor:$dy);
   let results = (outs Dpc_Tensor:$dx);
@@ -382,10 +372,9 @@ def Dpc_SoftmaxGradOp : Dpc_Op<"softmax_grad", [Dpc_KernelRole<"row">]> {
 def Dpc_NormOp : Dpc_Op<"norm", [AttrSizedOperandSegments, Dpc_KernelRole<"row">]> {
   let summary = "Layer or RMS normalization over the last dimension.";
   let description = [{
-    `layer`: y = (x - mean) * rstd * scale + bias with rstd = 1/sqrt(var + eps)
-    (biased variance). `rms`: y = x * rstd * scale with rstd = 1/sqrt(mean(x^2)
-    + eps); its `mean` result is zero and unused. `mean` and `rstd` (f32) are
-    kept for the gradient.
+    `layer`: y = (x - mean) * rstd * scale + bias with rstd = 1/sqrt(var + eps) and
+    the biased variance. `rms`: y = x * rstd * scale with rstd = 1/sqrt(mean(x^2)
+    + eps); its `mean` is zero and unused. The gradient reads `mean` and `rstd`.
 
     Example:
 
@@ -394,10 +383,11 @@ def Dpc_NormOp : Dpc_Op<"norm", [AttrSizedOperandSegments, Dpc_KernelRole<"row">
     ```
 
     Constraints:
-    * (C1) y has x's type; scale and bias have shape [last dimension of x];
-    * (C2) mean and rstd have x's shape without the last dimension, f32 (f64
-      for f64);
-    * (C3) `rms` takes no bias.
+    * (C1) y has the shape and element type of x; scale and bias are floats of
+      shape [last dimension of x];
+    * (C2) mean and rstd have the shape of x without the last dimension and
+      elements of f32, or of f64 if x has f64;
+    * (C3) `rms` has no bias.
   }];
   let arguments = (ins Dpc_NormKindAttr:$kind, Dpc_Tensor:$x,
                        Optional<Dpc_Tensor>:$scale, Optional<Dpc_Tensor>:$bias,
@@ -410,10 +400,10 @@ def Dpc_NormOp : Dpc_Op<"norm", [AttrSizedOperandSegments, Dpc_KernelRole<"row">
 }
 
 def Dpc_NormGradOp : Dpc_Op<"norm_grad", [Dpc_KernelRole<"row">]> {
-  let summary = "Gradients of dpc.norm.";
+  let summary = "The gradients of dpc.norm.";
   let description = [{
-    dscale and dbias are sums over all rows, hence partial where rows are
-    split. For `rms`, dbias is the sum of dy all the same and usually unused.
+    dscale and dbias are sums over all rows, so they are partial if rows are split.
+    For `rms`, dbias is also the sum of dy, and usually unused.
 
     Example:
 
@@ -422,9 +412,9 @@ def Dpc_NormGradOp : Dpc_Op<"norm_grad", [Dpc_KernelRole<"row">]> {
     ```
 
     Constraints:
-    * (C1) dx and dy have x's type; scale, dscale, dbias have shape [last
-      dimension of x];
-    * (C2) mean and rstd have x's shape without the last dimension.
+    * (C1) dx and dy have the shape and element type of x; scale, dscale and dbias
+      are floats of shape [last dimension of x];
+    * (C2) mean and rstd have the types that they have in `dpc.norm`.
   }];
   let arguments = (ins Dpc_NormKindAttr:$kind, Dpc_Tensor:$x, Dpc_Tensor:$mean,
                        Dpc_Tensor:$rstd, Dpc_Tensor:$dy, Optional<Dpc_Tensor>:$scale);
@@ -436,10 +426,10 @@ def Dpc_NormGradOp : Dpc_Op<"norm_grad", [Dpc_KernelRole<"row">]> {
 }
 
 def Dpc_ReshardOp : Op<Dpc_Dialect, "reshard", [Pure]> {
-  let summary = "Changes where a value lives, not what it is.";
+  let summary = "Converts a value from one sharding to another.";
   let description = [{
-    Between two shardings of one mesh. Made by `dpc-shard`; removed by
-    `dpc-partition`, which plans the collectives.
+    Both shardings have the same mesh. `dpc-shard` creates reshards, and
+    `dpc-partition` replaces them by collectives.
 
     Example:
 
@@ -448,9 +438,9 @@ def Dpc_ReshardOp : Op<Dpc_Dialect, "reshard", [Pure]> {
     ```
 
     Constraints:
-    * (C1) operand and result have one shape and element type, both are encoded
-      over one mesh;
-    * (C2) the result is not partial over an axis over which the operand is not.
+    * (C1) operand and result have the same shape and element type, and shardings
+      of the same mesh;
+    * (C2) the result is partial only over axes over which the operand is partial.
   }];
   let arguments = (ins Dpc_Tensor:$x);
   let results = (outs Dpc_Tensor:$result);

@@ -1,13 +1,13 @@
 //===- DpcSpatialOps.td - Convolution, pooling, batch norm -----*- tablegen -*-===//
 //
-// Ops of the graph and sharded altitudes over images, volumes and signals:
-// tensors [N, C, spatial..] of any number of spatial dimensions.
+// Ops of the graph and sharded altitudes on images, volumes and signals: tensors
+// [N, C, spatial..] with any number of spatial dimensions.
 //
-// A *window* is given by `strides`, `dilations` (one per spatial dimension) and
-// `pads`: what is added before each spatial dimension, then what is added
-// behind each. Along one dimension, with `k` taps,
+// `strides`, `dilations` and `pads` define a *window*. `strides` and `dilations`
+// have one entry per spatial dimension. `pads` has the padding before each spatial
+// dimension, followed by the padding after each. Along one dimension with k taps,
 //
-//   out = (in + before + behind - dilation * (k - 1) - 1) / stride + 1
+//   out = (in + before + after - dilation * (k - 1) - 1) / stride + 1
 //
 // and tap j of window o reads position o * stride - before + j * dilation.
 //
@@ -17,13 +17,22 @@
 
 include "ir/DpcOpBase.td"
 
-def Dpc_ConvOp : Dpc_Op<"conv"> {
+/// A convolution or one of its gradients: two operands called `a` and `b`.
+class Dpc_ConvLike<string mnemonic, string a, string b> : Dpc_Op<mnemonic> {
+  let arguments = !dag(ins,
+      [Dpc_Tensor, Dpc_Tensor, DenseI64ArrayAttr, DenseI64ArrayAttr, DenseI64ArrayAttr],
+      [a, b, "strides", "pads", "dilations"]);
+  let assemblyFormat = "$" # a # " `,` $" # b # [{ `strides` `=` $strides `pads` `=` $pads
+    `dilations` `=` $dilations attr-dict `:` functional-type(operands, results)}];
+}
+
+def Dpc_ConvOp : Dpc_ConvLike<"conv", "x", "w"> {
   let summary = "Convolution (cross-correlation), grouped and dilated.";
   let description = [{
-    x [N, C, in..], w [K, C / groups, taps..], result [N, K, out..]; channels
-    outside the image are zero. The number of groups follows from the shapes,
-    so that a rank's share of the groups is again a conv. Accumulates in f32
-    (f64 for f64). A bias is an addition behind it.
+    x is [N, C, in..], w is [K, C / groups, taps..], and the result is [N, K, out..].
+    Elements outside the image are zero. The shapes determine the number of groups,
+    so that the part of a rank that holds some groups is also a conv. Sums are in
+    f32, or in f64 for f64. An addition after the op adds a bias.
 
     Example:
 
@@ -32,27 +41,22 @@ def Dpc_ConvOp : Dpc_Op<"conv"> {
     ```
 
     Constraints:
-    * (C1) all of one float type and one rank, at least 3, with one positive
-      stride and dilation and two pads, not negative, per spatial dimension;
-    * (C2) x's channels are a multiple of w's second dimension, w's first of
-      the number of groups that this gives;
-    * (C3) the result is [N, K, out..], each `out` at least 1.
-  }];
-  let arguments = (ins Dpc_Tensor:$x, Dpc_Tensor:$w, DenseI64ArrayAttr:$strides,
-                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
-  let results = (outs Dpc_Tensor:$result);
-  let assemblyFormat = [{
-    $x `,` $w `strides` `=` $strides `pads` `=` $pads `dilations` `=` $dilations
-    attr-dict `:` functional-type(operands, results)
+    * (C1) all tensors have the same float type and the same rank, at least 3; per
+      spatial dimension, there are one positive stride, one positive dilation and
+      two pads of at least 0;
+    * (C2) the channels of x are a multiple of the second dimension of w; the
+      quotient is the number of groups, and the first dimension of w is a multiple
+      of it;
+    * (C3) the result is [N, K, out..], and each `out` is at least 1.
   }];
 }
 
-def Dpc_ConvGradInputOp : Dpc_Op<"conv_grad_input"> {
-  let summary = "Gradient of dpc.conv in x; a transposed convolution.";
+def Dpc_ConvGradInputOp : Dpc_ConvLike<"conv_grad_input", "dy", "w"> {
+  let summary = "The gradient of dpc.conv with respect to x; a transposed convolution.";
   let description = [{
-    dx[n, c, i..] = sum of dy[n, k, o..] * w[k, c, j..] over all k of c's group
-    and all taps j of windows o that read position i. The shape of x is the
-    result's.
+    dx[n, c, i..] is the sum of dy[n, k, o..] * w[k, c, j..] over all filters k of
+    the group of c, and over all windows o and taps j that read position i. The
+    shape of the result is that of x.
 
     Example:
 
@@ -61,22 +65,17 @@ def Dpc_ConvGradInputOp : Dpc_Op<"conv_grad_input"> {
     ```
 
     Constraints:
-    * (C1), (C2), (C3) as of the dpc.conv from the result's type to dy's.
+    * (C1), (C2), (C3) are those of the `dpc.conv` from dx and w to dy.
   }];
-  let arguments = (ins Dpc_Tensor:$dy, Dpc_Tensor:$w, DenseI64ArrayAttr:$strides,
-                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
   let results = (outs Dpc_Tensor:$dx);
-  let assemblyFormat = [{
-    $dy `,` $w `strides` `=` $strides `pads` `=` $pads `dilations` `=` $dilations
-    attr-dict `:` functional-type(operands, results)
-  }];
 }
 
-def Dpc_ConvGradFilterOp : Dpc_Op<"conv_grad_filter"> {
-  let summary = "Gradient of dpc.conv in w.";
+def Dpc_ConvGradFilterOp : Dpc_ConvLike<"conv_grad_filter", "dy", "x"> {
+  let summary = "The gradient of dpc.conv with respect to w.";
   let description = [{
-    dw[k, c, j..] = sum of dy[n, k, o..] * x[n, c, i..] over n and all windows o
-    whose tap j reads position i; partial where the batch is split.
+    dw[k, c, j..] is the sum of dy[n, k, o..] * x[n, c, i..] over all samples n, and
+    over all windows o whose tap j reads position i. It is partial if the batch is
+    split.
 
     Example:
 
@@ -85,23 +84,17 @@ def Dpc_ConvGradFilterOp : Dpc_Op<"conv_grad_filter"> {
     ```
 
     Constraints:
-    * (C1), (C2), (C3) as of the dpc.conv of x and the result's type to dy's.
+    * (C1), (C2), (C3) are those of the `dpc.conv` from x and dw to dy.
   }];
-  let arguments = (ins Dpc_Tensor:$dy, Dpc_Tensor:$x, DenseI64ArrayAttr:$strides,
-                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
   let results = (outs Dpc_Tensor:$dw);
-  let assemblyFormat = [{
-    $dy `,` $x `strides` `=` $strides `pads` `=` $pads `dilations` `=` $dilations
-    attr-dict `:` functional-type(operands, results)
-  }];
 }
 
 def Dpc_MaxPoolOp : Dpc_Op<"max_pool", [Dpc_KernelRole<"alone">]> {
-  let summary = "The largest element of each window, and where it is.";
+  let summary = "The largest element of each window, and its position.";
   let description = [{
-    `index` is the row-major position of the first largest element within the
-    input's spatial dimensions; NaN is larger than everything. An average over
-    windows is a dpc.conv with one group per channel.
+    `index` is the row-major position of the first largest element in the spatial
+    dimensions of x. NaN is larger than all numbers. Frontends write average pooling
+    as a dpc.conv with one group per channel.
 
     Example:
 
@@ -110,9 +103,11 @@ def Dpc_MaxPoolOp : Dpc_Op<"max_pool", [Dpc_KernelRole<"alone">]> {
     ```
 
     Constraints:
-    * (C1) x is of floats and rank 3 or more, with one positive tap count,
-      stride and dilation and two pads, not negative, per spatial dimension;
-    * (C2) y is [N, C, out..] of x's element type, index the same of i32;
+    * (C1) x has float elements and rank 3 or more; per spatial dimension, there are
+      one positive number of taps, one positive stride, one positive dilation and
+      two pads of at least 0;
+    * (C2) y is [N, C, out..] of the element type of x, and index has the same shape
+      and elements of i32;
     * (C3) every window has a tap inside x.
   }];
   let arguments = (ins Dpc_Tensor:$x, DenseI64ArrayAttr:$kernel,
@@ -126,9 +121,9 @@ def Dpc_MaxPoolOp : Dpc_Op<"max_pool", [Dpc_KernelRole<"alone">]> {
 }
 
 def Dpc_MaxPoolGradOp : Dpc_Op<"max_pool_grad", [Dpc_KernelRole<"alone">]> {
-  let summary = "Gradient of dpc.max_pool.";
+  let summary = "The gradient of dpc.max_pool.";
   let description = [{
-    dx[n, c, i..] = sum of dy[n, c, o..] over the windows o whose index is i.
+    dx[n, c, i..] is the sum of dy[n, c, o..] over all windows o whose index is i.
 
     Example:
 
@@ -137,7 +132,7 @@ def Dpc_MaxPoolGradOp : Dpc_Op<"max_pool_grad", [Dpc_KernelRole<"alone">]> {
     ```
 
     Constraints:
-    * (C1), (C2), (C3) as of the dpc.max_pool from the result's type to dy's.
+    * (C1), (C2), (C3) are those of the `dpc.max_pool` from dx to dy.
   }];
   let arguments = (ins Dpc_Tensor:$dy, Dpc_Tensor:$index,
                        DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
@@ -150,13 +145,13 @@ def Dpc_MaxPoolGradOp : Dpc_Op<"max_pool_grad", [Dpc_KernelRole<"alone">]> {
 }
 
 def Dpc_BatchNormOp : Dpc_Op<"batch_norm"> {
-  let summary = "Batch normalization by the statistics of its own batch.";
+  let summary = "Batch normalization with the statistics of the current batch.";
   let description = [{
-    y = (x - mean) / sqrt(var + eps) * scale + bias, where mean and var (biased)
-    are taken per channel over the whole batch, whatever it is split over. Made
-    by frontends; `dpc-expand-batch-norm` replaces it by reductions, which
-    shardings then split. (With running statistics it is elementwise and needs
-    no op of its own.)
+    y = (x - mean) / sqrt(var + eps) * scale + bias. mean and the biased var are
+    statistics of a channel over the whole batch, even if the batch is split.
+    Frontends create the op, and `dpc-expand-batch-norm` replaces it by reductions,
+    which may be split. Normalization with running statistics is elementwise, so
+    frontends write it with primitive ops.
 
     Example:
 
@@ -165,9 +160,10 @@ def Dpc_BatchNormOp : Dpc_Op<"batch_norm"> {
     ```
 
     Constraints:
-    * (C1) x is of floats and rank 2 or more, y has its type;
-    * (C2) scale and bias are [C] of x's element type;
-    * (C3) mean and var are [C], f32 (f64 for f64).
+    * (C1) x has float elements and rank 2 or more, and y has its shape and element
+      type;
+    * (C2) scale and bias are [C] of the element type of x;
+    * (C3) mean and var are [C] of f32, or of f64 if x has f64.
   }];
   let arguments = (ins Dpc_Tensor:$x, Dpc_Tensor:$scale, Dpc_Tensor:$bias,
                        F64Attr:$eps);
@@ -179,12 +175,12 @@ def Dpc_BatchNormOp : Dpc_Op<"batch_norm"> {
 }
 
 def Dpc_BatchNormGradOp : Dpc_Op<"batch_norm_grad"> {
-  let summary = "Gradients of dpc.batch_norm.";
+  let summary = "The gradients of dpc.batch_norm.";
   let description = [{
-    With n elements per channel, r = 1 / sqrt(var + eps) and z = (x - mean) r:
-    dbias = sum(dy), dscale = sum(dy z), dx = scale r (dy - dbias / n -
-    z dscale / n). mean and var are results of the dpc.batch_norm. Removed by
-    `dpc-expand-batch-norm`.
+    Let n be the number of elements of a channel, r = 1 / sqrt(var + eps) and
+    z = (x - mean) r. Then dbias = sum(dy), dscale = sum(dy z), and
+    dx = scale r (dy - dbias / n - z dscale / n). mean and var are results of the
+    `dpc.batch_norm`. `dpc-expand-batch-norm` replaces the op.
 
     Example:
 
@@ -193,9 +189,10 @@ def Dpc_BatchNormGradOp : Dpc_Op<"batch_norm_grad"> {
     ```
 
     Constraints:
-    * (C1) x is of floats and rank 2 or more, dy and dx have its type;
-    * (C2) scale, dscale and dbias are [C] of x's element type;
-    * (C3) mean and var are [C], f32 (f64 for f64).
+    * (C1) x has float elements and rank 2 or more, and dy and dx have its shape and
+      element type;
+    * (C2) scale, dscale and dbias are [C] of the element type of x;
+    * (C3) mean and var are [C] of f32, or of f64 if x has f64.
   }];
   let arguments = (ins Dpc_Tensor:$x, Dpc_Tensor:$mean, Dpc_Tensor:$var,
                        Dpc_Tensor:$dy, Dpc_Tensor:$scale, F64Attr:$eps);
