@@ -1,8 +1,8 @@
 //===- Attributes.h - The dpc.* attributes ----------------------*- C++ -*-===//
 //
-// Names of all discardable attributes that the compiler writes, and accessors
-// of those that mark when and where an op runs. DpcDialect.td says which of
-// them arguments and results have.
+// The names of all discardable attributes that the compiler sets, and accessors
+// of those that mark the phase, chunk and stage of an op. DpcDialect.td lists
+// the attributes of arguments and results.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_ATTRIBUTES_H
@@ -17,41 +17,42 @@ namespace dpc {
 
 namespace attr {
 
-// Of modules and functions.
+// On modules and functions.
 
-/// On the module: the model's name.
+/// On the module: the name of the model.
 inline constexpr llvm::StringLiteral kModel = "dpc.model";
-/// On the module: names of float weights that were imported as constants.
+/// On the module: the names of the float weights that were imported as
+/// constants.
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
-/// On the module (unit): its @train_step came with gradients and optimizer
-/// inside, so that nobody knows which values are gradients of which forward op.
+/// On the module (unit): the imported @train_step already has gradients and an
+/// optimizer, so the forward ops of its gradients are unknown.
 inline constexpr llvm::StringLiteral kWholeStep = "dpc.whole_step";
 /// On the module (dictionary of i64): the degrees of `dp`, `tp`, `cp`, `pp` and
-/// `vpp` that the shardings of the model (kUserSplit) give.
+/// `vpp` in the shardings of the model (kUserSplit).
 inline constexpr llvm::StringLiteral kUserDegrees = "dpc.user_degrees";
 /// On step functions: the mesh.
 inline constexpr llvm::StringLiteral kMesh = "dpc.mesh";
-/// On step functions: the names of the rank axes from the innermost on, where
-/// ranks next to each other are not those of the mesh order.
+/// On step functions: the names of the rank axes, innermost first. Absent if
+/// ranks are placed in the order of the mesh.
 inline constexpr llvm::StringLiteral kPlacement = "dpc.placement";
-/// On step functions: the micro-batches of each data-parallel rank, where these
-/// are different numbers (absent: as many as `mb` says). See BatchShares.h.
+/// On step functions: the number of micro-batches of each data-parallel rank
+/// (BatchShares.h). Absent if all ranks have the same number, the size of `mb`.
 inline constexpr llvm::StringLiteral kBatchShares = "dpc.batch_shares";
 /// On @step and @step.s: (phase, chunk, micro-batch) triples in the order in
-/// which they run; phase 1 is forward, 2 backward, 3 weight.
+/// which they run. Phase 1 is forward, 2 is backward and 3 is weight.
 inline constexpr llvm::StringLiteral kSchedule = "dpc.schedule";
 
-// Of arguments and results.
+// On arguments and results.
 
 inline constexpr llvm::StringLiteral kName = "dpc.name";
 inline constexpr llvm::StringLiteral kRole = "dpc.role";
 inline constexpr llvm::StringLiteral kOf = "dpc.of";
 inline constexpr llvm::StringLiteral kSlot = "dpc.slot";
 inline constexpr llvm::StringLiteral kSource = "dpc.source";
-/// On a state: the number that all of its elements start from (absent: 0).
+/// On a state: the initial value of all its elements. Absent: 0.
 inline constexpr llvm::StringLiteral kInit = "dpc.init";
-/// On a scalar argument: name of a state that counts the steps so far at which
-/// nothing was updated; the scalar is that of the step number without them.
+/// On a scalar argument: the name of the state that counts the skipped steps.
+/// The value of the scalar at step n is that of step n minus this count.
 inline constexpr llvm::StringLiteral kSkips = "dpc.skips";
 inline constexpr llvm::StringLiteral kTies = "dpc.ties";
 /// On an input: the dimension that counts samples.
@@ -60,79 +61,79 @@ inline constexpr llvm::StringLiteral kBatchDim = "dpc.batch_dim";
 inline constexpr llvm::StringLiteral kLoss = "dpc.loss";
 /// The sharded type of the global tensor.
 inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
-/// On a parameter or state: the memory it lies in, host or disk (absent: the
-/// device's).
+/// On a parameter or state: its memory space, host or disk. Absent: the memory
+/// of the device.
 inline constexpr llvm::StringLiteral kSpace = "dpc.space";
-/// On a parameter or state (unit): another stage's argument of the same name
-/// is the one that is saved.
+/// On a parameter or state (unit): checkpoints contain the argument of the same
+/// name of another stage instead.
 inline constexpr llvm::StringLiteral kCopy = "dpc.copy";
-/// On an argument (array of i64): the dimensions that tensor axes split, one of
-/// them each; no dimension where the array is empty. Absent: the search
-/// decides. A model may come with such shardings (sdy.sharding of JAX,
+/// On an argument (array of i64): the dimensions that tensor axes split, one
+/// dimension per axis; an empty array means that none is split. Absent: the
+/// search decides. A model may contain such shardings (sdy.sharding of JAX,
 /// ShardingSpec of ONNX).
 inline constexpr llvm::StringLiteral kUserSplit = "dpc.user_split";
-/// On an argument of @forward (unit): it is trained, though a rewrite found
-/// that the loss does not depend on it.
+/// On an argument of @forward (unit): the argument is trained although a
+/// rewrite found that the loss does not depend on it.
 inline constexpr llvm::StringLiteral kZeroGradient = "dpc.zero_gradient";
 
-// Of ops: when and where they run.
+// On ops: when and where they run.
 
-/// See Phase.
+/// The phase; see Phase.
 inline constexpr llvm::StringLiteral kPhase = "dpc.phase";
-/// On an op and the ops of its gradient: a number they share.
+/// On an op and the ops of its gradient: a number that they share.
 inline constexpr llvm::StringLiteral kGroup = "dpc.group";
-/// On an op: its virtual pipeline stage; on @step.s: s, the rank's stage.
+/// On an op: its virtual pipeline stage. On @step.s: s, the stage of the rank.
 inline constexpr llvm::StringLiteral kStage = "dpc.stage";
-/// On an op of @step.s: which of the rank's model chunks it is of (absent: 0).
+/// On an op of @step.s: its chunk among the model chunks of the rank. Absent:
+/// 0.
 inline constexpr llvm::StringLiteral kChunk = "dpc.chunk";
-/// On a reshard: it happens in its own phase, although no input is read. On a
-/// parameter with kSpace: so does all that is made of it.
+/// On a reshard: it runs in its own phase, although no input is read. On a
+/// parameter with kSpace: so do all ops that depend only on it.
 inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
-/// On the function (a string: what to recompute, see dpc-recompute) and on the
-/// ops that were cloned for it (unit).
+/// On the function (string): the values to recompute (see dpc-recompute). On
+/// the recomputed ops (unit).
 inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
 /// On a matmul or collective of forward (unit), in programs for estimates: it
-/// runs a second time in backward, although nothing reads that result.
+/// runs a second time in backward, although no op reads that result.
 inline constexpr llvm::StringLiteral kAgain = "dpc.again";
 
-// Of ops: how they run.
+// On ops: how they run.
 
-/// On a convert between equal types (unit): no gradient passes. See
-/// StopGradient.h.
+/// On a convert between equal types (unit): the gradient stops here
+/// (StopGradient.h).
 inline constexpr llvm::StringLiteral kStopGradient = "dpc.stop_gradient";
-/// On data movement (unit): it makes no buffer, its users read strided data. On
-/// a sum over micro-batches: it shares the buffer of the matmul that adds
-/// to it (GemmEpilogues.h).
+/// On data movement (unit): the op has no buffer, and its users read strided
+/// data. On a sum over micro-batches: it shares the buffer of the matmul that
+/// adds to it (GemmEpilogues.h).
 inline constexpr llvm::StringLiteral kView = "dpc.view";
-/// On a matmul: the order in which it writes its result's dimensions.
+/// On a matmul: the order in which it writes the dimensions of its result.
 inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";
-/// On a kernel that is a matmul: the name of its epilogue.
+/// On a kernel with a matmul: the name of its epilogue.
 inline constexpr llvm::StringLiteral kEpilogue = "dpc.epilogue";
-/// On attention (unit): queries and keys are one sequence, whose shards are
-/// brought together by passing keys and values round.
+/// On attention (unit): queries and keys have the same sequence, which is
+/// split, and the ranks exchange keys and values in a ring.
 inline constexpr llvm::StringLiteral kRing = "dpc.ring";
-/// On attention and its gradient (unit): the plan has them as one instruction,
-/// whose operands and results may be strided. Without it, where estimates keep
-/// attention whole as other software has it, they are dense.
+/// On attention and its gradient (unit): the op becomes one instruction, whose
+/// operands and results may be strided. Without it, in estimates of software
+/// that does not expand attention, they are dense.
 inline constexpr llvm::StringLiteral kFused = "dpc.fused";
-/// On fused attention: for each result what kOutPerm is on a matmul; an empty
-/// list where it is written in the usual order.
+/// On fused attention: the kOutPerm of each result. An empty list is the usual
+/// order.
 inline constexpr llvm::StringLiteral kOutPerms = "dpc.out_perms";
-/// On the gradient of attention that cuDNN runs: the bytes that it needs while
-/// it runs.
+/// On the gradient of attention in cuDNN: the bytes of its workspace.
 inline constexpr llvm::StringLiteral kWorkspace = "dpc.workspace";
-
-/// On a matmul of bf16: the types of the codes that it multiplies instead of
-/// its operands, [f8E4M3FN, f8E5M2]. On the program of a rank, only where the
-/// sizes allow it; there kWorkspace is beside it.
+/// On a matmul of bf16: the 8-bit types to which its operands are converted,
+/// [f8E4M3FN, f8E5M2]. The program of a rank has it only if the sizes allow it,
+/// and then together with kWorkspace.
 inline constexpr llvm::StringLiteral kFp8 = "dpc.fp8";
-/// On attention that runs as a ring (array of numbers): factors that its
-/// positions are cut into; the last one is split.
+/// On attention that runs as a ring (array of i64): the factors of its
+/// positions. The last factor is split.
 inline constexpr llvm::StringLiteral kRingFactors = "dpc.ring_factors";
-/// On a reshard and its collectives: the compression of what they send, "int8"
-/// or "topk:SHARE"; the latter have `dpc.of`, the parameter, too.
+/// On a reshard and its collectives: the compression of the communicated data,
+/// "int8" or "topk:SHARE". With the latter, they also have `dpc.of`, the
+/// parameter.
 inline constexpr llvm::StringLiteral kCompress = "dpc.compress";
-/// On an all-reduce: those of its axes that lie inside a machine.
+/// On an all_reduce: those of its axes whose ranks are in one machine.
 inline constexpr llvm::StringLiteral kInner = "dpc.inner";
 
 } // namespace attr
@@ -146,10 +147,7 @@ inline constexpr llvm::StringLiteral kInput = "input";
 inline constexpr llvm::StringLiteral kScalar = "scalar";
 } // namespace role
 
-// Phases, chunks and stages.
-
-/// The phase that `op` is marked with; nullopt without a mark, and where it is
-/// none of the known phases.
+/// The phase mark of `op`; nullopt if there is none or its phase is unknown.
 inline std::optional<Phase> markedPhase(mlir::Operation *op) {
   auto name = op->getAttrOfType<mlir::StringAttr>(attr::kPhase);
   return name ? symbolizePhase(name.getValue()) : std::nullopt;
@@ -173,21 +171,20 @@ inline bool isInLoop(Phase phase) {
   return phase != Phase::setup && phase != Phase::update;
 }
 
-/// The chunk of the stage's part of the model that `op` belongs to; 0 without a
-/// mark.
+/// The model chunk of `op` in its stage; 0 without a mark.
 inline int64_t chunkOf(mlir::Operation *op) {
   auto chunk = op->getAttrOfType<mlir::IntegerAttr>(attr::kChunk);
   return chunk ? chunk.getInt() : 0;
 }
 
-/// The virtual stage that `op` is marked with, or the stage whose step function
-/// `op` is; nullopt without a mark.
+/// The virtual stage of `op`, or the stage of the step function `op`; nullopt
+/// without a mark.
 inline std::optional<int64_t> stageOf(mlir::Operation *op) {
   auto stage = op->getAttrOfType<mlir::IntegerAttr>(attr::kStage);
   return stage ? std::optional<int64_t>(stage.getInt()) : std::nullopt;
 }
 
-/// The marks of phase and chunk. Ops with equal marks run together.
+/// The phase and chunk marks of an op. Ops with equal marks run together.
 using PhaseKey = std::pair<mlir::Attribute, mlir::Attribute>;
 inline PhaseKey phaseKey(mlir::Operation *op) {
   return {op->getAttr(attr::kPhase), op->getAttr(attr::kChunk)};
@@ -197,7 +194,7 @@ inline bool isSamePhase(mlir::Operation *a, mlir::Operation *b) {
   return phaseKey(a) == phaseKey(b);
 }
 
-/// Copies those of the attributes `names` that `from` has to `to`.
+/// Copies the attributes `names` from `from` to `to` if they are present.
 inline void copyAttributes(mlir::Operation *from, mlir::Operation *to,
                            llvm::ArrayRef<llvm::StringLiteral> names) {
   for (llvm::StringRef name : names)
@@ -213,8 +210,8 @@ inline void copyAttributes(mlir::Operation *from, mlir::NamedAttrList &to,
       to.set(name, value);
 }
 
-/// Gives `op` the phase and chunk of `at`, or takes its marks away where `at`
-/// has none.
+/// Copies the phase and chunk marks of `at` to `op`. A mark that `at` does not
+/// have is removed.
 inline void moveToPhase(mlir::Operation *op, mlir::Operation *at) {
   for (llvm::StringRef name : {attr::kPhase, attr::kChunk})
     if (mlir::Attribute value = at->getAttr(name))

@@ -12,14 +12,14 @@ class Dpc_Attr<string name, string attrMnemonic, list<Trait> traits = []>
 }
 
 def Dpc_MeshAttr : Dpc_Attr<"Mesh", "mesh"> {
-  let summary = "Named axes along which tensors can be split.";
+  let summary = "The named axes along which tensors can be split.";
   let description = [{
-    Axes have a name and a size; ranks are numbered row-major, the first axis
-    outermost. The axis `mb` is special: its coordinates are points in time (the
-    micro-batches of a step), not ranks.
+    Every axis has a name and a size. Ranks are numbered row-major, and the first
+    axis is the outermost. The coordinates of the axis `mb` are not ranks but the
+    micro-batches of a step, which run one after the other.
 
-    The mesh is written inline in every sharding: a symbol reference inside a
-    type is invisible to MLIR's symbol tables.
+    Every sharding contains its mesh, because MLIR's symbol tables do not see symbol
+    references inside types.
 
     Example:
 
@@ -36,11 +36,11 @@ def Dpc_MeshAttr : Dpc_Attr<"Mesh", "mesh"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Index of the axis called `name`, or nullopt.
+    /// The index of the axis called `name`, or nullopt.
     std::optional<int64_t> findAxis(::llvm::StringRef name) const;
-    /// Size of the axis called `name`; 1 when the mesh has no such axis.
+    /// The size of the axis called `name`; 1 if the mesh has no such axis.
     int64_t axisSize(::llvm::StringRef name) const;
-    /// Product of the sizes of all axes but `mb`.
+    /// The product of the sizes of all axes except `mb`.
     int64_t numRanks() const;
   }];
 }
@@ -48,10 +48,11 @@ def Dpc_MeshAttr : Dpc_Attr<"Mesh", "mesh"> {
 def Dpc_DimShardingAttr : Dpc_Attr<"DimSharding", "dim"> {
   let summary = "How one dimension is split: an ordered list of factors.";
   let description = [{
-    Factor `i` has size `sizes[i]` (0 = the whole dimension, only alone) and is
-    split by `axisCounts[i]` mesh axes, the next ones of `axes` in order. Only
-    ever seen inside `#dpc.sharding`, which prints it by name. See
-    ir/Sharding.h for the arithmetic.
+    Factor `i` has `sizes[i]` elements and is split by `axisCounts[i]` mesh axes:
+    the next ones in `axes`, which has the axes of all factors in order. A size of 0
+    means the whole dimension and occurs only in a list of one factor. The attribute
+    occurs only inside `#dpc.sharding`, which prints the axes by name. ir/Sharding.h
+    defines the arithmetic.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$sizes,
                         ArrayRefParameter<"int64_t">:$axisCounts,
@@ -61,20 +62,20 @@ def Dpc_DimShardingAttr : Dpc_Attr<"DimSharding", "dim"> {
 
 def Dpc_ShardingAttr : Dpc_Attr<"Sharding", "sharding",
     [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
-  let summary = "Where each element of a tensor lives on a mesh.";
+  let summary = "The sharding of a tensor over a mesh.";
   let description = [{
-    The encoding of a tensor type at the sharded altitude. A tensor without it
-    is not yet assigned; `[{}, {} ]` is replicated.
+    The encoding of a tensor type at the sharded altitude. A tensor without it has no
+    sharding yet; a tensor with `[{}, {} ]` is replicated.
 
-    A dimension is an ordered list of factors, written row-major. `{}` is a
-    whole dimension, `{dp}` one split over `dp`, `{dp, tp}` one split by `dp`
-    and each shard then by `tp` (nested). `{3, 4:tp, 16}` is a dimension of 192
-    seen as 3 x 4 x 16 and split on its middle factor; several axes on a factor
-    are written `4:(dp, tp)`.
+    A dimension is an ordered list of factors, written row-major. `{}` is a whole
+    dimension, `{dp}` is split over `dp`, and `{dp, tp}` is split over `dp`, and
+    each shard then over `tp`. `{3, 4:tp, 16}` is a dimension of 192 = 3 x 4 x 16
+    elements, of which the middle factor is split. `4:(dp, tp)` is a factor that
+    several axes split.
 
-    A factor of n elements over k ranks has shards of ceil(n/k); the tail is
-    padding. `partial = {dp : sum}` says that the value is the sum over `dp` of
-    what the ranks hold.
+    The shards of a factor of n elements over k ranks have ceil(n / k) elements; the
+    last ones may end in padding. `partial = {dp : sum}` means that the value is the
+    sum of the values of the ranks along `dp`.
 
     Example:
 
@@ -84,11 +85,11 @@ def Dpc_ShardingAttr : Dpc_Attr<"Sharding", "sharding",
 
     Constraints:
     * (C1) every axis exists in the mesh;
-    * (C2) an axis is used at most once, partial axes included;
-    * (C3) one entry per dimension of the tensor;
-    * (C4) the factors of a dimension multiply to its size;
-    * (C5) the canonical form is used (ir/Sharding.h), so that equal placements
-      are equal attributes.
+    * (C2) an axis is used at most once, and partial axes count as used;
+    * (C3) there is one entry per dimension of the tensor;
+    * (C4) the product of the factors of a dimension is its size;
+    * (C5) the form is canonical (ir/Sharding.h), so that equal placements are equal
+      attributes.
   }];
   let parameters = (ins "::dpc::MeshAttr":$mesh,
                         ArrayRefParameter<"::dpc::DimShardingAttr">:$dims,

@@ -7,27 +7,33 @@ include "mlir/IR/OpBase.td"
 def Dpc_Dialect : Dialect {
   let name = "dpc";
   let cppNamespace = "::dpc";
-  let summary = "Tensor programs whose types tell where each value lives.";
+  let summary = "Tensor programs whose types contain the shardings of all values.";
   let description = [{
     One dialect serves three altitudes:
 
-    * *graph*: ops on global tensors, no encodings;
-    * *sharded*: the same ops, every tensor type carries `#dpc.sharding` as its
-      encoding, `dpc.reshard` stands where producer and consumer differ;
-    * *local*: what one rank executes: local shapes, no encodings, explicit
-      collectives, every op marked with the phase it runs in.
+    * *graph*: ops on global tensors, without encodings;
+    * *sharded*: the same ops. Every tensor type has a `#dpc.sharding` as its
+      encoding. A `dpc.reshard` is between a producer and a consumer whose shardings
+      differ;
+    * *local*: the program of one rank. It has local shapes, no encodings and
+      explicit collectives, and every op is marked with its phase.
 
-    Functions carry the meaning of their arguments as argument attributes:
-    `dpc.name` (name in the source model), `dpc.role` (`parameter`, `buffer`,
-    `state`, `input`, `scalar`), for optimizer states `dpc.of` (the parameter;
-    absent in states of the whole step) and `dpc.slot`, for states that do not
-    start from 0 `dpc.init`, for scalars that do not count all steps
-    `dpc.skips`, and for weights with data `dpc.source`. Results carry
-    `dpc.name` and, where a result replaces an argument from one step to the
-    next, `dpc.ties` (the argument's index). At the local altitude a parameter
-    or state may have `dpc.space`, `"host"` or `"disk"`: where it lies instead
-    of the device's memory; with `dpc.at_use` no copy of it, or of what is made
-    of it, stays on the device from one phase to the next.
+    Attributes describe the arguments of functions:
+
+    * `dpc.name` is the name in the source model;
+    * `dpc.role` is `parameter`, `buffer`, `state`, `input` or `scalar`;
+    * `dpc.of` on an optimizer state is its parameter. States of the whole step do
+      not have it;
+    * `dpc.slot` is the kind of a state;
+    * `dpc.init` is the initial value of a state; without it, the value is 0;
+    * `dpc.skips` on a scalar names the state that counts skipped steps;
+    * `dpc.source` is the location of the data of a weight.
+
+    Results have `dpc.name`. A result that is the next value of an argument has
+    `dpc.ties`, the index of the argument. At the local altitude, a parameter or
+    state may have `dpc.space`: it is in `"host"` memory or on `"disk"` instead of
+    in device memory. With `dpc.at_use`, no copy of it and no value computed from it
+    stays on the device from one phase to the next.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 0;

@@ -16,11 +16,11 @@ class Dpc_Enum<string name, string summary, list<string> cases>
 class Dpc_EnumAttr<EnumAttrInfo info, string mnemonic>
     : EnumAttr<Dpc_Dialect, info, mnemonic>;
 
-def Dpc_ReduceKind : Dpc_Enum<"ReduceKind", "how values are combined",
+def Dpc_ReduceKind : Dpc_Enum<"ReduceKind", "reduction of values",
                               ["sum", "max", "min", "prod"]>;
 def Dpc_ReduceKindAttr : Dpc_EnumAttr<Dpc_ReduceKind, "reduce_kind">;
 
-// `*_grad` kinds are first derivatives f'(x), not products with a gradient.
+// `*_grad` kinds are derivatives f'(x); they are not multiplied with a gradient.
 def Dpc_UnaryKind : Dpc_Enum<"UnaryKind", "elementwise function of one operand", [
   "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "abs", "sign", "floor",
   "ceil", "tanh", "sigmoid", "relu", "erf", "sin", "cos", "gelu", "gelu_tanh",
@@ -36,14 +36,14 @@ def Dpc_CompareKind : Dpc_Enum<"CompareKind", "elementwise comparison",
                                ["eq", "ne", "lt", "le", "gt", "ge"]>;
 def Dpc_CompareKindAttr : Dpc_EnumAttr<Dpc_CompareKind, "compare_kind">;
 
-def Dpc_NormKind : Dpc_Enum<"NormKind", "which normalization", ["layer", "rms"]>;
+def Dpc_NormKind : Dpc_Enum<"NormKind", "kind of normalization", ["layer", "rms"]>;
 def Dpc_NormKindAttr : Dpc_EnumAttr<Dpc_NormKind, "norm_kind">;
 
-def Dpc_CollectiveKind : Dpc_Enum<"CollectiveKind", "what a collective does", [
+def Dpc_CollectiveKind : Dpc_Enum<"CollectiveKind", "kind of collective", [
   "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ring_shift"]>;
 
-// The cases stand in the order in which a step runs them.
-def Dpc_Phase : Dpc_Enum<"Phase", "when an op of a step runs",
+// The cases are in the order in which a step runs them.
+def Dpc_Phase : Dpc_Enum<"Phase", "phase of a training step",
                          ["setup", "forward", "backward", "weight", "update"]>;
 
 #endif // DPC_ENUMS_TD

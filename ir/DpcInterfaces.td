@@ -1,4 +1,4 @@
-//===- DpcInterfaces.td - What the compiler asks an op ---------*- tablegen -*-===//
+//===- DpcInterfaces.td - Interfaces of the dpc ops ------------*- tablegen -*-===//
 #ifndef DPC_INTERFACES_TD
 #define DPC_INTERFACES_TD
 
@@ -7,27 +7,27 @@ include "mlir/IR/OpBase.td"
 def Dpc_ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::dpc";
   let description = [{
-    The one description of how an op may be split. Verifier, propagation,
-    search, cost and partitioning read this and nothing else.
+    The description of how an op may be split. The verifier, propagation, search,
+    cost and partitioning all read it.
   }];
   let methods = [InterfaceMethod<[{
-      The op's iteration dimensions and how operand and result dimensions map
-      to them; see ir/ShardingRule.h. Derived from the shapes of the op's
-      current operand and result types.
+      The iteration dimensions of the op, and the maps of operand and result
+      dimensions to them (ir/ShardingRule.h). They follow from the current shapes
+      of operands and results.
     }], "::dpc::ShardingRule", "getShardingRule", (ins)>];
 }
 
 def Dpc_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::dpc";
   let description = [{
-    What an op costs, from its own (global or local) types.
+    The cost of an op with its current types, which may be global or local.
   }];
   let methods = [
     InterfaceMethod<[{
-      Floating-point operations of one execution; a multiply-add counts as two.
+      The floating-point operations of one execution; a multiply-add counts as two.
     }], "double", "getFlops", (ins)>,
     InterfaceMethod<[{
-      Bytes read and written by one execution when nothing is fused.
+      The bytes that one execution reads and writes if the op is not fused.
     }], "double", "getBytes", (ins), "", [{
       return ::dpc::detail::operandAndResultBytes($_op);
     }]>,
@@ -37,15 +37,15 @@ def Dpc_CostOpInterface : OpInterface<"CostOpInterface"> {
 def Dpc_VjpOpInterface : OpInterface<"VjpOpInterface"> {
   let cppNamespace = "::dpc";
   let description = [{
-    The vector-Jacobian product of an op. Implemented in passes/graph and
-    attached there as external models.
+    The vector-Jacobian product of an op. passes/graph/vjp implements it as external
+    models.
   }];
   let methods = [InterfaceMethod<[{
-      Builds the gradient of each operand. `resultGrads[i]` is the gradient of
-      result i, or null when nothing flows back through it. `wanted[i]` tells
-      whether operand i's gradient is used. On success `operandGrads` has one
-      entry per operand, null where the gradient is zero or unwanted. Fails
-      with a diagnostic when the op is not differentiable in a wanted operand.
+      Builds the gradients of the operands. `resultGrads[i]` is the gradient of
+      result i; null means zero. `wanted[i]` is true if the gradient of operand i is
+      used. On success, `operandGrads` has one entry per operand, which is null if
+      the gradient is zero or not wanted. The method fails with a diagnostic if the
+      op is not differentiable with respect to a wanted operand.
     }], "::llvm::LogicalResult", "buildVjp",
     (ins "::mlir::OpBuilder &":$builder,
          "::llvm::ArrayRef<::mlir::Value>":$resultGrads,
@@ -56,15 +56,16 @@ def Dpc_VjpOpInterface : OpInterface<"VjpOpInterface"> {
 def Dpc_LoweringOpInterface : OpInterface<"LoweringOpInterface"> {
   let cppNamespace = "::dpc";
   let description = [{
-    How an op of the local altitude becomes instructions. Implemented in
-    codegen and attached there as external models.
+    The lowering of an op of the local altitude to instructions. codegen implements
+    it as external models.
   }];
   let methods = [
     InterfaceMethod<[{
-      Which lowering takes the op: `matmul` (a product or a convolution: a
-      library call), `elementwise` (part of a fused elementwise kernel),
-      `kernel` (a kernel of its own), `collective`, or `view` (no instruction:
-      the result shares the operand's buffer).
+      The kind of lowering: `matmul` (a library call for a GEMM or convolution),
+      `elementwise` (a part of a fused elementwise kernel), `kernel` (a separate
+      kernel), `collective`, `transfer` (a send or recv, or a copy between memory
+      spaces), or `view` (no instruction, because the result shares the buffer of
+      the operand).
     }], "::dpc::LoweringKind", "getLoweringKind", (ins)>,
   ];
 }
@@ -81,18 +82,18 @@ def Dpc_CollectiveOpInterface : OpInterface<"CollectiveOpInterface",
     [Dpc_CommunicationOpInterface]> {
   let cppNamespace = "::dpc";
   let description = [{
-    A collective over the ranks of some mesh axes. A bucket of tensors shares
-    one call: operand i belongs to result i.
+    A collective over the ranks of some mesh axes. One call may communicate a bucket
+    of tensors; then result i belongs to operand i.
   }];
   let methods = [
     InterfaceMethod<[{
-      Names of the mesh axes (an array of strings), in the order of the mesh.
+      The names of the mesh axes (an array of strings), in the order of the mesh.
     }], "::mlir::ArrayAttr", "getAxes", (ins)>,
     InterfaceMethod<[{
-      Which collective it is.
+      The kind of collective.
     }], "::dpc::CollectiveKind", "getCollectiveKind", (ins)>,
     InterfaceMethod<[{
-      How values of ranks are combined; nullopt where they only travel.
+      The reduction of the values of ranks; nullopt if they are only moved.
     }], "std::optional<::dpc::ReduceKind>", "getReduceKind", (ins), "", [{
       return std::nullopt;
     }]>,
@@ -109,7 +110,7 @@ def Dpc_CollectiveOpInterface : OpInterface<"CollectiveOpInterface",
     }]>,
   ];
   let extraSharedClassDeclaration = [{
-    /// Whether `axis` is one of its axes.
+    /// True if `axis` is one of the axes of the collective.
     bool isOver(::llvm::StringRef axis) {
       return ::llvm::any_of($_op.getAxes(), [&](::mlir::Attribute name) {
         return ::mlir::cast<::mlir::StringAttr>(name).getValue() == axis;
@@ -121,23 +122,23 @@ def Dpc_CollectiveOpInterface : OpInterface<"CollectiveOpInterface",
 def Dpc_FusionOpInterface : OpInterface<"FusionOpInterface"> {
   let cppNamespace = "::dpc";
   let description = [{
-    How an op of the local altitude takes part in generated kernels. Ops without
-    it (matmuls, collectives, ..) never do. The trait `KernelRoleIs` implements
-    it from the op's role; see ir/KernelRole.h.
+    The part of an op of the local altitude in generated kernels. Ops without the
+    interface (matmuls, collectives, ..) are never part of one. The trait
+    `KernelRoleIs` implements it (ir/KernelRole.h).
   }];
   let methods = [
     InterfaceMethod<[{
-      What the op is to kernel formation.
+      The role of the op in kernel formation.
     }], "::dpc::KernelRole", "getKernelRole", (ins)>,
     InterfaceMethod<[{
       The shape that a kernel of the op iterates over.
     }], "::llvm::ArrayRef<int64_t>", "getIterationShape", (ins)>,
     InterfaceMethod<[{
-      Whether computing the op once per pass over a row costs less than storing
+      True if it is cheaper to compute the op in every pass over a row than to store
       its result.
     }], "bool", "isCheap", (ins)>,
     InterfaceMethod<[{
-      Whether element i of the results needs only element i of `operand`.
+      True if element i of the results depends only on element i of `operand`.
     }], "bool", "readsSameElement", (ins "::mlir::OpOperand &":$operand)>,
   ];
 }
