@@ -23,7 +23,7 @@ using namespace dpc;
 
 namespace {
 
-/// Appends "dp" or "3x4tp16"-like text for one dimension.
+/// Appends text such as "dp" or "3x4tp16" for one dimension.
 void appendDimName(MeshAttr mesh, DimShardingAttr dim, std::string &name) {
   if (dim.getAxes().empty()) {
     name += "_r";
@@ -43,9 +43,9 @@ void appendDimName(MeshAttr mesh, DimShardingAttr dim, std::string &name) {
     name.pop_back();
 }
 
-/// Names encodings by their content (`#s_dp_r_sum_tp`), so that types stay
-/// readable. The mesh gets no alias: an alias inside an attribute does not
-/// survive tools that do not know the dialect.
+/// Names encodings by their content (`#s_dp_r_sum_tp`), so that types are
+/// readable. The mesh has no alias, because tools that do not know the dialect
+/// lose aliases inside attributes.
 struct ShardingAliases : public OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
 
@@ -80,24 +80,27 @@ void DpcDialect::initialize() {
   addInterfaces<ShardingAliases>();
 }
 
-static std::optional<ShardingSpec> specOf(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type ? ShardingSpec::get(type) : std::nullopt;
-}
-
-static LogicalResult verifyEncodedOp(Operation *op, MeshAttr mesh) {
-  auto iface = cast<ShardingRuleOpInterface>(op);
+LogicalResult dpc::detail::verifyShardings(Operation *op) {
   std::vector<ShardingSpec> operands, results;
-  for (Value operand : op->getOperands())
-    operands.push_back(*specOf(operand));
-  for (Value result : op->getResults())
-    results.push_back(*specOf(result));
+  for (Type type : op->getOperandTypes())
+    if (getSharding(type))
+      operands.push_back(*ShardingSpec::get(cast<RankedTensorType>(type)));
+  for (Type type : op->getResultTypes())
+    if (getSharding(type))
+      results.push_back(*ShardingSpec::get(cast<RankedTensorType>(type)));
+  if (operands.empty() && results.empty())
+    return success();
+  if (operands.size() != op->getNumOperands() ||
+      results.size() != op->getNumResults())
+    return op->emitOpError("has operands or results with and without sharding");
+  MeshAttr mesh = (operands.empty() ? results : operands).front().mesh;
   for (const ShardingSpec &spec : llvm::concat<ShardingSpec>(operands, results))
     if (spec.mesh != mesh)
       return op->emitOpError("mixes meshes: ") << mesh << " and " << spec.mesh;
   std::string why;
   auto inferred =
-      inferResults(iface.getShardingRule(), mesh, operands, results, why);
+      inferResults(cast<ShardingRuleOpInterface>(op).getShardingRule(), mesh,
+                   operands, results, why);
   if (!inferred)
     return op->emitOpError("operand shardings do not fit: ") << why;
   for (auto [i, want] : llvm::enumerate(*inferred))
@@ -106,22 +109,4 @@ static LogicalResult verifyEncodedOp(Operation *op, MeshAttr mesh) {
              << i << " must have sharding " << want.toAttr() << ", found "
              << results[i].toAttr();
   return success();
-}
-
-LogicalResult dpc::detail::verifyShardings(Operation *op) {
-  ShardingAttr first;
-  bool anyPlain = false;
-  for (Type type :
-       llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()),
-                                SmallVector<Type>(op->getResultTypes()))) {
-    if (ShardingAttr sharding = getSharding(type))
-      first = first ? first : sharding;
-    else
-      anyPlain = true;
-  }
-  if (!first)
-    return success();
-  if (anyPlain)
-    return op->emitOpError("has operands or results with and without sharding");
-  return verifyEncodedOp(op, first.getMesh());
 }

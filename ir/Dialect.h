@@ -1,6 +1,6 @@
 //===- Dialect.h - The dpc dialect ------------------------------*- C++ -*-===//
 //
-// Declares everything TableGen makes of Dpc.td. See ir/README.md for the map.
+// Everything that TableGen generates from Dpc.td.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_DIALECT_H
@@ -25,7 +25,8 @@
 
 namespace dpc {
 
-/// How an op of the local altitude becomes instructions.
+/// The kind of lowering of an op of the local altitude; see
+/// LoweringOpInterface.
 enum class LoweringKind {
   matmul,
   elementwise,
@@ -36,15 +37,15 @@ enum class LoweringKind {
 };
 
 namespace detail {
-/// Bytes of all ranked tensor operands and results of `op`, as typed.
+/// The bytes of all tensor operands and results of `op`.
 double operandAndResultBytes(mlir::Operation *op);
-/// Checks encodings of operands and results against the op's sharding rule.
+/// Checks that either no operand and result of `op` is encoded, or all are and
+/// follow its sharding rule.
 llvm::LogicalResult verifyShardings(mlir::Operation *op);
 } // namespace detail
 
 namespace OpTrait {
-/// Operand and result encodings follow the op's sharding rule; an op has
-/// encodings everywhere or nowhere.
+/// Runs verifyShardings.
 template <typename ConcreteType>
 class ShardingVerified
     : public mlir::OpTrait::TraitBase<ConcreteType, ShardingVerified> {
@@ -55,7 +56,7 @@ public:
 };
 } // namespace OpTrait
 
-/// Bytes of one tensor of `type` (i1 counts as a byte).
+/// The bytes of a tensor of `type`; an element of i1 takes one byte.
 int64_t sizeInBytes(mlir::RankedTensorType type);
 
 } // namespace dpc

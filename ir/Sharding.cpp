@@ -12,18 +12,16 @@ int64_t dpc::localFactorSize(MeshAttr mesh, int64_t size,
 }
 
 int64_t dpc::productOfAxes(MeshAttr mesh, ArrayRef<int64_t> axes) {
-  int64_t product = 1;
-  for (int64_t axis : axes)
-    product *= mesh.getSizes()[axis];
-  return product;
+  return llvm::product_of(llvm::map_range(
+      axes, [&](int64_t axis) { return mesh.getSizes()[axis]; }));
 }
 
 bool dpc::isUneven(MeshAttr mesh, const Factor &factor) {
   return factor.size % productOfAxes(mesh, factor.axes) != 0;
 }
 
-/// Whether factor `a` and its inner neighbour `b` place elements as one factor
-/// of their joint size would, with a's axes before b's.
+/// True if factor `a` and the next inner factor `b` place elements like one
+/// factor of their joint size with the axes of `a` before those of `b`.
 static bool canMerge(MeshAttr mesh, const Factor &a, const Factor &b) {
   if (a.axes.empty())
     return b.axes.empty();
@@ -50,7 +48,8 @@ DimFactors dpc::canonicalize(MeshAttr mesh, DimFactors factors) {
   return result;
 }
 
-/// Cuts `factor` into an outer part of `outerSize` and the rest.
+/// Cuts `factor` into an outer factor of `outerSize` and the rest. Nullopt if a
+/// shard would cross the cut.
 static std::optional<std::pair<Factor, Factor>>
 cutFactor(MeshAttr mesh, const Factor &factor, int64_t outerSize) {
   if (outerSize == 0 || factor.size % outerSize != 0)
@@ -58,8 +57,8 @@ cutFactor(MeshAttr mesh, const Factor &factor, int64_t outerSize) {
   Factor outer{outerSize, {}}, inner{factor.size / outerSize, {}};
   if (factor.axes.empty())
     return std::make_pair(outer, inner);
-  // All axes stay outside when they divide it; else the axes before the cut
-  // must fill it exactly.
+  // All axes split the outer factor if they divide it. Otherwise the first axes
+  // must split it into single elements.
   if (outerSize % productOfAxes(mesh, factor.axes) == 0) {
     outer.axes = factor.axes;
     return std::make_pair(outer, inner);
@@ -79,20 +78,15 @@ cutFactor(MeshAttr mesh, const Factor &factor, int64_t outerSize) {
 std::optional<SmallVector<DimFactors>>
 dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
                   ArrayRef<int64_t> sizes) {
-  // Nothing lies in an empty dimension: it is one part, or none is split.
+  // A dimension without elements has one part or is not split.
   if (llvm::is_contained(sizes, 0)) {
-    bool isSplit = llvm::any_of(
-        factors, [](const Factor &factor) { return !factor.axes.empty(); });
     if (sizes.size() == 1)
       return SmallVector<DimFactors>{factors};
-    if (isSplit)
+    if (llvm::any_of(factors, [](const Factor &f) { return !f.axes.empty(); }))
       return std::nullopt;
-    SmallVector<DimFactors> whole;
-    for (int64_t size : sizes)
-      whole.push_back({Factor{size, {}}});
-    return whole;
+    return ShardingSpec::replicated(mesh, sizes).dims;
   }
-  // A stack of what is left, innermost first.
+  // A stack of the remaining factors, innermost first.
   SmallVector<Factor> rest(llvm::reverse(factors));
   SmallVector<DimFactors> result;
   for (int64_t size : sizes) {
@@ -118,7 +112,7 @@ dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
     }
     result.push_back(canonicalize(mesh, std::move(part)));
   }
-  // What is left may only be unit factors; a split one belongs to the last.
+  // Only factors of size 1 may remain. A split one belongs to the last part.
   for (const Factor &factor : llvm::reverse(rest)) {
     if (factor.size != 1 || (!factor.axes.empty() && result.empty()))
       return std::nullopt;
@@ -159,9 +153,7 @@ ShardingSpec ShardingSpec::get(ShardingAttr attr, ArrayRef<int64_t> shape) {
 
 std::optional<ShardingSpec> ShardingSpec::get(RankedTensorType type) {
   ShardingAttr attr = getSharding(type);
-  if (!attr)
-    return std::nullopt;
-  return get(attr, type.getShape());
+  return attr ? std::optional(get(attr, type.getShape())) : std::nullopt;
 }
 
 ShardingAttr ShardingSpec::toAttr() const {
@@ -190,25 +182,21 @@ ShardingAttr ShardingSpec::toAttr() const {
 }
 
 SmallVector<int64_t> ShardingSpec::localShape() const {
-  SmallVector<int64_t> shape;
-  for (const DimFactors &dim : dims) {
+  return llvm::map_to_vector(dims, [&](const DimFactors &dim) {
     int64_t extent = 1;
     for (const Factor &factor : dim)
       extent *= localFactorSize(mesh, factor.size, factor.axes);
-    shape.push_back(extent);
-  }
-  return shape;
+    return extent;
+  });
 }
 
 SmallVector<int64_t> ShardingSpec::globalShape() const {
-  SmallVector<int64_t> shape;
-  for (const DimFactors &dim : dims) {
+  return llvm::map_to_vector(dims, [](const DimFactors &dim) {
     int64_t extent = 1;
     for (const Factor &factor : dim)
       extent *= factor.size;
-    shape.push_back(extent);
-  }
-  return shape;
+    return extent;
+  });
 }
 
 std::optional<ReduceKind> ShardingSpec::partialOver(int64_t axis) const {
@@ -219,11 +207,11 @@ std::optional<ReduceKind> ShardingSpec::partialOver(int64_t axis) const {
 }
 
 bool ShardingSpec::splitsAxis(int64_t axis) const {
-  for (const DimFactors &dim : dims)
-    for (const Factor &factor : dim)
-      if (llvm::is_contained(factor.axes, axis))
-        return true;
-  return false;
+  return llvm::any_of(dims, [&](const DimFactors &dim) {
+    return llvm::any_of(dim, [&](const Factor &factor) {
+      return llvm::is_contained(factor.axes, axis);
+    });
+  });
 }
 
 bool ShardingSpec::usesAxis(int64_t axis) const {
@@ -255,14 +243,12 @@ RankedTensorType dpc::withoutSharding(RankedTensorType type) {
 
 ShardingAttr dpc::getSharding(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor || !tensor.getEncoding())
-    return {};
-  return dyn_cast<ShardingAttr>(tensor.getEncoding());
+  return tensor ? dyn_cast_if_present<ShardingAttr>(tensor.getEncoding())
+                : ShardingAttr();
 }
 
 RankedTensorType dpc::localType(RankedTensorType type) {
   std::optional<ShardingSpec> spec = ShardingSpec::get(type);
-  if (!spec)
-    return type;
-  return RankedTensorType::get(spec->localShape(), type.getElementType());
+  return spec ? RankedTensorType::get(spec->localShape(), type.getElementType())
+              : type;
 }

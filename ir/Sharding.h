@@ -1,27 +1,31 @@
 //===- Sharding.h - The arithmetic of split tensors -------------*- C++ -*-===//
 //
-// A tensor dimension is an ordered list of *factors*, row-major, whose sizes
-// multiply to the dimension. Each factor is split by an ordered list of mesh
-// axes. This file holds everything that can be said about that without ops:
-// local shapes, offsets, canonical form, moving factors between dimensions.
+// A tensor dimension is an ordered, row-major list of *factors*, whose product
+// is the size of the dimension. An ordered list of mesh axes splits each
+// factor. This file has the arithmetic that needs no ops: local shapes, the
+// canonical form, and the division of factors among dimensions.
 //
-// Splitting is *nested ceil*: a factor of n elements split by axes of k1, k2
-// ranks is first cut into k1 shards of c1 = ceil(n / k1), each shard then into
-// k2 shards of c2 = ceil(c1 / k2). Every rank has room for c2 elements; what
-// lies beyond n is padding. Nested, because then gathering the last axis gives
-// exactly the shard of the axes before it (flat blocks of ceil(n / (k1*k2)) do
-// not: 435 of 640 small cases differ).
+// Splits are *nested*: a factor of n elements that is split by axes of k1 and
+// k2 ranks is first cut into k1 shards of c1 = ceil(n / k1) elements. Each of
+// them is cut into k2 shards of c2 = ceil(c1 / k2). Every rank stores c2
+// elements, of which those beyond n are padding. With nested splits, an
+// all_gather over the last axis gives exactly the shard over the other axes.
+// Blocks of ceil(n / (k1 * k2)) do not have this property: 435 of 640 small
+// cases differ.
 //
 //   n = 7, axes (2, 2):   c1 = 4, c2 = 2
 //   coordinates    (0,0) (0,1) (1,0) (1,1)
 //   elements        0 1   2 3   4 5   6 _      (_ = padding)
 //
-// Canonical form, so that equal placements are equal attributes:
-//   * {8:dp, 4} with dp = 4 is {dp}: a split factor followed by unsplit ones
-//     merges with them when the axes divide it, as shards stay contiguous;
-//   * {4:tp, 16} with tp = 3 stays: 32, 32, 0 is not 22, 22, 20;
-//   * neighbouring unsplit factors merge; a lone factor has size 0 ("whole");
-//   * factors of size 1 without axes vanish.
+// In canonical form, equal placements are equal attributes:
+//   * {8:dp, 4} with dp = 4 becomes {dp}: a split factor merges with the
+//   unsplit
+//     factors after it if the axes divide it, because the shards are
+//     contiguous;
+//   * {4:tp, 16} with tp = 3 does not change: shards of 32, 32 and 0 elements
+//     differ from shards of 22, 22 and 20;
+//   * adjacent unsplit factors merge; a single factor has size 0 ("whole");
+//   * factors of size 1 without axes are dropped.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_SHARDING_H
@@ -33,111 +37,113 @@
 
 namespace dpc {
 
-/// Name of the mesh axis whose coordinates are micro-batches, not ranks.
+/// The name of the mesh axis whose coordinates are micro-batches, not ranks.
 inline constexpr llvm::StringLiteral kMicroBatchAxis = "mb";
 
-/// Name of the mesh axis of pipeline stages. It splits no tensor.
+/// The name of the mesh axis of pipeline stages. It splits no tensor.
 inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
 
-/// Whether a mesh axis is one of tensor-parallel ranks: tp, or tp0, tp1, .. of
-/// a grid.
+/// True for axes of tensor-parallel ranks: tp, or tp0, tp1, .. of a grid.
 inline bool isTensorAxis(llvm::StringRef name) {
   return name.starts_with("tp");
 }
 
-/// A factor of a dimension: `size` elements split by mesh axes (indices).
+/// A factor of a dimension: `size` elements, split by the mesh axes with the
+/// indices `axes`.
 struct Factor {
   int64_t size;
   llvm::SmallVector<int64_t, 2> axes;
   bool operator==(const Factor &) const = default;
 };
-/// The factors of one dimension, outermost first. Sizes are explicit here
-/// (never 0); their product is the dimension.
+/// The factors of one dimension, outermost first. No size is 0, unlike in
+/// DimShardingAttr; the product of the sizes is the dimension.
 using DimFactors = llvm::SmallVector<Factor, 2>;
 
 /// ceil(a / b) for a >= 0, b > 0.
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Elements per rank of a factor of `size` split by `axes`: nested ceil.
+/// The elements per rank of a factor of `size` elements that `axes` split.
 int64_t localFactorSize(MeshAttr mesh, int64_t size,
                         llvm::ArrayRef<int64_t> axes);
 
-/// Product of the sizes of `axes`.
+/// The product of the sizes of `axes`.
 int64_t productOfAxes(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
 
-/// True when splitting leaves padding on some rank.
+/// True if the shard of some rank has padding.
 bool isUneven(MeshAttr mesh, const Factor &factor);
 
 /// The canonical factors of a dimension (see the file comment).
 DimFactors canonicalize(MeshAttr mesh, DimFactors factors);
 
-/// Cuts `factors` at the boundaries of `sizes` (row-major, same product).
+/// Divides `factors` among dimensions of `sizes` (row-major, same product).
+/// Returns nullopt if a shard would cross the boundary of a dimension.
 ///
 ///   {64:tp}, tp = 2, sizes (4, 16)     -> {4:tp} | {16}
 ///   {64:(a,b)}, a = 4, b = 2, (4, 16)  -> {4:a} | {16:b}
-///   {64:tp}, tp = 3, sizes (4, 16)     -> failure (22, 22, 20 are no heads)
+///   {64:tp}, tp = 3, sizes (4, 16)     -> nullopt (22, 22, 20 are no heads)
 ///   {3, 4:tp, 16}, sizes (3, 64)       -> {3} | {4:tp, 16}
 std::optional<llvm::SmallVector<DimFactors>>
 splitFactors(MeshAttr mesh, const DimFactors &factors,
              llvm::ArrayRef<int64_t> sizes);
 
-/// A partial state along one axis.
+/// An axis over which a value is partial, and the reduction that completes it.
 struct PartialAxis {
   int64_t axis;
   ReduceKind kind;
   bool operator==(const PartialAxis &) const = default;
 };
 
-/// A sharding with explicit factors, the form that passes work on.
+/// A sharding with explicit factors.
 struct ShardingSpec {
   MeshAttr mesh;
   llvm::SmallVector<DimFactors, 4> dims;
   llvm::SmallVector<PartialAxis, 2> partial;
 
-  /// The unsplit, non-partial sharding of a tensor of `shape`.
+  /// The sharding of a replicated tensor of `shape`.
   static ShardingSpec replicated(MeshAttr mesh, llvm::ArrayRef<int64_t> shape);
-  /// Reads `attr` as the sharding of a tensor of `shape`.
+  /// The sharding `attr` of a tensor of `shape`.
   static ShardingSpec get(ShardingAttr attr, llvm::ArrayRef<int64_t> shape);
-  /// Reads the encoding of `type`; nullopt when it has none.
+  /// The encoding of `type`; nullopt if it has none.
   static std::optional<ShardingSpec> get(mlir::RankedTensorType type);
 
   /// The canonical attribute.
   ShardingAttr toAttr() const;
-  /// Shape of one rank's shard, padding included.
+  /// The shape of the shard of a rank, with padding.
   llvm::SmallVector<int64_t> localShape() const;
-  /// Shape of the global tensor.
+  /// The shape of the global tensor.
   llvm::SmallVector<int64_t> globalShape() const;
-  /// The reduction kind over `axis`, or nullopt when not partial over it.
+  /// The reduction over `axis`; nullopt if the value is not partial over it.
   std::optional<ReduceKind> partialOver(int64_t axis) const;
-  /// True when some factor is split by `axis`.
+  /// True if `axis` splits a factor.
   bool splitsAxis(int64_t axis) const;
-  /// True when `axis` splits a factor or is partial.
+  /// True if `axis` splits a factor or the value is partial over it.
   bool usesAxis(int64_t axis) const;
-  /// True when some factor leaves padding on some rank.
+  /// True if the shard of some rank has padding.
   bool hasPadding() const;
 };
 
-/// Element type, shape and encoding; the only way shardings get into types,
-/// because RankedTensorType::get does not check encodings. Asserts rank.
+/// The tensor type with this shape, element type and encoding. Use it for all
+/// types with shardings: RankedTensorType::get does not check encodings.
+/// Asserts that `sharding` has the rank of `shape`.
 mlir::RankedTensorType getSharded(llvm::ArrayRef<int64_t> shape,
                                   mlir::Type elementType,
                                   ShardingAttr sharding);
-/// `type` with its encoding replaced by `spec`.
+/// `type` with `spec` as its encoding.
 mlir::RankedTensorType withSharding(mlir::RankedTensorType type,
                                     const ShardingSpec &spec);
-/// `type` without encoding.
+/// `type` without an encoding.
 mlir::RankedTensorType withoutSharding(mlir::RankedTensorType type);
-/// The encoding of `type` (a ranked tensor), or null.
+/// The sharding of `type`; null if it is no tensor or has no sharding.
 ShardingAttr getSharding(mlir::Type type);
-/// What one rank holds of `type`: local shape, no encoding.
+/// The type of the shard of a rank: local shape, no encoding.
 mlir::RankedTensorType localType(mlir::RankedTensorType type);
 
-/// The result shardings of an op with the given operand shardings, or nullopt
-/// with `why` filled: operands disagree on a dimension, a whole dimension is
-/// split, or a partial operand meets a non-linear use.
+/// The result shardings of an op with the given operand shardings. Returns
+/// nullopt and sets `why` if operands split a dimension in different ways, a
+/// whole dimension is split, or a partial operand has a non-linear use.
 ///
-/// Iteration dimensions that no operand has (iota, constant) take their factors
-/// from `resultHints` when given.
+/// Iteration dimensions that are in no operand (iota, constant) take their
+/// factors from `resultHints`, if there are any.
 std::optional<std::vector<ShardingSpec>>
 inferResults(const ShardingRule &rule, MeshAttr mesh,
              llvm::ArrayRef<ShardingSpec> operands,
