@@ -1,4 +1,4 @@
-//===- Attrs.cpp - Text form and checks of mesh and sharding --------------===//
+//===- Attrs.cpp - Syntax and verifiers of mesh and sharding --------------===//
 #include "ir/Dialect.h"
 #include "ir/Sharding.h"
 
@@ -76,7 +76,7 @@ int64_t MeshAttr::numRanks() const {
 
 namespace {
 
-/// The parsed parts of one dimension, in DimShardingAttr's flat form.
+/// The parsed parameters of a DimShardingAttr.
 struct ParsedDim {
   SmallVector<int64_t> sizes, counts, axes;
 };
@@ -94,7 +94,7 @@ ParseResult parseAxisName(AsmParser &parser, MeshAttr mesh, int64_t &axis) {
   return success();
 }
 
-/// `4`, `4:tp` or `4:(dp, tp)`, the size already read.
+/// Parses the axes of `4`, `4:tp` or `4:(dp, tp)` after the size.
 ParseResult parseFactorAxes(AsmParser &parser, MeshAttr mesh, int64_t size,
                             ParsedDim &dim) {
   dim.sizes.push_back(size);

@@ -1,18 +1,20 @@
 //===- GemmEpilogues.h - Matmuls with epilogues -----------------*- C++ -*-===//
 //
-// On GPUs a GEMM computes an epilogue that would otherwise be a kernel of its
-// own. dpc-fuse-epilogues makes one dpc.kernel of all that one call computes:
+// On GPUs, a GEMM can compute an epilogue that would otherwise be a separate
+// kernel. dpc-fuse-epilogues puts all ops of one such call in a dpc.kernel:
 //
-//   body      the matmul of the first two operands, then the epilogue
-//   kEpilogue the epilogue's name in plans (runtime/plan/PlanEpilogue.h)
-//   operands  both factors; the operand of the epilogue (a bias, repeated in
-//             every row, or the argument of gelu's gradient), or a factor in
-//             the shape in which its rows are summed
-//   results   the product after the epilogue; the argument of gelu, or sums of
-//             rows
+//   body       the matmul of the first two operands, followed by the epilogue
+//   kEpilogue  the name of the epilogue in plans (runtime/plan/PlanEpilogue.h)
+//   operands   the two operands of the matmul, and optionally the operand of
+//   the
+//              epilogue: a bias that is added to every row, the argument of the
+//              gradient of gelu, or a matmul operand reshaped for its row sums
+//   results    the result of the epilogue, and optionally the argument of gelu
+//   or
+//              the row sums
 //
-// A matmul that adds its result to the sum over micro-batches has one reader, a
-// dpc.accumulate with kView: both share the buffer of the sum.
+// A matmul that adds its result to the sum over micro-batches has one user, a
+// dpc.accumulate with kView. Both share the buffer of the sum.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_GEMMEPILOGUES_H
@@ -22,16 +24,17 @@
 
 namespace dpc {
 
-/// The positions of the epilogue's operand and result in such a kernel.
+/// The indices of the optional operand and result of such a kernel.
 inline constexpr unsigned kEpilogueOperand = 2, kEpilogueResult = 1;
 
-/// The epilogue of a kernel that is a matmul; empty for others.
+/// The name of the epilogue of `op`; empty if it has none.
 inline llvm::StringRef epilogueOf(mlir::Operation *op) {
   auto name = op->getAttrOfType<mlir::StringAttr>(attr::kEpilogue);
   return name ? name.getValue() : llvm::StringRef();
 }
 
-/// The matmul that `op` is, alone or with an epilogue; null for other ops.
+/// `op` itself if it is a matmul, or the matmul in a kernel with an epilogue.
+/// Null for other ops.
 inline MatmulOp matmulOf(mlir::Operation *op) {
   if (auto matmul = mlir::dyn_cast<MatmulOp>(op))
     return matmul;

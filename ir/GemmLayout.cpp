@@ -12,7 +12,7 @@ namespace {
 /// The last two dimensions of an operand as a BLAS matrix.
 struct Matrix {
   int64_t rows, cols;
-  int64_t ld;      ///< distance of rows (of columns when transposed)
+  int64_t ld;      ///< stride of rows, or of columns if transposed
   bool transposed; ///< columns are contiguous
 };
 
@@ -21,10 +21,8 @@ using Batch = GemmLayout::Batch;
 } // namespace
 
 static std::optional<Matrix> matrixOf(const StridedView &view) {
-  size_t rank = view.shape.size();
-  int64_t rows = view.shape[rank - 2], cols = view.shape[rank - 1];
-  int64_t rowStride = view.strides[rank - 2],
-          colStride = view.strides[rank - 1];
+  auto [rows, cols] = std::pair(view.shape.end()[-2], view.shape.end()[-1]);
+  int64_t rowStride = view.strides.end()[-2], colStride = view.strides.back();
   if (colStride == 1 || cols == 1) {
     int64_t ld = rows == 1 ? std::max<int64_t>(cols, 1) : rowStride;
     if (ld >= cols)
@@ -38,7 +36,7 @@ static std::optional<Matrix> matrixOf(const StridedView &view) {
   return std::nullopt;
 }
 
-/// Batch dimensions, neighbours merged.
+/// The batch dimensions, with adjacent ones merged if possible.
 static SmallVector<Batch> batchesOf(const StridedView &a, const StridedView &b,
                                     const StridedView &c) {
   SmallVector<Batch> batches;
@@ -61,8 +59,8 @@ static SmallVector<Batch> batchesOf(const StridedView &a, const StridedView &b,
   return batches;
 }
 
-/// Rows of all matrices of the innermost batch as one matrix, where a plain b
-/// is applied to all of them.
+/// Merges inner batch dimensions into the rows if all batches share one matrix
+/// b.
 static void foldIntoRows(GemmLayout &gemm) {
   while (!gemm.batches.empty() && !gemm.transA) {
     Batch &inner = gemm.batches.back();

@@ -1,7 +1,7 @@
 //===- GemmLayout.h - A matmul as BLAS calls -----------------*- C++ -*-===//
 //
-// dpc-fuse-epilogues uses it, which needs a matmul that is one call, and code
-// generation, which makes the calls.
+// dpc-fuse-epilogues fuses only matmuls that are one call. Code generation
+// emits the calls.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_GEMMLAYOUT_H
@@ -11,27 +11,28 @@
 
 namespace dpc {
 
-/// C = op(A) op(B) of row-major matrices, for every point of the batch
-/// dimensions. A transposed matrix is stored by columns.
+/// C = op(A) op(B) for every index of the batch dimensions. Matrices are
+/// row-major, and a transposed matrix is stored by columns.
 struct GemmLayout {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
   int64_t lda = 0, ldb = 0, ldc = 0;
 
-  /// A batch dimension and how far each operand moves along it.
+  /// A batch dimension, and the strides of A, B and C along it.
   struct Batch {
     int64_t size, a, b, c;
   };
-  /// Outermost first. Adjacent dimensions are one where all operands advance
-  /// evenly. The rows of all matrices are one matrix where they share one B.
+  /// Outermost first. Adjacent dimensions are merged if their elements are
+  /// evenly spaced in A, B and C. If all batches share one B, the rows of all
+  /// their matrices form one matrix if possible.
   llvm::SmallVector<Batch> batches;
 
   bool isEmpty() const { return m == 0 || n == 0 || k == 0; }
 };
 
-/// The layout of a matmul whose matrices are the last two dimensions; `ta` and
-/// `tb` transpose them first. Nothing where both rows and columns of a matrix
-/// are strided, or where C is stored by columns.
+/// The layout of a matmul, whose matrices are the last two dimensions of the
+/// views. `ta` and `tb` transpose them first. Returns nullopt if both the rows
+/// and the columns of a matrix are strided, or if C is stored by columns.
 std::optional<GemmLayout> layOutGemm(const StridedView &a, const StridedView &b,
                                      const StridedView &c, bool ta, bool tb);
 

@@ -1,11 +1,11 @@
-//===- KernelRole.cpp - Ops whose part in kernels depends on more ---------===//
+//===- KernelRole.cpp - Ops with their own FusionOpInterface methods ------===//
 #include "ir/KernelRole.h"
 #include "ir/Dialect.h"
 
 using namespace mlir;
 using namespace dpc;
 
-/// Larger constants are tensors of the plan.
+/// Larger constants are buffers of the plan instead of code.
 static constexpr int64_t kMaxEmbeddedElements = 4096;
 
 KernelRole dpc::kernelRole(Operation *op) {
@@ -30,15 +30,9 @@ KernelRole ConstantOp::getKernelRole() {
 }
 
 bool UnaryOp::isCheap() {
-  switch (getKind()) {
-  case UnaryKind::neg:
-  case UnaryKind::abs:
-  case UnaryKind::relu:
-  case UnaryKind::logical_not:
-    return true;
-  default:
-    return false;
-  }
+  return llvm::is_contained(
+      {UnaryKind::neg, UnaryKind::abs, UnaryKind::relu, UnaryKind::logical_not},
+      getKind());
 }
 
 bool BinaryOp::isCheap() {

@@ -1,8 +1,8 @@
-//===- KernelRole.h - How ops take part in generated kernels ----*- C++ -*-===//
+//===- KernelRole.h - The parts of ops in generated kernels -----*- C++ -*-===//
 //
-// An op names its role in TableGen (Dpc_KernelRole); the trait KernelRoleIs
-// answers FusionOpInterface from it. Ops whose answers depend on more than the
-// role override single methods (KernelRole.cpp).
+// TableGen gives an op its role (Dpc_KernelRole). The trait KernelRoleIs
+// implements FusionOpInterface by the role, and KernelRole.cpp has the methods
+// that some ops override.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_KERNELROLE_H
@@ -13,30 +13,30 @@
 
 namespace dpc {
 
-/// What an op is to kernel formation.
+/// The role of an op in kernel formation.
 enum class KernelRole {
-  mover,       ///< reshape, transpose, slice, broadcast: may be a view
+  mover,       ///< reshape, transpose, slice, broadcast: can be a view
   source,      ///< small constant or iota: copied into every kernel
-  elementwise, ///< one element of each operand per element
-  row,         ///< needs whole rows, takes elementwise neighbors
-  reduction,   ///< reduce: takes elementwise producers
-  alone,       ///< a kernel of its own
-  none         ///< no kernel: matmul, collective, large constant, ..
+  elementwise, ///< reads one element of each operand per element
+  row,         ///< needs whole rows; fuses with adjacent elementwise ops
+  reduction,   ///< reduce: fuses with elementwise producers
+  alone,       ///< a separate kernel
+  none         ///< not in a kernel: matmul, collective, large constant, ..
 };
 
-/// The role of `op`; `none` without FusionOpInterface.
+/// The role of `op`; `none` if it has no FusionOpInterface.
 KernelRole kernelRole(mlir::Operation *op);
 
-/// True for data movement whose result lies in its operand's buffer: reshapes,
-/// and others with `dpc.view`.
+/// True for data movement whose result is in the buffer of its operand:
+/// reshapes, and others with `dpc.view`.
 bool isMovedView(mlir::Operation *op);
 
-/// The same, and for sums over micro-batches with `dpc.view`.
+/// True also for sums over micro-batches with `dpc.view`.
 bool isBufferView(mlir::Operation *op);
 
 namespace OpTrait {
 
-/// See the file comment. `cheap` is the answer of isCheap.
+/// Implements FusionOpInterface for ops of `role`; isCheap() returns `cheap`.
 template <KernelRole role, bool cheap> struct KernelRoleIs {
   template <typename ConcreteType>
   class Impl : public mlir::OpTrait::TraitBase<ConcreteType, Impl> {

@@ -1,4 +1,4 @@
-//===- ScalarSemantics.cpp - What elementwise ops compute -----------------===//
+//===- ScalarSemantics.cpp - Elementwise functions on numbers -------------===//
 #include "ir/ScalarSemantics.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@ using llvm::APInt;
 
 static double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-/// The argument of tanh in gelu_tanh and its derivative.
+/// The argument of tanh in gelu_tanh, and the derivative of the argument.
 static double geluInner(double x) {
   return std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x);
 }

@@ -1,10 +1,10 @@
-//===- ScalarSemantics.h - What elementwise ops compute ---------*- C++ -*-===//
+//===- ScalarSemantics.h - Elementwise functions on numbers -----*- C++ -*-===//
 //
-// The one definition of the kinds of unary, binary, compare and reduce on
-// single elements. Folding, constants of imported models and the interpreter of
-// the tests use it; codegen emits the same functions as MLIR.
+// The definition of the kinds of unary, binary, compare and reduce on single
+// elements, for folding, import and the interpreter of the tests. Code
+// generation emits the same functions as MLIR.
 //
-// Floats are evaluated in double; the caller rounds to the element type.
+// Floats are evaluated in double, and the caller rounds to the element type.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_SCALARSEMANTICS_H
@@ -19,15 +19,15 @@ namespace dpc {
 double evaluate(UnaryKind kind, double x);
 double evaluate(BinaryKind kind, double a, double b);
 
-/// Integers of one width; arithmetic wraps. Nullopt for unary kinds that are
-/// functions of floats.
+/// Arithmetic of integers of one width wraps. Returns nullopt for unary kinds
+/// that are defined on floats only.
 std::optional<llvm::APInt> evaluate(UnaryKind kind, const llvm::APInt &x,
                                     bool isUnsigned);
-/// Nullopt for pow, division by zero and overflowing division.
+/// Returns nullopt for pow, division by zero and division that overflows.
 std::optional<llvm::APInt> evaluate(BinaryKind kind, const llvm::APInt &a,
                                     const llvm::APInt &b, bool isUnsigned);
 
-/// Compares doubles or int64_t.
+/// T is double or int64_t.
 template <typename T> bool evaluate(CompareKind kind, T a, T b) {
   switch (kind) {
   case CompareKind::eq:
@@ -46,10 +46,10 @@ template <typename T> bool evaluate(CompareKind kind, T a, T b) {
   llvm_unreachable("unknown compare kind");
 }
 
-/// The binary kind that a reduction applies to one element after the other.
+/// The binary kind that a reduction applies to its elements one by one.
 BinaryKind combinerOf(ReduceKind kind);
 
-/// What a reduction starts from: an element that changes no result.
+/// The neutral element of a reduction.
 double neutralOf(ReduceKind kind);
 
 } // namespace dpc

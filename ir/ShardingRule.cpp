@@ -65,9 +65,9 @@ private:
   MeshAttr mesh;
   ArrayRef<ShardingSpec> operands;
   std::string &why;
-  /// Factors of each iteration dimension, once known.
+  /// The factors of each iteration dimension; nullopt while unknown.
   SmallVector<std::optional<DimFactors>> factors;
-  /// Axes that results are partial over because operands are.
+  /// The axes over which results are partial because operands are.
   SmallVector<PartialAxis> inherited;
 
   bool fail(const llvm::Twine &message) {
@@ -115,7 +115,7 @@ bool Inference::readOperands() {
 }
 
 bool Inference::readHints(ArrayRef<ShardingSpec> hints) {
-  // Only dimensions that no operand has are taken from the results.
+  // The hints apply only to dimensions that are in no operand.
   for (auto [i, hint] : llvm::enumerate(hints))
     for (auto [d, dimMap] : llvm::enumerate(rule.results[i])) {
       bool open =

@@ -1,10 +1,9 @@
-//===- StopGradient.h - Values that no gradient passes ----------*- C++ -*-===//
+//===- StopGradient.h - Ops that stop the gradient --------------*- C++ -*-===//
 //
-// A model stops a gradient (torch's detach, the padding row of an embedding) by
-// a dpc.convert between equal types with the unit attribute
-// `dpc.stop_gradient`. Frontends make it, in models that are trained;
-// rewrites leave it alone; dpc-differentiate removes it, and dpc-opt from
-// models that are not trained.
+// A dpc.convert between equal types with the unit attribute `dpc.stop_gradient`
+// stops the gradient, as torch's detach and the padding row of an embedding do.
+// Frontends create it and rewrites keep it. dpc-differentiate removes it, and
+// dpc-opt removes it from models that are not trained.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_STOPGRADIENT_H
@@ -14,12 +13,12 @@
 
 namespace dpc {
 
-/// Whether no gradient passes `op`, which may be null.
+/// True if `op`, which may be null, stops the gradient.
 inline bool stopsGradient(mlir::Operation *op) {
   return op && op->hasAttr(attr::kStopGradient);
 }
 
-/// Removes the stops below `root`: nothing is differentiated.
+/// Removes all ops inside `root` that stop the gradient.
 inline void removeGradientStops(mlir::Operation *root) {
   root->walk([](mlir::Operation *op) {
     if (!stopsGradient(op))

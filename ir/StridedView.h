@@ -1,15 +1,13 @@
-//===- StridedView.h - How a value lies in another's buffer -----*- C++ -*-===//
+//===- StridedView.h - Views into the buffers of other values ---*- C++ -*-===//
 //
-// Element (i0, .., in) of a view lies at offset + sum(i_d * strides[d]) of its
-// base, counted in elements. Transposes, slices and broadcasts always have
-// views; a reshape has one when every new dimension is covered by dimensions
-// that are evenly spaced:
+// Element (i0, .., in) of a view is element offset + sum(i_d * strides[d]) of
+// the base buffer. Transposes, slices and broadcasts of a view are views. A
+// reshape is a view if the elements along every new dimension are evenly
+// spaced:
 //
 //   base [8, 192], slice [8, 64] at column 64   offset 64, strides (192, 1)
 //   ... reshaped to [8, 4, 16]                  offset 64, strides (192, 16, 1)
 //   ... reshaped to [512]                       none: rows are 192 apart
-//
-// Used by the pass that marks views and by the one that reads them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_STRIDEDVIEW_H
@@ -23,7 +21,6 @@
 
 namespace dpc {
 
-/// See the file comment.
 struct StridedView {
   int64_t offset = 0;
   llvm::SmallVector<int64_t, 6> shape;
@@ -42,7 +39,7 @@ struct StridedView {
     return view;
   }
 
-  /// True when the elements are all of a buffer, in row-major order.
+  /// True if the view has all elements of a buffer in row-major order.
   bool isDense() const {
     int64_t stride = 1;
     for (size_t d = shape.size(); d-- > 0; stride *= shape[d])
@@ -51,7 +48,7 @@ struct StridedView {
     return offset == 0;
   }
 
-  /// Dimension i becomes dimension perm[i] of this view.
+  /// Dimension i of the result is dimension perm[i] of this view.
   StridedView transpose(llvm::ArrayRef<int64_t> perm) const {
     StridedView view;
     view.offset = offset;
@@ -62,7 +59,8 @@ struct StridedView {
     return view;
   }
 
-  /// Element i along dimension d becomes element offsets[d] + i * steps[d].
+  /// Element i of the result is element offsets[d] + i * steps[d] along each
+  /// dimension d.
   StridedView slice(llvm::ArrayRef<int64_t> offsets,
                     llvm::ArrayRef<int64_t> steps,
                     llvm::ArrayRef<int64_t> newShape) const {
@@ -75,7 +73,8 @@ struct StridedView {
     return view;
   }
 
-  /// Dimension i becomes dimension dims[i] of the result; others repeat.
+  /// Dimension i of this view becomes dimension dims[i] of the result. All
+  /// other dimensions of the result repeat the elements.
   StridedView broadcast(llvm::ArrayRef<int64_t> dims,
                         llvm::ArrayRef<int64_t> newShape) const {
     StridedView view;
@@ -88,8 +87,8 @@ struct StridedView {
     return view;
   }
 
-  /// The same elements in row-major order under another shape of as many
-  /// elements; nullopt when no strides describe them.
+  /// The same elements, in row-major order, with another shape; nullopt if no
+  /// strides exist for it. Both shapes have the same number of elements.
   std::optional<StridedView> reshape(llvm::ArrayRef<int64_t> newShape) const;
 };
 
@@ -112,7 +111,7 @@ StridedView::reshape(llvm::ArrayRef<int64_t> newShape) const {
   view.offset = offset;
   view.shape.assign(newShape.begin(), newShape.end());
   view.strides.assign(newShape.size(), 1);
-  // Innermost first: cut the new dimensions out of the runs.
+  // Cut the new dimensions from the runs, innermost first.
   for (size_t d = newShape.size(); d-- > 0;) {
     int64_t size = newShape[d];
     if (size == 1)

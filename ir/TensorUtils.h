@@ -6,22 +6,22 @@
 
 namespace dpc {
 
-/// The type of `value`, a ranked tensor.
+/// The type of a tensor.
 inline mlir::RankedTensorType tensorType(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
 
-/// The shape of `value`, a ranked tensor.
+/// The shape of a tensor.
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
   return tensorType(value).getShape();
 }
 
-/// The element type of `value`, a ranked tensor.
+/// The element type of a tensor.
 inline mlir::Type elementTypeOf(mlir::Value value) {
   return tensorType(value).getElementType();
 }
 
-/// Bytes of all `values`, which are ranked tensors.
+/// The bytes of all tensors `values`.
 inline int64_t sizeInBytes(mlir::ValueRange values) {
   int64_t bytes = 0;
   for (mlir::Value value : values)
