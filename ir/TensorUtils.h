@@ -29,6 +29,21 @@ inline int64_t sizeInBytes(mlir::ValueRange values) {
   return bytes;
 }
 
+/// `shape` without its dimensions of size 1.
+inline llvm::SmallVector<int64_t>
+withoutUnitDims(llvm::ArrayRef<int64_t> shape) {
+  return llvm::filter_to_vector(shape, [](int64_t size) { return size != 1; });
+}
+
+/// The type of statistics (mean, rstd, log-sum-exp, losses) of data of
+/// `elementType`: f64 for f64 and f32 for all others, so that statistics of
+/// 16-bit data are exact.
+inline mlir::Type statisticsType(mlir::Type elementType) {
+  if (elementType.isF64())
+    return elementType;
+  return mlir::Float32Type::get(elementType.getContext());
+}
+
 /// True for tensors of floating-point elements.
 inline bool isFloatTensor(mlir::Type type) {
   auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);

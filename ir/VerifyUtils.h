@@ -121,15 +121,6 @@ private:
   bool isValid = true;
 };
 
-/// The type of row statistics (mean, rstd, log-sum-exp) of data of
-/// `elementType`: f64 for f64 and f32 for all others, so that statistics of
-/// 16-bit data are exact.
-inline mlir::Type statisticsType(mlir::Type elementType) {
-  if (elementType.isF64())
-    return elementType;
-  return mlir::Float32Type::get(elementType.getContext());
-}
-
 } // namespace dpc::verify
 
 #endif // DPC_IR_VERIFYUTILS_H

@@ -2,7 +2,7 @@
 #include "ir/StopGradient.h"
 #include "ir/TensorUtils.h"
 #include "passes/graph/Autodiff.h"
-#include "passes/graph/FusePatterns.h"
+#include "passes/graph/Patterns.h"
 #include "passes/graph/LossScale.h"
 #include "passes/graph/Passes.h"
 

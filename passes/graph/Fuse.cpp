@@ -1,8 +1,10 @@
 //===- Fuse.cpp - dpc-fuse ------------------------------------------------===//
-#include "passes/graph/FusePatterns.h"
+#include "passes/graph/Match.h"
 #include "passes/graph/Passes.h"
+#include "passes/graph/Patterns.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -14,23 +16,13 @@ namespace dpc {
 using namespace dpc;
 
 bool dpc::dependsOnParameter(Value value) {
-  DenseSet<Value> seen;
-  SmallVector<Value> worklist{value};
-  while (!worklist.empty()) {
-    Value next = worklist.pop_back_val();
-    if (!seen.insert(next).second)
-      continue;
-    if (Operation *op = next.getDefiningOp()) {
-      llvm::append_range(worklist, op->getOperands());
-      continue;
-    }
-    auto argument = cast<BlockArgument>(next);
-    auto func = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    auto role = func ? func.getArgAttrOfType<StringAttr>(
-                           argument.getArgNumber(), attr::kRole)
-                     : StringAttr();
-    if (role && role.getValue() == role::kParameter)
+  llvm::SetVector<Value> values;
+  values.insert(value);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (roleOf(values[i]) == role::kParameter)
       return true;
+    if (Operation *op = values[i].getDefiningOp())
+      values.insert(op->operand_begin(), op->operand_end());
   }
   return false;
 }
@@ -54,7 +46,7 @@ struct FusePass : dpc::impl::DpcFuseBase<FusePass> {
       return signalPassFailure();
     fuseAttention(func);
     dropKeyBiases(func);
-    // Once more for what attention left unused, and for what it exposed.
+    // Remove the ops that are now unused, and fuse idioms that attention hid.
     if (failed(applyPatternsGreedily(func, frozen)))
       signalPassFailure();
   }

@@ -1,6 +1,6 @@
 //===- FuseActivations.cpp - gelu and silu from primitives ----------------===//
-#include "passes/graph/FusePatterns.h"
 #include "passes/graph/Match.h"
+#include "passes/graph/Patterns.h"
 #include <numbers>
 
 using namespace mlir;
@@ -10,12 +10,12 @@ static constexpr double kGeluTanhCubic = 0.044715;
 
 namespace {
 
-/// A product as its factors: constant * factors[0] * factors[1] * ...
+/// The product constant * factors[0] * factors[1] * ...
 struct Product {
   double constant = 1.0;
   SmallVector<Value> factors;
 
-  /// True for constant * a * b with the constant near `expected`.
+  /// True if the product is constant * a * b with a constant near `expected`.
   bool is(double expected, Value a, Value b) const {
     return std::abs(constant - expected) <= 1e-6 * std::abs(expected) &&
            factors.size() == 2 &&
@@ -26,8 +26,8 @@ struct Product {
 
 } // namespace
 
-/// Factors `value` into `product`; `atom` is not taken apart. Sees through
-/// multiplications, divisions by constants, and cubes and squares by pow.
+/// Multiplies `product` by the factors of `value`. It splits multiplications,
+/// divisions by constants, and squares and cubes by pow, but not `atom`.
 static void factorize(Value value, Value atom, Product &product,
                       unsigned depth = 0) {
   double factor;
@@ -51,14 +51,14 @@ static void factorize(Value value, Value atom, Product &product,
   }
 }
 
-/// Factors of `value` with x = `atom` kept whole.
+/// The factors of `value`, with `atom` as one factor.
 static Product factorsOf(Value value, Value atom = Value()) {
   Product product;
   factorize(value, atom, product);
   return product;
 }
 
-/// f(..) for a value 1 + f(..) with f a unary op of `kind`.
+/// If `value` is 1 + f(..), returns f(..), a unary op of `kind`.
 static UnaryOp onePlus(Value value, UnaryKind kind) {
   Value other =
       otherOperand(binaryOf(value, BinaryKind::add),
@@ -66,7 +66,7 @@ static UnaryOp onePlus(Value value, UnaryKind kind) {
   return unaryOf(other, kind);
 }
 
-/// True when `product` is constant * x^count.
+/// True if `product` is constant * x^count.
 static bool isPower(const Product &product, double constant, Value x,
                     size_t count) {
   return std::abs(product.constant - constant) <= 1e-6 * constant &&
@@ -74,8 +74,8 @@ static bool isPower(const Product &product, double constant, Value x,
          llvm::all_of(product.factors, [&](Value f) { return f == x; });
 }
 
-/// True when `inner` is sqrt(2/pi) (x + 0.044715 x^3), also with an x outside
-/// the parentheses.
+/// True if `inner` is sqrt(2/pi) (x + 0.044715 x^3) or
+/// sqrt(2/pi) x (1 + 0.044715 x^2).
 static bool isGeluTanhArgument(Value inner, Value x) {
   double root = std::sqrt(2.0 * std::numbers::inv_pi);
   Product product = factorsOf(inner, x);
@@ -96,8 +96,8 @@ static bool isGeluTanhArgument(Value inner, Value x) {
   return square && isPower(factorsOf(square, x), kGeluTanhCubic, x, 2);
 }
 
-/// The x that a tanh's argument polynomial is about: the candidates are the
-/// summands and factors it is made of.
+/// The x for which `inner` is the argument of tanh in gelu_tanh. The candidates
+/// are its factors and their terms.
 static Value geluTanhOperand(Value inner) {
   SmallVector<Value> candidates;
   for (Value factor : factorsOf(inner).factors) {
@@ -115,25 +115,24 @@ static Value geluTanhOperand(Value inner) {
 static LogicalResult fuseGelu(BinaryOp op, PatternRewriter &rewriter) {
   if (op.getKind() != BinaryKind::mul || !isFloatTensor(op.getType()))
     return failure();
+  auto replace = [&](UnaryKind kind, Value x, Value factor) {
+    if (!x || !factorsOf(op.getResult(), x).is(0.5, x, factor))
+      return failure();
+    rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), kind, x);
+    return success();
+  };
   for (Value factor : factorsOf(op.getResult()).factors) {
     if (UnaryOp erf = onePlus(factor, UnaryKind::erf)) {
       double scale;
       Value x = scaledValue(erf.getX(), scale);
       if (x && std::abs(scale - std::numbers::sqrt2 / 2) < 1e-6 &&
-          factorsOf(op.getResult(), x).is(0.5, x, factor)) {
-        rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), UnaryKind::gelu,
-                                             x);
+          succeeded(replace(UnaryKind::gelu, x, factor)))
         return success();
-      }
     }
-    if (UnaryOp tanh = onePlus(factor, UnaryKind::tanh)) {
-      Value x = geluTanhOperand(tanh.getX());
-      if (x && factorsOf(op.getResult(), x).is(0.5, x, factor)) {
-        rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(),
-                                             UnaryKind::gelu_tanh, x);
+    if (UnaryOp tanh = onePlus(factor, UnaryKind::tanh))
+      if (succeeded(replace(UnaryKind::gelu_tanh, geluTanhOperand(tanh.getX()),
+                            factor)))
         return success();
-      }
-    }
   }
   return failure();
 }
@@ -142,15 +141,13 @@ static LogicalResult fuseGelu(BinaryOp op, PatternRewriter &rewriter) {
 static LogicalResult fuseSilu(BinaryOp op, PatternRewriter &rewriter) {
   if (op.getKind() != BinaryKind::mul)
     return failure();
-  for (auto [x, s] :
-       {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
-    UnaryOp sigmoid = unaryOf(s, UnaryKind::sigmoid);
-    if (sigmoid && sigmoid.getX() == x) {
+  for (auto [x, s] : operandOrders(op))
+    if (UnaryOp sigmoid = unaryOf(s, UnaryKind::sigmoid);
+        sigmoid && sigmoid.getX() == x) {
       rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), UnaryKind::silu,
                                            x);
       return success();
     }
-  }
   return failure();
 }
 

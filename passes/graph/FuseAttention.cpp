@@ -1,23 +1,23 @@
 //===- FuseAttention.cpp - Attention from primitives ----------------------===//
 //
-// softmax(scores) v, where the scores are q k^T with any sequence of
+// Attention is softmax(scores) v. The scores are q k^T after any sequence of
 //   * multiplications and divisions by constants (also of q and k),
-//   * added masks,
-//   * selections of a very negative number
-// applied. Masks that keep exactly s <= t + S - T become `causal`; at most one
+//   * additions of masks,
+//   * selections of a very negative number.
+// Masks that keep exactly the keys s <= t + S - T become `causal`. At most one
 // other mask becomes the mask operand.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/graph/FusePatterns.h"
 #include "passes/graph/Match.h"
+#include "passes/graph/Patterns.h"
 
 using namespace mlir;
 using namespace dpc;
 
-/// Added to a score, or put in its place, this makes its probability zero in
-/// f32 for scores of any sensible size (GPT-2 uses this very number).
+/// A score to which at most this number is added, or that it replaces, has a
+/// probability of zero in f32 for all realistic scores. GPT-2 uses this number.
 static constexpr double kMasked = -1e4;
-/// Most elements of a mask that are examined one by one.
+/// The most elements of a mask that are examined one by one.
 static constexpr int64_t kMaxMaskElements = int64_t(1) << 24;
 
 namespace {
@@ -26,11 +26,11 @@ class AttentionFuser {
 public:
   explicit AttentionFuser(func::FuncOp func) : builder(func.getContext()) {}
 
-  /// Replaces the result of `product` when it is the last op of attention.
+  /// Replaces the result of `product` if it is the last op of attention.
   void tryFuse(MatmulOp product);
 
 private:
-  /// What was found on the way from softmax to q k^T.
+  /// The ops between softmax and q k^T.
   struct Scores {
     MatmulOp matmul;
     double scale = 1.0;
@@ -51,15 +51,15 @@ private:
   static bool leadsToScores(Value value);
 
   OpBuilder builder;
-  /// Masks are large and shared by layers, so what is found out about them is
-  /// kept. No op is erased while these live.
+  /// Masks are large and layers share them, so results are cached. No op is
+  /// erased while the caches exist.
   DenseMap<Value, double> boundCache;
   DenseMap<std::pair<Value, unsigned>, bool> conditionCache;
 };
 
 } // namespace
 
-/// True when `value` is the same for all positions along `dim`.
+/// True if `value` is the same for all indices along `dim`.
 static bool isInvariant(Value value, int64_t dim) {
   if (shapeOf(value)[dim] == 1 || splatValue(value))
     return true;
@@ -81,18 +81,15 @@ static bool isInvariant(Value value, int64_t dim) {
   return false;
 }
 
-/// The value that `value` is a view of: elements keep their order along every
-/// dimension, and places keep theirs. Reshapes may add and remove unit
-/// dimensions only, others bend lines.
+/// The source of the data movement that ends in `value`. It skips ops that map
+/// lines to lines. A reshape does so only if it only adds or removes dimensions
+/// of size 1.
 static Value skipViews(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    auto sizes = [](Value v) {
-      return llvm::filter_to_vector(shapeOf(v),
-                                    [](int64_t size) { return size != 1; });
-    };
-    bool moves = isa<BroadcastOp, TransposeOp, SliceOp>(op) ||
-                 (isa<ReshapeOp>(op) &&
-                  sizes(op->getOperand(0)) == sizes(op->getResult(0)));
+    bool moves =
+        isa<BroadcastOp, TransposeOp, SliceOp>(op) ||
+        (isa<ReshapeOp>(op) && withoutUnitDims(shapeOf(op->getOperand(0))) ==
+                                   withoutUnitDims(shapeOf(value)));
     if (!moves)
       break;
     value = op->getOperand(0);
@@ -100,7 +97,7 @@ static Value skipViews(Value value) {
   return value;
 }
 
-/// True for a constant and for a position (iota) along one dimension.
+/// True for a constant and for the index (iota) along one dimension.
 static bool isPosition(Value value) {
   value = skipViews(value);
   while (auto convert = value.getDefiningOp<ConvertOp>()) {
@@ -111,9 +108,9 @@ static bool isPosition(Value value) {
   return splatValue(value) || value.getDefiningOp<IotaOp>();
 }
 
-/// True when a straight line parts the elements of `value` in (t, s) into two
-/// that are the same everywhere: one comparison of positions, or one choice of
-/// two numbers by it. More of them make regions (holes, bands) of any shape.
+/// True if a straight line in (t, s) divides `value` into two regions, each
+/// with one number: a comparison of positions, or a selection of two numbers by
+/// it. Several comparisons can form regions of any shape (holes, bands).
 static bool isHalfPlane(Value value) {
   value = skipViews(skipConverts(skipViews(value)));
   if (auto select = value.getDefiningOp<SelectOp>()) {
@@ -127,12 +124,14 @@ static bool isHalfPlane(Value value) {
          isPosition(compare.getB());
 }
 
-/// Positions (t, s) of a mask of `rows` x `columns` that tell what it is. Of a
-/// half plane the border and both sides of the diagonal do: kept elements and
-/// masked ones are convex sets, and the sampled ones of s <= t + S - T span all
-/// of them. Of anything else all positions do.
-static void forTellingPositions(int64_t rows, int64_t columns, bool halfPlane,
-                                function_ref<bool(int64_t, int64_t)> visit) {
+/// Visits enough positions (t, s) of a mask of `rows` x `columns` to decide if
+/// it is causal. For a half plane, these are the border and both sides of the
+/// diagonal: the kept and the masked elements are convex sets, which the
+/// visited elements of a causal mask span. For other masks, these are all
+/// positions.
+static void visitDecisivePositions(int64_t rows, int64_t columns,
+                                   bool halfPlane,
+                                   function_ref<bool(int64_t, int64_t)> visit) {
   for (int64_t t = 0; t < rows; ++t) {
     if (!halfPlane || t == 0 || t == rows - 1) {
       for (int64_t s = 0; s < columns; ++s)
@@ -148,8 +147,8 @@ static void forTellingPositions(int64_t rows, int64_t columns, bool halfPlane,
   }
 }
 
-/// True when `value` [B, H, T, S] depends on t and s only, and keeps(element)
-/// holds exactly for s <= t + S - T. `keeps` answers nullopt for elements that
+/// True if `value` [B, H, T, S] depends only on t and s, and keeps(element) is
+/// true exactly for s <= t + S - T. `keeps` returns nullopt for elements that
 /// are neither kept nor masked.
 template <typename Keeps>
 bool AttentionFuser::isCausal(Value value, Keeps keeps) {
@@ -162,7 +161,7 @@ bool AttentionFuser::isCausal(Value value, Keeps keeps) {
   if (!isInvariant(value, 0) || !isInvariant(value, 1))
     return false;
   bool causal = true;
-  forTellingPositions(rows, columns, halfPlane, [&](int64_t t, int64_t s) {
+  visitDecisivePositions(rows, columns, halfPlane, [&](int64_t t, int64_t s) {
     std::optional<double> element = elementAt(value, {0, 0, t, s});
     std::optional<bool> kept = element ? keeps(*element) : std::nullopt;
     causal = kept == std::optional<bool>(s <= t + columns - rows);
@@ -171,7 +170,7 @@ bool AttentionFuser::isCausal(Value value, Keeps keeps) {
   return causal;
 }
 
-/// True when scale, add and select ops lead from `value` to a matmul.
+/// True if `value` is the result of scale, add and select ops after a matmul.
 bool AttentionFuser::leadsToScores(Value value) {
   for (unsigned depth = 0; depth < 8; ++depth) {
     double factor;
@@ -221,8 +220,8 @@ bool AttentionFuser::walkAdd(BinaryOp add, Scores &scores) {
   return addMask(mask, scores) && walkScores(inner, scores);
 }
 
-/// For an additive mask that is zero for causal elements: the largest of the
-/// others; 0 for anything else.
+/// The largest masked element of an additive mask that is zero exactly for
+/// causal elements; 0 for other masks.
 double AttentionFuser::causalBound(Value mask) {
   auto [it, isNew] = boundCache.try_emplace(mask, 0.0);
   if (!isNew)
@@ -248,8 +247,8 @@ bool AttentionFuser::isCausalCondition(Value condition, bool keepsTrue) {
   return it->second;
 }
 
-/// Adds the mask `value` [B, H, T, S]; `scores.scale` is what it is multiplied
-/// by on its way to the softmax.
+/// Adds the mask `value` [B, H, T, S], which is multiplied by `scores.scale`
+/// before the softmax.
 bool AttentionFuser::addMask(Value value, Scores &scores) {
   if (causalBound(value) * scores.scale <= kMasked) {
     scores.causal = true;
@@ -278,7 +277,7 @@ bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
     scores.causal = true;
     return walkScores(inner, scores);
   }
-  // -inf is absorbing, so putting it in place of a score is adding it.
+  // Replacing a score by -inf is the same as adding -inf.
   if (!std::isinf(masked) || dependsOnParameter(condition))
     return false;
   GraphBuilder g(builder, select.getLoc());
@@ -298,8 +297,8 @@ bool AttentionFuser::setMask(Value mask, Scores &scores) {
   return true;
 }
 
-/// `value` [B, H, T, S] with the dimensions along which it is a broadcast
-/// (but for the last) made 1.
+/// `value` [B, H, T, S] with a size of 1 in all dimensions along which it is
+/// repeated, except the last.
 Value AttentionFuser::narrowed(Value value) {
   Repeated repeated = repeatedSource(value);
   ArrayRef<int64_t> full = shapeOf(value);
@@ -311,8 +310,9 @@ Value AttentionFuser::narrowed(Value value) {
   return GraphBuilder(builder, value.getLoc()).reshape(repeated.source, shape);
 }
 
-/// For keys or values [B, H, S, D] that repeat G heads H / G times each (head
-/// h is h / (H / G)): the [B, G, S, D] original; else `value`.
+/// If the keys or values [B, H, S, D] repeat each of G heads H / G times, so
+/// that head h repeats head h / (H / G), returns the source [B, G, S, D].
+/// Otherwise returns `value`.
 ///
 ///   [B, G, S, D] -> broadcast [B, G, R, S, D] -> reshape [B, G * R, S, D]
 Value AttentionFuser::withoutRepeatedHeads(Value value) {
@@ -372,11 +372,11 @@ void AttentionFuser::tryFuse(MatmulOp product) {
     k = fewK;
     v = fewV;
   }
-  Type statistic = element.isF64() ? element : builder.getF32Type();
+  auto rows =
+      RankedTensorType::get(shapeOf(q).drop_back(), statisticsType(element));
   auto attention = AttentionOp::create(
-      builder, product.getLoc(), product.getType(),
-      RankedTensorType::get(shapeOf(q).drop_back(), statistic), q, k, v,
-      scores.mask, builder.getF64FloatAttr(scores.scale),
+      builder, product.getLoc(), product.getType(), rows, q, k, v, scores.mask,
+      builder.getF64FloatAttr(scores.scale),
       scores.causal ? builder.getUnitAttr() : UnitAttr());
   product.getResult().replaceAllUsesWith(attention.getOut());
 }

@@ -1,24 +1,25 @@
 //===- FuseKeyBias.cpp - Biases of attention keys -------------------------===//
 //
-// A number per column that is added to all keys alike adds q . b to a whole row
-// of scores, which softmax does not see: the bias of a key projection never
-// changes the output, and its gradient is zero. Computed, that gradient is
-// rounding noise, which AdamW would scale up to full steps. So the keys are
-// taken from before the addition:
+// A bias b that is added to all keys adds q . b to all scores of a row, which
+// does not change their softmax. So the bias of a key projection never changes
+// the output, and its exact gradient is zero. The computed gradient is rounding
+// noise, which AdamW scales up to full steps. Therefore attention reads the
+// keys from before the addition:
 //
 //   add(broadcast b, x w) -> [slice] -> [B, S, G, D] -> [B, G, S, D] -> k
 //
-// No position may be added in between (rope), nor a bias that varies with it.
+// The rewrite is invalid if an op in between depends on the position, as rope
+// does, or if the bias does.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/graph/FusePatterns.h"
 #include "passes/graph/GraphBuilder.h"
+#include "passes/graph/Patterns.h"
 
 using namespace mlir;
 using namespace dpc;
 
-/// Whether `op` leaves rows (all dimensions but the last) as they are, up to
-/// the split into heads.
+/// True if `op` does not change the rows (all dimensions except the last),
+/// apart from a split into heads.
 static bool keepsRows(Operation *op) {
   if (auto slice = dyn_cast<SliceOp>(op))
     return shapeOf(slice.getX()).drop_back() ==
@@ -33,7 +34,7 @@ static bool keepsRows(Operation *op) {
   return transpose && transpose.getPerm() == ArrayRef<int64_t>{0, 2, 1, 3};
 }
 
-/// The addend of `add` that is the same in every row, or null.
+/// The operand of `add` that is equal in all rows, or null.
 static Value rowConstant(BinaryOp add) {
   for (Value operand : add->getOperands()) {
     auto broadcast = operand.getDefiningOp<BroadcastOp>();
@@ -51,7 +52,7 @@ static void dropKeyBias(AttentionOp attention) {
     chain.push_back(op);
     op = op->getOperand(0).getDefiningOp();
   }
-  // Without the split into heads rows could mean anything.
+  // Only the split into heads shows that rows are positions.
   bool splits = llvm::count_if(chain, llvm::IsaPred<ReshapeOp>) == 1 &&
                 llvm::count_if(chain, llvm::IsaPred<TransposeOp>) == 1 &&
                 isa<TransposeOp>(chain.front());
@@ -69,7 +70,7 @@ static void dropKeyBias(AttentionOp attention) {
     keys = builder.clone(*link, map)->getResult(0);
   }
   attention.getKMutable().assign(keys);
-  // It is trained all the same: weight decay applies to it.
+  // The bias is still trained: weight decay changes it.
   auto argument = dyn_cast<BlockArgument>(bias.getDefiningOp()->getOperand(0));
   auto func = attention->getParentOfType<func::FuncOp>();
   if (argument && argument.getOwner()->getParentOp() == func)

@@ -1,12 +1,12 @@
 //===- FuseRope.cpp - Rotary embeddings from primitives -------------------===//
-#include "passes/graph/FusePatterns.h"
 #include "passes/graph/Match.h"
+#include "passes/graph/Patterns.h"
 
 using namespace mlir;
 using namespace dpc;
 
-/// True when `slice` takes the half of x's last dimension that starts at
-/// `start`, and all of the others.
+/// True if `slice` is the half of the last dimension of x that begins at
+/// `start`, and all of the other dimensions.
 static bool isHalf(SliceOp slice, Value x, int64_t start) {
   if (!slice || slice.getX() != x)
     return false;
@@ -20,7 +20,7 @@ static bool isHalf(SliceOp slice, Value x, int64_t start) {
          slice.getStrides()[last] == 1;
 }
 
-/// x for a value concat(-x2, x1) of the halves of x.
+/// If `value` is concat(-x2, x1) with the halves x1 and x2 of x, returns x.
 static Value rotatedHalf(Value value) {
   auto concat = value.getDefiningOp<ConcatOp>();
   if (!concat || concat.getParts().size() != 2)
@@ -40,8 +40,9 @@ static Value rotatedHalf(Value value) {
   return isHalf(first, x, 0) && isHalf(second, x, half) ? x : Value();
 }
 
-/// The [T, D] table that `value` [.., T, D] repeats, or null; also null when
-/// it depends on parameters, whose gradient is cheaper spelled out.
+/// The table [T, D] that `value` [.., T, D] repeats, or null. Also null if the
+/// table depends on parameters, because their gradient is cheaper with
+/// primitive ops.
 static Value rotaryTable(Value value, PatternRewriter &rewriter) {
   ArrayRef<int64_t> shape = shapeOf(value);
   int64_t rank = shape.size();
@@ -56,12 +57,11 @@ static Value rotaryTable(Value value, PatternRewriter &rewriter) {
       .reshape(repeated.source, shape.take_back(2));
 }
 
-/// x * cos + rotated(x) * sin, in any order.
+/// x * cos + rotated(x) * sin, in any order of operands.
 static LogicalResult fuseRope(BinaryOp op, PatternRewriter &rewriter) {
   if (op.getKind() != BinaryKind::add || shapeOf(op.getResult()).size() < 2)
     return failure();
-  for (auto [plain, rotated] :
-       {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
+  for (auto [plain, rotated] : operandOrders(op)) {
     BinaryOp sinMul = binaryOf(rotated, BinaryKind::mul);
     Value x;
     Value sin = otherOperand(sinMul, [&](Value operand) {

@@ -1,23 +1,23 @@
 //===- FuseRows.cpp - Norms and softmax from primitives -------------------===//
 //
-// Written over rows, the last dimension:
+// A row is the last dimension:
 //
 //   rms      x * rsqrt(mean(x * x) + eps)
 //   layer    c * rsqrt(mean(c * c) + eps)   with c = x - mean(x)
 //   softmax  exp(x - max(x)) / sum(exp(x - max(x)))
 //
-// first without scale and bias; a following `* w` and `+ b` of row vectors
-// joins the op.
+// Norms are first matched without scale and bias. A following `* w` or `+ b`
+// with a row vector is then fused into the norm.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/graph/FusePatterns.h"
 #include "passes/graph/Match.h"
+#include "passes/graph/Patterns.h"
 
 using namespace mlir;
 using namespace dpc;
 
-/// The value that has one element per row of `like` and that `value` repeats
-/// along rows; null when it is anything else.
+/// The value with one element per row of `like` that `value` repeats along the
+/// rows; null if there is none.
 static Value perRow(Value value, Value like) {
   ArrayRef<int64_t> shape = shapeOf(like);
   if (shape.empty() || shapeOf(value) != shape)
@@ -30,24 +30,22 @@ static Value perRow(Value value, Value like) {
   return repeated.dims == expected ? repeated.source : Value();
 }
 
-/// `value` without reshapes that add or remove unit dimensions only.
+/// The operand of the reshapes that end in `value` and only add or remove
+/// dimensions of size 1.
 static Value skipUnitReshapes(Value value) {
   while (value) {
     auto reshape = value.getDefiningOp<ReshapeOp>();
     if (!reshape)
       break;
-    auto sizes = [](ArrayRef<int64_t> shape) {
-      return llvm::filter_to_vector(shape,
-                                    [](int64_t size) { return size != 1; });
-    };
-    if (sizes(shapeOf(reshape.getX())) != sizes(shapeOf(value)))
+    if (withoutUnitDims(shapeOf(reshape.getX())) !=
+        withoutUnitDims(shapeOf(value)))
       break;
     value = reshape.getX();
   }
   return value;
 }
 
-/// x for a value that is the reduction of x's rows.
+/// If `value` is the reduction of the rows of x, returns x.
 static Value rowReduction(Value value, ReduceKind kind) {
   value = skipUnitReshapes(value);
   auto reduce = value ? value.getDefiningOp<ReduceOp>() : ReduceOp();
@@ -59,7 +57,7 @@ static Value rowReduction(Value value, ReduceKind kind) {
   return reduce.getX();
 }
 
-/// x for a value that is the mean of x's rows.
+/// If `value` is the mean of the rows of x, returns x.
 static Value rowMean(Value value) {
   double factor;
   value = skipUnitReshapes(value);
@@ -71,7 +69,7 @@ static Value rowMean(Value value) {
   return count > 1 && std::abs(factor * count - 1.0) < 1e-6 ? x : Value();
 }
 
-/// v + eps: gives v, sets eps.
+/// If `value` is v + eps, returns v and sets `eps`.
 static Value plusEpsilon(Value value, double &eps) {
   BinaryOp sum = binaryOf(skipUnitReshapes(value), BinaryKind::add);
   return otherOperand(sum, [&](Value operand) {
@@ -82,7 +80,8 @@ static Value plusEpsilon(Value value, double &eps) {
   });
 }
 
-/// x for a value x / sqrt(v + eps), with v one number per row.
+/// If `op` is x / sqrt(v + eps) with one number v per row, returns x and sets
+/// `variance` and `eps`.
 static Value normalized(BinaryOp op, Value &variance, double &eps) {
   if (op.getKind() == BinaryKind::div) {
     Value divisor = skipUnitReshapes(perRow(op.getB(), op.getResult()));
@@ -102,7 +101,7 @@ static Value normalized(BinaryOp op, Value &variance, double &eps) {
   });
 }
 
-/// x for a value x * x.
+/// If `value` is x * x, returns x.
 static Value squared(Value value) {
   BinaryOp mul = binaryOf(value, BinaryKind::mul);
   if (mul && mul.getA() == mul.getB())
@@ -111,17 +110,10 @@ static Value squared(Value value) {
   return pow && splatValue(pow.getB()) == 2.0 ? pow.getA() : Value();
 }
 
-/// Types of mean and rstd of a norm of `x`.
-static RankedTensorType statisticType(Value x) {
-  Type element = elementTypeOf(x);
-  if (!element.isF64())
-    element = Float32Type::get(x.getContext());
-  return RankedTensorType::get(shapeOf(x).drop_back(), element);
-}
-
 static NormOp createNorm(PatternRewriter &rewriter, Location loc, NormKind kind,
                          Value x, Value scale, Value bias, FloatAttr eps) {
-  Type statistic = statisticType(x);
+  auto statistic = RankedTensorType::get(shapeOf(x).drop_back(),
+                                         statisticsType(elementTypeOf(x)));
   return NormOp::create(rewriter, loc, x.getType(), statistic, statistic,
                         NormKindAttr::get(x.getContext(), kind), x, scale, bias,
                         eps);
@@ -168,14 +160,13 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
   bool isScale = op.getKind() == BinaryKind::mul;
   if (!isScale && op.getKind() != BinaryKind::add)
     return failure();
-  for (auto [y, other] :
-       {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
+  for (auto [y, other] : operandOrders(op)) {
     auto norm = y.getDefiningOp<NormOp>();
     if (!norm || y != norm.getY() || !y.hasOneUse() || norm.getBias() ||
         (isScale && norm.getScale()) ||
         (!isScale && norm.getKind() == NormKind::rms))
       continue;
-    // The new op stands here, behind what may read the statistics.
+    // Users of the statistics may be before `op`, where the new norm will be.
     if (!norm.getMean().use_empty() || !norm.getRstd().use_empty())
       continue;
     Value vector = rowVector(other, rewriter);
@@ -198,8 +189,7 @@ static LogicalResult fuseSoftmax(BinaryOp op, PatternRewriter &rewriter) {
     exp = unaryOf(op.getA(), UnaryKind::exp);
     sum = perRow(op.getB(), op.getResult());
   } else if (op.getKind() == BinaryKind::mul) {
-    for (auto [e, r] :
-         {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())}) {
+    for (auto [e, r] : operandOrders(op)) {
       UnaryOp reciprocal = unaryOf(skipUnitReshapes(perRow(r, op.getResult())),
                                    UnaryKind::reciprocal);
       if (reciprocal && unaryOf(e, UnaryKind::exp)) {

@@ -1,4 +1,4 @@
-//===- Match.cpp - Asking values what they are ----------------------------===//
+//===- Match.cpp - Recognizers of values ----------------------------------===//
 #include "passes/graph/Match.h"
 #include "ir/ScalarSemantics.h"
 #include "ir/StopGradient.h"
@@ -6,10 +6,10 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Relative error allowed for a recognized constant.
+/// The relative error of a recognized constant.
 static constexpr double kConstantTolerance = 1e-6;
 
-/// A number of a constant as a double.
+/// An element of a constant as a double.
 static double toDouble(Type elementType, Attribute attr) {
   if (auto number = dyn_cast<FloatAttr>(attr))
     return number.getValueAsDouble();
@@ -65,8 +65,7 @@ BinaryOp dpc::binaryOf(Value value, BinaryKind kind) {
 
 Value dpc::scaledValue(Value value, double &factor) {
   if (BinaryOp mul = binaryOf(value, BinaryKind::mul)) {
-    for (auto [x, c] :
-         {std::pair(mul.getA(), mul.getB()), std::pair(mul.getB(), mul.getA())})
+    for (auto [x, c] : operandOrders(mul))
       if (std::optional<double> splat = splatValue(c)) {
         factor = *splat;
         return x;
@@ -81,8 +80,9 @@ Value dpc::scaledValue(Value value, double &factor) {
   return div.getA();
 }
 
-/// For a reshape that only adds or removes unit dimensions: the result
-/// dimension of each operand dimension, -1 for unit ones; else nullopt.
+/// The result dimension of each operand dimension of a reshape that only adds
+/// or removes dimensions of size 1; -1 for operand dimensions of size 1.
+/// Nullopt for other reshapes.
 static std::optional<SmallVector<int64_t>> unitReshape(ReshapeOp op) {
   ArrayRef<int64_t> from = shapeOf(op.getX()), to = shapeOf(op.getResult());
   SmallVector<int64_t> dims;
@@ -102,8 +102,8 @@ static std::optional<SmallVector<int64_t>> unitReshape(ReshapeOp op) {
 }
 
 Repeated dpc::repeatedSource(Value value) {
-  // Per dimension of the current source: its dimension in `value`, -1 for
-  // unit ones.
+  // The dimension in the result of each dimension of the current source; -1 for
+  // dimensions of size 1.
   SmallVector<int64_t> map;
   for (auto [dim, size] : llvm::enumerate(shapeOf(value)))
     map.push_back(size == 1 ? -1 : static_cast<int64_t>(dim));
@@ -125,11 +125,8 @@ Repeated dpc::repeatedSource(Value value) {
     map = next;
     value = op->getOperand(0);
   }
-  Repeated repeated{value, {}};
-  for (int64_t dim : map)
-    if (dim >= 0)
-      repeated.dims.push_back(dim);
-  return repeated;
+  return {value,
+          llvm::filter_to_vector(map, [](int64_t dim) { return dim >= 0; })};
 }
 
 static int64_t linearIndex(ArrayRef<int64_t> shape, ArrayRef<int64_t> index) {
@@ -145,7 +142,7 @@ static std::optional<double> constantElement(ConstantOp op,
   if (!dense)
     return std::nullopt;
   Type type = dense.getElementType();
-  // Element by element, without making attributes of them: masks are large.
+  // Masks are large, so elements are not converted to attributes.
   int64_t i =
       dense.isSplat() ? 0 : linearIndex(dense.getType().getShape(), index);
   if (isa<FloatType>(type))
@@ -155,7 +152,7 @@ static std::optional<double> constantElement(ConstantOp op,
   return dense.getValues<APInt>()[i].roundToDouble(/*isSigned=*/true);
 }
 
-/// Nullopt for kinds that are not the same for integers and floats.
+/// Nullopt for kinds that differ for integers and floats.
 static std::optional<double> binaryElement(BinaryKind kind, double a,
                                            double b) {
   bool depends = kind == BinaryKind::div || kind == BinaryKind::rem ||
@@ -163,8 +160,8 @@ static std::optional<double> binaryElement(BinaryKind kind, double a,
   return depends ? std::nullopt : std::optional(evaluate(kind, a, b));
 }
 
-/// The index into a data movement's operand of its result element `index`;
-/// nullopt for other ops.
+/// The index of the operand element that data movement moves to the result
+/// element `index`; nullopt for other ops.
 static std::optional<SmallVector<int64_t>>
 operandIndex(Operation *op, ArrayRef<int64_t> index) {
   SmallVector<int64_t> result;
@@ -197,8 +194,8 @@ operandIndex(Operation *op, ArrayRef<int64_t> index) {
   return std::nullopt;
 }
 
-/// Element of a conversion; nullopt where it would have to round.
-static std::optional<double> convertElement(Type to, double x) {
+/// `x` converted to the type `to`, without rounding to a float type.
+static double convertElement(Type to, double x) {
   if (to.isInteger(1))
     return x != 0.0;
   if (isa<IntegerType>(to))

@@ -1,7 +1,7 @@
-//===- Match.h - Asking values what they are --------------------*- C++ -*-===//
+//===- Match.h - Recognizers of values --------------------------*- C++ -*-===//
 //
-// Small predicates for rewrites. All look at defining ops only and return
-// nullopt or null when the answer is not known.
+// Predicates for rewrites. They inspect only defining ops, and return nullopt
+// or null if the answer is unknown.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_MATCH_H
@@ -9,27 +9,48 @@
 
 #include "passes/graph/GraphBuilder.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 namespace dpc {
 
-/// The number that all elements of `value` equal, seen through broadcasts,
-/// reshapes, transposes and float conversions.
+/// The role of `value` if it is an argument of a function that has one, else
+/// "".
+inline llvm::StringRef roleOf(mlir::Value value) {
+  auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
+  auto func = argument ? mlir::dyn_cast<mlir::func::FuncOp>(
+                             argument.getOwner()->getParentOp())
+                       : nullptr;
+  auto role = func ? func.getArgAttrOfType<mlir::StringAttr>(
+                         argument.getArgNumber(), attr::kRole)
+                   : nullptr;
+  return role ? role.getValue() : "";
+}
+
+/// The number that all elements of `value` equal. It looks through data
+/// movement and conversions to floats.
 std::optional<double> splatValue(mlir::Value value);
 
-/// True when `value` is a splat within 1e-6 (relative) of `expected`: what
-/// rounding to f32 and exporters' decimals leave of a mathematical constant.
+/// True if `value` is a splat within 1e-6 (relative) of `expected`. Exporters
+/// round mathematical constants to f32 or to few decimals.
 bool isSplatNear(mlir::Value value, double expected);
 
-/// `value` without float-to-float conversions that change nothing a fused op
-/// would not do itself: widening ones and those between equal types.
+/// The operand of the conversions between floats that end in `value`, if they
+/// widen or do not change the type; a fused op has the same effect.
 mlir::Value skipConverts(mlir::Value value);
 
-/// The op that defines `value` when it is a unary op of `kind`.
+/// The op that defines `value` if it is of `kind`, else null.
 UnaryOp unaryOf(mlir::Value value, UnaryKind kind);
-/// The op that defines `value` when it is a binary op of `kind`.
 BinaryOp binaryOf(mlir::Value value, BinaryKind kind);
 
-/// For a commutative `op`: the other operand when one operand satisfies
-/// `predicate`, else null.
+/// Both orders of the operands of a commutative `op`.
+inline std::array<std::pair<mlir::Value, mlir::Value>, 2>
+operandOrders(BinaryOp op) {
+  return {std::pair<mlir::Value, mlir::Value>(op.getA(), op.getB()),
+          {op.getB(), op.getA()}};
+}
+
+/// The other operand of a commutative `op` if one operand satisfies
+/// `predicate`, else null. `op` may be null.
 template <typename Predicate>
 mlir::Value otherOperand(BinaryOp op, Predicate predicate) {
   if (!op)
@@ -41,26 +62,24 @@ mlir::Value otherOperand(BinaryOp op, Predicate predicate) {
   return nullptr;
 }
 
-/// x for a value x * c, c * x or x / c of a constant c; `factor` becomes the
-/// number that x is multiplied by. Null for anything else.
+/// If `value` is x * c, c * x or x / c with a constant c, returns x and sets
+/// `factor` to c or 1 / c. Null for other values.
 mlir::Value scaledValue(mlir::Value value, double &factor);
 
-/// A value and the way it was repeated.
+/// The source of a broadcast.
 struct Repeated {
   mlir::Value source;
-  /// Result dimension of each source dimension (source dimensions of size 1
-  /// are dropped, as are those that are repeated).
+  /// The result dimension of each source dimension whose size is not 1.
   llvm::SmallVector<int64_t> dims;
 };
 
-/// Sees `value` as a broadcast of a smaller value: looks through broadcasts and
-/// through reshapes that only add or remove unit dimensions. The source keeps
-/// its unit dimensions; `dims` lists its other dimensions only. A value that is
-/// no broadcast is its own source.
+/// The value of which `value` is a broadcast. It looks through broadcasts and
+/// reshapes that only add or remove dimensions of size 1. The source of any
+/// other value is the value itself.
 Repeated repeatedSource(mlir::Value value);
 
-/// Element `index` of `value` when all of it is known at compile time.
-/// Understands constants, iota, elementwise ops and data movement.
+/// Element `index` of `value` if constants, iota, elementwise ops and data
+/// movement determine it at compile time.
 std::optional<double> elementAt(mlir::Value value,
                                 llvm::ArrayRef<int64_t> index);
 

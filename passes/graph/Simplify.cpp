@@ -1,6 +1,6 @@
 //===- Simplify.cpp - dpc-simplify ----------------------------------------===//
 #include "passes/graph/Passes.h"
-#include "passes/graph/SimplifyPatterns.h"
+#include "passes/graph/Patterns.h"
 
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"

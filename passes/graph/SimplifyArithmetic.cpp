@@ -1,6 +1,6 @@
 //===- SimplifyArithmetic.cpp - Arithmetic rewrites of dpc-simplify -------===//
 #include "passes/graph/Match.h"
-#include "passes/graph/SimplifyPatterns.h"
+#include "passes/graph/Patterns.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -58,7 +58,7 @@ static LogicalResult simplifyBinary(BinaryOp op, PatternRewriter &rewriter) {
     return simplifyDiv(op, rewriter);
   case BinaryKind::mul:
     for (auto [x, c] :
-         {std::pair(op.getA(), op.getB()), std::pair(op.getB(), op.getA())})
+         operandOrders(op))
       if (splatValue(c) == -1.0) {
         rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), UnaryKind::neg,
                                              x);

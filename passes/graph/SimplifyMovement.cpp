@@ -1,7 +1,7 @@
 //===- SimplifyMovement.cpp - Data movement rewrites of dpc-simplify ------===//
 #include "ir/TensorUtils.h"
 #include "passes/graph/Match.h"
-#include "passes/graph/SimplifyPatterns.h"
+#include "passes/graph/Patterns.h"
 
 using namespace mlir;
 using namespace dpc;
