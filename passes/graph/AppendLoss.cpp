@@ -11,17 +11,17 @@ namespace dpc {
 
 using namespace dpc;
 
-/// Label of rows that do not count, as in PyTorch.
+/// The label of rows that do not count, as in PyTorch.
 static constexpr int64_t kIgnoreIndex = -100;
 
-/// The name of result `index`, or "" when it has none.
+/// The name of result `index`, or "" if it has none.
 static StringRef resultName(func::FuncOp func, unsigned index) {
   auto name = func.getResultAttrOfType<StringAttr>(index, attr::kName);
   return name ? name.getValue() : StringRef();
 }
 
-/// The output that the loss reads: the one called `name`, or the only tensor
-/// of floats.
+/// The index of the output that the loss reads: the float output called `name`,
+/// or the only float output if `name` is empty. Scalars do not count.
 static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
   SmallVector<unsigned> candidates;
   std::string names;
@@ -48,7 +48,7 @@ static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
          << name << "'; there are " << names;
 }
 
-/// Adds the argument `labels` of `type`.
+/// Adds the argument `labels` of `type` to `func`.
 static Value addLabels(func::FuncOp func, RankedTensorType type) {
   Builder builder(func.getContext());
   unsigned index = func.getNumArguments();
@@ -60,14 +60,13 @@ static Value addLabels(func::FuncOp func, RankedTensorType type) {
   return func.getArgument(index);
 }
 
-/// Sum of row losses over the number of rows that count.
+/// The sum of the losses of rows, divided by the number of rows that count.
 static Value crossEntropy(GraphBuilder g, Value logits, Value labels) {
   int64_t columns = shapeOf(logits).back();
   int64_t rows = tensorType(labels).getNumElements();
   logits = g.reshape(logits, {rows, columns});
   labels = g.reshape(labels, {rows});
-  Type element = elementTypeOf(logits);
-  Type lossElement = element.isF64() ? element : g.builder.getF32Type();
+  Type lossElement = statisticsType(elementTypeOf(logits));
   auto rowType = RankedTensorType::get({rows}, lossElement);
   auto loss = CrossEntropyOp::create(g.builder, g.loc, rowType, rowType, logits,
                                      labels, kIgnoreIndex);

@@ -20,13 +20,13 @@ DenseSet<Value> dpc::dependents(Block &block, ArrayRef<Value> sources) {
 
 namespace {
 
-/// The gradients that users have sent back so far, by value.
+/// The contributions of users to the gradients of values.
 class GradientTable {
 public:
   void add(Value value, Value grad) { pending[value].push_back(grad); }
 
-  /// The sum of what was sent to `value`, or null. Added up in the order in
-  /// which it came: users from the last to the first.
+  /// The sum of the contributions to `value`, or null. They are added in the
+  /// order of the calls of add(), which is from the last user to the first.
   Value total(GraphBuilder g, Value value) {
     auto it = pending.find(value);
     if (it == pending.end())
@@ -45,8 +45,8 @@ private:
 
 } // namespace
 
-/// Sends the gradients of `op`'s results to those operands that are active.
-/// Marks `op` and the ops made with the group `id`.
+/// Adds the contributions of `op` to the gradients of its active operands, and
+/// marks `op` and the new ops with the group `id`.
 static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
                                const DenseSet<Value> &active,
                                GradientTable &table) {
@@ -60,7 +60,7 @@ static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
   SmallVector<bool> wanted;
   for (Value operand : op->getOperands())
     wanted.push_back(active.contains(operand));
-  if (llvm::none_of(wanted, [](bool isWanted) { return isWanted; }))
+  if (!llvm::is_contained(wanted, true))
     return success();
   auto vjp = dyn_cast<VjpOpInterface>(op);
   if (!vjp)
@@ -71,7 +71,7 @@ static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
                           : &*std::prev(builder.getInsertionPoint());
   if (failed(vjp.buildVjp(builder, resultGrads, wanted, operandGrads)))
     return failure();
-  // Sharding decides about an op and its gradient together.
+  // dpc-shard chooses shardings for the ops of one group together.
   Attribute group = builder.getI64IntegerAttr(id);
   op->setAttr(attr::kGroup, group);
   for (auto it = before ? std::next(before->getIterator()) : block.begin();
@@ -84,10 +84,11 @@ static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
   return success();
 }
 
-/// Moves what is made of parameters alone (their copies in half precision,
-/// transposed weights) before its first reader: the gradients of such ops come
-/// in the reverse order, and those of copies that stand at the program's begin
-/// would all wait for the end of backward to be reduced.
+/// Moves ops that depend only on parameters, such as conversions to 16-bit
+/// types, before their first user. The gradients of ops are in reverse order.
+/// So if the conversions were at the begin of the program, all gradients of
+/// parameters would be complete, and could be reduced, only at the end of
+/// backward.
 static void sinkParameterOps(Block &block, ArrayRef<Value> parameters) {
   DenseSet<Value> known(parameters.begin(), parameters.end());
   SmallVector<Operation *> found;
@@ -120,7 +121,8 @@ FailureOr<SmallVector<Value>> dpc::buildGradients(OpBuilder &builder,
   GradientTable table;
   if (active.contains(root))
     table.add(root, seed);
-  // Gradient ops are built into the same block: walk those that were there.
+  // Gradient ops are added to the same block, so collect the existing ops
+  // first.
   SmallVector<Operation *> ops;
   if (Operation *last = root.getDefiningOp())
     for (Operation &op : block) {
@@ -137,8 +139,8 @@ FailureOr<SmallVector<Value>> dpc::buildGradients(OpBuilder &builder,
   return grads;
 }
 
-/// True when every element is certainly not negative: a scale of unknown
-/// sign would make the gradient norm negative.
+/// True if no element of `value` can be negative. A scale that may be negative
+/// would make the gradient norm negative.
 static bool isNonNegative(Value value) {
   if (std::optional<double> splat = splatValue(value))
     return *splat >= 0.0;
@@ -207,7 +209,7 @@ PeeledLoss dpc::peelLoss(Value loss, const DenseSet<Value> &active) {
     bool isDiv = binary.getKind() == BinaryKind::div;
     if (isMul && !isActive(a))
       std::swap(a, b);
-    // A factor whose sign only the run knows stays in what is differentiated.
+    // Factors with an unknown sign remain in the sum.
     if (!(isMul || isDiv) || !isActive(a) || isActive(b) || !isNonNegative(b))
       break;
     peeled.factors.push_back({b, isDiv});

@@ -2,9 +2,9 @@
 #include "ir/StopGradient.h"
 #include "ir/TensorUtils.h"
 #include "passes/graph/Autodiff.h"
-#include "passes/graph/Patterns.h"
 #include "passes/graph/LossScale.h"
 #include "passes/graph/Passes.h"
+#include "passes/graph/Patterns.h"
 
 using namespace mlir;
 

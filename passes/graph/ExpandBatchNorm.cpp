@@ -1,13 +1,13 @@
 //===- ExpandBatchNorm.cpp - dpc-expand-batch-norm ------------------------===//
 //
-// Statistics span everything that is in flight at once. With M micro-batches
-// and D data-parallel ranks, sample (d, m, i) of [D, M, B / (D M)] is in
-// micro-batch m (the batch is split over ranks first), so that
+// The statistics of a micro-batch span all data-parallel ranks. With M
+// micro-batches and D data-parallel ranks, the batch is split over the ranks
+// first. So sample (d, m, i) of [D, M, B / (D M)] is in micro-batch m:
 //
-//   x [B, C, s..]  seen as  [D, M, b, C, s..]   statistics [M, C]
+//   x [B, C, s..]  is reshaped to  [D, M, b, C, s..]   statistics are [M, C]
 //
-// and with M = 1 simply x and [C]. A statistic of a micro-batch is then an
-// element of a dimension that is split over the axis `mb`.
+// With M = 1, x is not reshaped and statistics are [C]. With M > 1, the axis
+// `mb` splits the dimension M of the statistics.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/GraphBuilder.h"
@@ -24,12 +24,13 @@ using namespace dpc;
 
 namespace {
 
-/// Mean and variance of a batch norm, per group (see the file comment).
+/// The mean and variance of a batch norm, per micro-batch (a *group*) if there
+/// are several.
 struct Statistics {
   Value mean, var;
 };
 
-/// Expands one op; `x` decides the shapes.
+/// Expands one op with the input `x`.
 class Expansion {
 public:
   Expansion(OpBuilder &builder, Operation *op, Value x, int64_t dataRanks,
@@ -39,30 +40,30 @@ public:
   void backward(BatchNormGradOp op, const Statistics &statistics);
 
 private:
-  /// Seen as groups, in the type of statistics.
+  /// `x` reshaped to groups, in the type of statistics.
   Value view(Value x) {
     return g.convert(g.reshape(x, grouped), statisticsElement);
   }
-  /// Back from `view`.
+  /// The inverse of `view`, with the type of `like`.
   Value unview(Value x, Value like) {
     return g.reshape(g.convert(x, elementTypeOf(like)), shapeOf(like));
   }
-  /// Sums over all of a channel's elements in a group.
+  /// The sums over all elements of a channel in a group.
   Value sum(Value x) { return g.reduce(ReduceKind::sum, x, summed); }
-  /// One value per group and channel, or per channel, at every element.
+  /// Repeats one value per group and channel, or per channel, for all elements.
   Value spread(Value perChannel) {
     bool isGrouped = shapeOf(perChannel).size() == kept.size();
     return g.broadcast(perChannel, grouped,
                        isGrouped ? ArrayRef(kept) : ArrayRef(kept).back());
   }
-  /// A vector over channels, repeated for every group.
+  /// Repeats one value per channel for all groups.
   Value perGroup(Value channels) {
     Value x = g.convert(channels, statisticsElement);
     if (kept.size() == 1)
       return x;
     return g.broadcast(x, {groups, shapeOf(x)[0]}, {1});
   }
-  /// What groups hold, added up.
+  /// The sum over groups.
   Value overGroups(Value x) {
     return kept.size() == 1 ? x : g.reduce(ReduceKind::sum, x, {0});
   }
@@ -74,7 +75,7 @@ private:
   GraphBuilder g;
   Type statisticsElement;
   int64_t groups;
-  double perStatistic; ///< elements of a channel in one group
+  double perStatistic; ///< number of elements of a channel in a group
   SmallVector<int64_t> grouped, kept, summed;
 };
 
@@ -84,8 +85,7 @@ Expansion::Expansion(OpBuilder &builder, Operation *op, Value x,
                      int64_t dataRanks, int64_t microBatches)
     : g(builder, op->getLoc()), groups(microBatches) {
   RankedTensorType type = tensorType(x);
-  statisticsElement = type.getElementType().isF64() ? type.getElementType()
-                                                    : builder.getF32Type();
+  statisticsElement = statisticsType(type.getElementType());
   if (groups > 1) {
     if (dataRanks > 1)
       grouped.push_back(dataRanks);
@@ -135,16 +135,6 @@ void Expansion::backward(BatchNormGradOp op, const Statistics &statistics) {
   op.getDbias().replaceAllUsesWith(unview(overGroups(dbias), op.getDbias()));
 }
 
-/// Phase and group of `op` for all that was made before it, after `before`.
-static void markLike(Operation *op, Operation *before) {
-  for (StringRef name : {attr::kPhase, attr::kGroup})
-    if (Attribute value = op->getAttr(name))
-      for (Operation *made = before ? before->getNextNode()
-                                    : &op->getBlock()->front();
-           made != op; made = made->getNextNode())
-        made->setAttr(name, value);
-}
-
 bool dpc::hasBatchNorms(func::FuncOp func) {
   return !func.getOps<BatchNormOp>().empty();
 }
@@ -156,7 +146,7 @@ LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
     if (isa<BatchNormOp, BatchNormGradOp>(op))
       ops.push_back(op);
   });
-  DenseMap<Value, Statistics> statistics; // by the mean that a gradient reads
+  DenseMap<Value, Statistics> statistics; // key: the mean
   for (Operation *op : ops) {
     Value x = op->getOperand(0);
     int64_t batch = shapeOf(x)[0];

@@ -1,5 +1,4 @@
 //===- ExpandCrossEntropy.cpp - dpc-expand-cross-entropy ------------------===//
-#include "ir/TensorUtils.h"
 #include "passes/graph/GraphBuilder.h"
 #include "passes/graph/Passes.h"
 
@@ -29,12 +28,7 @@ static void expand(CrossEntropyOp op) {
       g.constantLike(labels, static_cast<int64_t>(op.getIgnoreIndex())));
   Value loss =
       g.select(ignored, g.constantLike(lse, 0.0), g.sub(lse, sums.getPicked()));
-  for (StringRef name : {attr::kPhase, attr::kGroup})
-    if (Attribute value = op->getAttr(name))
-      for (Operation *made = before ? before->getNextNode()
-                                    : &op->getBlock()->front();
-           made != op; made = made->getNextNode())
-        made->setAttr(name, value);
+  markLike(op, before);
   op.getLse().replaceAllUsesWith(lse);
   op.getLoss().replaceAllUsesWith(loss);
   op.erase();

@@ -1,3 +1,4 @@
+//===- Fp8.cpp - Matmuls in fp8 -------------------------------------------===//
 #include "passes/graph/Fp8.h"
 
 #include "cost-model/machine/Fp8GemmRates.h"
@@ -22,10 +23,8 @@ std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op, RankedTensorType a,
                     out = result.getShape();
   Fp8Sizes sizes{out[out.size() - 2], out.back(),
                  left[left.size() - (op.getTa() ? 2 : 1)]};
-  int64_t batch = 1;
-  for (int64_t size : out.drop_back(2))
-    batch *= size;
-  // A plain matrix on the right makes one tall product.
+  int64_t batch = llvm::product_of(out.drop_back(2));
+  // If all batches share a matrix b, their rows form one tall matrix.
   bool isTall = right.size() == 2 && !op.getTa();
   if (isTall)
     sizes.m *= batch;
@@ -37,13 +36,12 @@ std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op, RankedTensorType a,
 
 void markFp8(MatmulOp op, bool gradientInA, bool gradientInB) {
   Builder builder(op.getContext());
-  auto format = [&](bool isGradient) -> Attribute {
-    return TypeAttr::get(isGradient
-                             ? Type(Float8E5M2Type::get(op.getContext()))
-                             : Type(Float8E4M3FNType::get(op.getContext())));
+  auto format = [&](bool isGradient) {
+    return isGradient ? Type(builder.getType<Float8E5M2Type>())
+                      : Type(builder.getType<Float8E4M3FNType>());
   };
-  op->setAttr(attr::kFp8,
-              builder.getArrayAttr({format(gradientInA), format(gradientInB)}));
+  op->setAttr(attr::kFp8, builder.getTypeArrayAttr(
+                              {format(gradientInA), format(gradientInB)}));
 }
 
 void settleFp8(MatmulOp op) {

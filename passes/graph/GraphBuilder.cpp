@@ -27,6 +27,12 @@ Type dpc::sumType(Type elementType) {
   return isHalf ? Float32Type::get(elementType.getContext()) : elementType;
 }
 
+void dpc::markLike(Operation *op, Operation *before) {
+  Operation *made = before ? before->getNextNode() : &op->getBlock()->front();
+  for (; made != op; made = made->getNextNode())
+    copyAttributes(op, made, {attr::kPhase, attr::kGroup});
+}
+
 Value GraphBuilder::unary(UnaryKind kind, Value x) {
   return UnaryOp::create(builder, loc, x.getType(), kind, x);
 }
@@ -58,7 +64,7 @@ Value GraphBuilder::iota(ArrayRef<int64_t> shape, int64_t dim) {
   return IotaOp::create(builder, loc, type, dim, TypeAttr());
 }
 
-/// `x`'s type under another shape.
+/// The type of `x` with another shape.
 static RankedTensorType withShape(Value x, ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, elementTypeOf(x));
 }
@@ -75,9 +81,8 @@ Value GraphBuilder::reshape(Value x, ArrayRef<int64_t> shape) {
 }
 
 Value GraphBuilder::transpose(Value x, ArrayRef<int64_t> perm) {
-  SmallVector<int64_t> shape;
-  for (int64_t dim : perm)
-    shape.push_back(shapeOf(x)[dim]);
+  auto shape =
+      llvm::map_to_vector(perm, [&](int64_t dim) { return shapeOf(x)[dim]; });
   return TransposeOp::create(builder, loc, withShape(x, shape), x, perm);
 }
 

@@ -5,7 +5,7 @@
 //   GraphBuilder g(builder, loc);
 //   Value y = g.mul(g.tanh(x), g.constantLike(x, 0.5));
 //
-// Graph altitude only: no encodings.
+// Only for the graph altitude, which has no encodings.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_GRAPHBUILDER_H
@@ -16,18 +16,22 @@
 
 namespace dpc {
 
-/// The type that sums of `elementType` are in: f32 for bf16 and f16.
+/// The type of sums of `elementType`: f32 for bf16 and f16, else `elementType`.
 mlir::Type sumType(mlir::Type elementType);
 
-/// See the file comment.
+/// Copies the attributes `dpc.phase` and `dpc.group` of `op` to all ops between
+/// `before` (null: the begin of the block) and `op`.
+void markLike(mlir::Operation *op, mlir::Operation *before);
+
 class GraphBuilder {
 public:
   GraphBuilder(mlir::OpBuilder &builder, mlir::Location loc)
       : builder(builder), loc(loc) {}
 
-  /// A tensor of `type` filled with `value` (rounded to the element type).
+  /// A constant of `type` whose elements are `value`, rounded to the element
+  /// type.
   mlir::Value constant(mlir::RankedTensorType type, double value);
-  /// A constant of the type of `like`.
+  /// A constant of the type of `like` whose elements are `value`.
   mlir::Value constantLike(mlir::Value like, double value);
 
   mlir::Value unary(UnaryKind kind, mlir::Value x);
@@ -53,13 +57,13 @@ public:
     return mul(x, constantLike(x, factor));
   }
 
-  /// `x` with elements of `elementType`; `x` itself when it has them.
+  /// `x` with elements of `elementType`; `x` itself if it has that type.
   mlir::Value convert(mlir::Value x, mlir::Type elementType);
   /// An i64 tensor of `shape` whose elements are their index along `dim`.
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
-  /// `x` under `shape`; `x` itself when it has it.
+  /// `x` with the shape `shape`; `x` itself if it has that shape.
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> perm);
   mlir::Value slice(mlir::Value x, llvm::ArrayRef<int64_t> shape,
@@ -67,11 +71,11 @@ public:
                     llvm::ArrayRef<int64_t> strides);
   mlir::Value pad(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                   llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> strides);
-  /// Reduces `dims` (ascending), which are dropped. bf16 and f16 are summed up
-  /// in f32.
+  /// The reduction of `x` along `dims` (ascending), which the result does not
+  /// have. bf16 and f16 are summed in f32.
   mlir::Value reduce(ReduceKind kind, mlir::Value x,
                      llvm::ArrayRef<int64_t> dims);
-  /// Reduces everything to a scalar.
+  /// The reduction of all elements to a scalar.
   mlir::Value reduceAll(ReduceKind kind, mlir::Value x);
   mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta = false,
                      bool tb = false);

@@ -40,7 +40,7 @@ Value LossScale::scale(GraphBuilder g) {
   return state ? state : number(g, settings.initial);
 }
 
-/// c of the file comment; 1 where the loss is no sum over a count.
+/// The factor c of LossScale.h; 1 if the loss is not a sum divided by a count.
 static double countFactor(const PeeledLoss &peeled) {
   auto reduce = peeled.sum.getDefiningOp<ReduceOp>();
   if (!reduce || reduce.getKind() != ReduceKind::sum || peeled.factors.empty())

@@ -1,27 +1,27 @@
 //===- LossScale.h - Gradients within the range of f16 ----------*- C++ -*-===//
 //
-// f16 reaches from 6e-8 to 65504. So that small gradients do not vanish, the
-// gradient that the backward pass starts from is multiplied by a scale S, and
-// norm and update are divided by it. A gradient that overflows all the same
-// makes the global norm, which every rank knows, infinite or not a number. Then
-// nothing is updated, on any rank, and S is halved; after `interval` good steps
-// in a row it is doubled:
+// The numbers of f16 are from 6e-8 to 65504. To keep small gradients from
+// vanishing, the initial gradient of the backward pass is multiplied by a scale
+// S, and the norm and the update are divided by it. If a gradient overflows,
+// the global norm, which every rank knows, is infinite or NaN. Then no rank
+// updates anything, and S is halved. After `interval` good steps in a row, S is
+// doubled:
 //
-//   seed     = S c       c = 2^-ceil(log2(n)) where the loss is a mean of n
+//   seed     = S c       c = 2^-ceil(log2(n)) if the loss is a mean of n terms
 //   good     = norm <= the largest f32               (false for NaN)
 //   grown    = streak + 1 = interval
 //   S'       = good ? (grown ? min(2 S, 2^127) : S) : max(S / 2, 1)
 //   streak'  = good and not grown ? streak + 1 : 0
 //   skipped' = good ? skipped : skipped + 1
 //
-// c makes S the scale of the mean (dpc differentiates the sum, see PeeledLoss),
-// as users know it; it is a power of two, so that it rounds nothing.
+// dpc differentiates the sum (see PeeledLoss), and c makes S the scale of the
+// mean, as in other software. c is a power of two, so it causes no rounding.
 //
 // 65536, 2, 1/2 and 2000 are the defaults of PyTorch's GradScaler (init_scale,
 // growth_factor, backoff_factor, growth_interval) and of Apex's dynamic scaler
-// (init_scale, scale_factor, scale_window); no scale below 1 is Megatron-LM's
-// (--min-loss-scale). Other types have no need of S; a fixed S of 1 gives them
-// steps that are skipped.
+// (init_scale, scale_factor, scale_window). The smallest scale of 1 is that of
+// Megatron-LM (--min-loss-scale). Other types do not need S, but a fixed S of 1
+// makes them skip steps that overflow.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_LOSSSCALE_H
@@ -32,8 +32,8 @@
 namespace dpc {
 
 struct LossScaleSettings {
-  double initial = 0;   ///< S of the first step; 0: no scaling
-  int64_t interval = 0; ///< good steps before S grows; 0: S is fixed
+  double initial = 0;   ///< S in the first step; 0: no scaling
+  int64_t interval = 0; ///< good steps until S is doubled; 0: S is fixed
 };
 
 /// A scalar f32 state of the training step.
@@ -43,31 +43,32 @@ struct ScalarState {
   mlir::Value value, next;
 };
 
-/// Builds what the file comment says.
+/// Builds the ops of the formulas above.
 class LossScale {
 public:
   explicit LossScale(LossScaleSettings settings);
 
   bool isOn() const { return settings.initial > 0; }
-  /// The states; the caller sets `value` of each to its argument.
+  /// The states. The caller sets the `value` of each to its argument.
   llvm::MutableArrayRef<ScalarState> states() { return all; }
-  /// The state that counts skipped steps.
+  /// The name of the state that counts skipped steps.
   static llvm::StringRef skippedName();
 
-  /// S, as an f32 scalar.
+  /// S as an f32 scalar.
   mlir::Value scale(GraphBuilder g);
-  /// The gradient of `peeled.sum` to start from, of its type.
+  /// The initial gradient of `peeled.sum`, with its type.
   mlir::Value seed(GraphBuilder g, const PeeledLoss &peeled);
-  /// What gradients are to be divided by, f32.
+  /// The divisor of gradients, an f32 scalar.
   mlir::Value divisor(GraphBuilder g, const PeeledLoss &peeled);
-  /// How many updates there are with this one, if `step` steps were begun.
+  /// The number of updates, including this one, in `step` steps.
   mlir::Value updates(GraphBuilder g, mlir::Value step);
-  /// Decides by the norm of all gradients; sets `next` of all states.
+  /// Builds `good` and `skipped` from the norm of all gradients, and sets the
+  /// `next` of all states.
   void decide(GraphBuilder g, mlir::Value norm);
 
-  /// Whether parameters and states are updated (an i1 scalar); after decide().
+  /// An i1 scalar: parameters and states are updated. Set by decide().
   mlir::Value good;
-  /// 1 for a step that is skipped, else 0.
+  /// An f32 scalar: 1 if the step is skipped, else 0. Set by decide().
   mlir::Value skipped;
 
 private:

@@ -1,22 +1,26 @@
-//===- MarkFp8.cpp - Which products are of fp8 ----------------------------===//
+//===- MarkFp8.cpp - The matmuls that run in fp8 --------------------------===//
 //
-// Products of a weight: an operand that is a parameter or a table beside it,
-// moved and converted, and another that is not. The last layer is left out, as
-// in other software: what it rounds goes straight into the loss or a result. It
-// is the products that
-// - logits of a cross entropy come from (they alone have f32 results),
-// - a result comes from, moved, with a bias or as probabilities, whoever else
-//   reads it,
-// - elementwise ops make a loss of. Where they add up several products, as
-//   those of all layers behind a residual stream, none is the last layer.
+// A matmul is marked if exactly one operand is a weight: a parameter or buffer
+// after data movement and conversions. The following matmuls are not marked.
 //
-// Nor are mixtures of experts: which samples of an expert are multiplied at
-// once depends on how many experts a rank holds, and what is in fp8 must not. A
-// router's digits decide who is chosen.
+// The last layer, as in other software, because its rounding affects the loss
+// or a result directly. These are the matmuls
+// - of the logits of a cross entropy, which are the only ones with f32 results;
+// - of a result of the function, after data movement, a bias or softmax, even
+// if
+//   they have other users;
+// - of a loss that elementwise ops compute. If these ops add several matmuls,
+// such
+//   as those of all layers of a residual stream, none of them is the last
+//   layer.
+//
+// Mixtures of experts: the number of experts on a rank determines which samples
+// one GEMM multiplies, and the choice of fp8 must not depend on it. Routers are
+// not marked because their digits choose the experts.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/TensorUtils.h"
 #include "passes/graph/Fp8.h"
+#include "passes/graph/Match.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -33,9 +37,9 @@ public:
 
 private:
   func::FuncOp func;
-  DenseSet<Operation *> lossProducts; ///< That the loss comes from.
+  DenseSet<Operation *> lossProducts; ///< the last layers of losses
   DenseSet<Operation *> routers;
-  DenseSet<int64_t> expertCounts; ///< Of the stacks that products read.
+  DenseSet<int64_t> expertCounts; ///< sizes of stacks of expert weights
 
   bool isStack(Value value);
   bool isWeight(Value value);
@@ -49,14 +53,10 @@ private:
 
 static bool isBF16(Value value) { return elementTypeOf(value).isBF16(); }
 
-/// Made of parameters or buffers by moving and converting them.
+/// True for parameters and buffers after data movement and conversions.
 bool Fp8Marker::isWeight(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto role =
-        func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
-    return role && (role.getValue() == role::kParameter ||
-                    role.getValue() == role::kBuffer);
-  }
+  if (isa<BlockArgument>(value))
+    return roleOf(value) == role::kParameter || roleOf(value) == role::kBuffer;
   Operation *op = value.getDefiningOp();
   return isa<ConvertOp, ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp>(
              op) &&
@@ -71,8 +71,8 @@ bool Fp8Marker::isBias(Operation *op) {
                       [&](Value operand) { return isWeight(operand); });
 }
 
-/// Whether a result of the function is this product, moved, with a bias or as
-/// probabilities.
+/// True if a result of the function is `op` after data movement, a bias or
+/// softmax.
 bool Fp8Marker::isLast(MatmulOp op) {
   llvm::SetVector<Operation *> readers;
   auto follow = [&](Operation *from) {
@@ -90,11 +90,12 @@ bool Fp8Marker::isLast(MatmulOp op) {
   return false;
 }
 
-/// From every loss back through elementwise ops. What a reduction adds up is
-/// looked at by itself: losses of several outputs may be summed.
+/// Walks from every loss back through elementwise ops. The operand of a
+/// reduction is a new start, because the losses of several outputs may be
+/// summed.
 void Fp8Marker::findLossProducts() {
   llvm::SetVector<Value> roots;
-  auto *end = func.getBody().front().getTerminator();
+  Operation *end = func.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands()))
     if (func.getResultAttr(i, attr::kLoss))
       roots.insert(value);
@@ -118,7 +119,8 @@ void Fp8Marker::findLossProducts() {
   }
 }
 
-/// More than a matrix, before it is moved.
+/// True if `value` has more than two dimensions before data movement: the
+/// weights of several experts.
 bool Fp8Marker::isStack(Value value) {
   Operation *op = value.getDefiningOp();
   ArrayRef<int64_t> shape = shapeOf(value);
@@ -132,7 +134,8 @@ bool Fp8Marker::isStack(Value value) {
                       [&](Value operand) { return isStack(operand); });
 }
 
-/// What top-k chooses from, and probabilities of as many as there are experts.
+/// Finds the matmuls before a top-k, or before a softmax over as many elements
+/// as there are experts.
 void Fp8Marker::findRouters() {
   llvm::SetVector<Value> values;
   func.walk([&](Operation *op) {

@@ -1,20 +1,18 @@
 //===- MixedPrecision.cpp - dpc-mixed-precision ---------------------------===//
 //
-// One walk over @forward. Every float value is of the compute type, in f32, or
-// *free* (constants, frozen buffers, what is computed from them and from
-// integers): free values take the type of what they meet. An op of a
-// contraction, a norm or a table brings its operands to the compute type;
-// elementwise ops and data movement take f32 as soon as one operand is in f32;
-// all others, and sums, are in f32. Converted values are made once, right
-// behind what they convert. With fp8, products are marked afterwards.
+// The pass walks @forward once. Every float value has the compute type, has
+// f32, or is *free*: free values are constants, frozen buffers, and values
+// computed only from them or from integers. They get the type that their users
+// need. Contractions, norms and tables convert their operands to the compute
+// type. Elementwise ops and data movement convert their operands to f32 if one
+// of them has f32. All other ops, and sums, convert their operands to f32. Each
+// value is converted at most once per type, directly after its definition. With
+// fp8, matmuls are marked at the end.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/TensorUtils.h"
 #include "passes/graph/Fp8.h"
-#include "passes/graph/GraphBuilder.h"
+#include "passes/graph/Match.h"
 #include "passes/graph/Passes.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 
@@ -27,7 +25,7 @@ using namespace dpc;
 
 namespace {
 
-/// Retypes the body of one function.
+/// Changes the types in the body of one function.
 class Retyper {
 public:
   Retyper(func::FuncOp func, FloatType half)
@@ -37,9 +35,11 @@ public:
 private:
   bool isHalf(Value value) const { return elementTypeOf(value) == half; }
   bool isF32(Value value) const { return elementTypeOf(value) == f32; }
-  /// Takes the type of what it meets.
-  bool isFree(Value value);
-  /// Stays in f32 whatever it meets.
+  bool isFree(Value value) {
+    return roleOf(value) == role::kBuffer || free.contains(value) ||
+           value.getDefiningOp<ConstantOp>();
+  }
+  /// True if users of `value` must also compute in f32.
   bool isWide(Value value) {
     return isF32(value) && !isFree(value) && !isa<BlockArgument>(value);
   }
@@ -65,16 +65,7 @@ private:
 
 } // namespace
 
-bool Retyper::isFree(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto role =
-        func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
-    return role && role.getValue() == role::kBuffer;
-  }
-  return free.contains(value) || value.getDefiningOp<ConstantOp>();
-}
-
-/// `op` in the compute type. Finite numbers stay finite.
+/// `op` in the compute type. Finite numbers remain finite.
 Value Retyper::halfConstant(ConstantOp op) {
   auto value = cast<DenseFPElementsAttr>(op.getValue());
   auto narrowed = value.mapValues(half, [&](const APFloat &number) {
@@ -114,7 +105,7 @@ void Retyper::setHalf(Value result) {
     result.setType(RankedTensorType::get(shapeOf(result), half));
 }
 
-/// Ops with rules of their own; false for all others.
+/// Changes ops with special rules. Returns false for all other ops.
 bool Retyper::visitNarrow(Operation *op) {
   if (isa<MatmulOp, ConvOp, RopeOp, SoftmaxOp, EmbeddingOp>(op)) {
     for (OpOperand &operand : op->getOpOperands())
@@ -131,7 +122,6 @@ bool Retyper::visitNarrow(Operation *op) {
     if (isWide(norm.getX()))
       return true;
     narrow(norm.getXMutable());
-    // The statistics stay as they are.
     setHalf(norm.getY());
     return true;
   }
@@ -144,7 +134,7 @@ bool Retyper::visitNarrow(Operation *op) {
   return false;
 }
 
-/// Readers of `result` get it in f32.
+/// Converts `result` to f32 for all its users.
 void Retyper::widenResult(Value result) {
   Value wide = as(result, f32);
   result.replaceAllUsesExcept(wide, wide.getDefiningOp());
@@ -155,7 +145,7 @@ void Retyper::widenAll(Operation *op) {
     operand.set(as(operand.get(), f32));
 }
 
-/// Elementwise ops and data movement.
+/// Changes elementwise ops and data movement.
 void Retyper::visitMixed(Operation *op) {
   bool allFree = true, anyWide = false;
   for (Value operand : op->getOperands()) {
@@ -197,7 +187,7 @@ void Retyper::visit(Operation *op) {
   widenAll(op);
 }
 
-/// The products that logits of a cross entropy come from.
+/// Finds the matmuls of the logits of a cross entropy.
 void Retyper::findLogits() {
   SmallVector<Value> values;
   func.walk([&](CrossEntropyOp op) { values.push_back(op.getLogits()); });
@@ -212,9 +202,7 @@ void Retyper::findLogits() {
 
 void Retyper::run() {
   findLogits();
-  SmallVector<Operation *> ops;
-  for (Operation &op : func.getBody().front())
-    ops.push_back(&op);
+  auto ops = llvm::to_vector(llvm::make_pointer_range(func.getBody().front()));
   for (Operation *op : ops)
     visit(op);
 }

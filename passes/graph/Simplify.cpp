@@ -14,8 +14,8 @@ namespace dpc {
 
 using namespace dpc;
 
-/// Gives ops that rewrites made the phase of their earliest user, in functions
-/// whose ops have phases.
+/// If the ops of `func` have phases, marks ops without one with the phase of
+/// their earliest user.
 static void completePhases(func::FuncOp func) {
   Block &body = func.front();
   if (llvm::none_of(body, [](Operation &op) { return markedPhase(&op); }))
@@ -32,7 +32,7 @@ static void completePhases(func::FuncOp func) {
 
 namespace {
 
-/// Hands phase and group of a replaced op on to the op that replaces it.
+/// Copies phase and group from a replaced op to its replacement.
 struct AttributeKeeper : RewriterBase::Listener {
   void notifyOperationReplaced(Operation *op, ValueRange replacement) override {
     for (Value value : replacement)
@@ -46,7 +46,8 @@ struct AttributeKeeper : RewriterBase::Listener {
 struct SimplifyPass : dpc::impl::DpcSimplifyBase<SimplifyPass> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet patterns(context);
-    populateSimplifyPatterns(patterns);
+    populateArithmeticPatterns(patterns);
+    populateMovementPatterns(patterns);
     frozen = std::move(patterns);
     return success();
   }
@@ -55,8 +56,8 @@ struct SimplifyPass : dpc::impl::DpcSimplifyBase<SimplifyPass> {
     func::FuncOp func = getOperation();
     if (func.isExternal())
       return;
-    // Equal masks must be one value before anything asks what they hold, and
-    // rewriting makes new equal values.
+    // Equal masks become one value first, because patterns inspect their
+    // elements. Patterns create new equal values, so CSE runs again at the end.
     DominanceInfo dominance(func);
     IRRewriter rewriter(func.getContext());
     eliminateCommonSubExpressions(rewriter, dominance, func);
@@ -64,7 +65,7 @@ struct SimplifyPass : dpc::impl::DpcSimplifyBase<SimplifyPass> {
     GreedyRewriteConfig config;
     config.setListener(&keeper);
     if (failed(applyPatternsGreedily(func, frozen, config))) {
-      func.emitError("simplification did not come to an end");
+      func.emitError("simplification does not terminate");
       return signalPassFailure();
     }
     eliminateCommonSubExpressions(rewriter, dominance, func);

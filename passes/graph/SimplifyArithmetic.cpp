@@ -5,14 +5,14 @@
 using namespace mlir;
 using namespace dpc;
 
-/// True when 1 / x is exact: x is a power of two within range.
+/// True if 1 / x is exact: x is a power of two within the range of f32.
 static bool hasExactReciprocal(double x) {
   int exponent;
   return std::isfinite(x) && std::abs(std::frexp(x, &exponent)) == 0.5 &&
          std::abs(exponent) < 100;
 }
 
-/// pow with a small constant exponent, and divisions by or of constants.
+/// pow with a small constant exponent.
 static LogicalResult simplifyPow(BinaryOp op, PatternRewriter &rewriter) {
   std::optional<double> exponent = splatValue(op.getB());
   if (!exponent || !isFloatTensor(op.getType()))
@@ -57,8 +57,7 @@ static LogicalResult simplifyBinary(BinaryOp op, PatternRewriter &rewriter) {
   case BinaryKind::div:
     return simplifyDiv(op, rewriter);
   case BinaryKind::mul:
-    for (auto [x, c] :
-         operandOrders(op))
+    for (auto [x, c] : operandOrders(op))
       if (splatValue(c) == -1.0) {
         rewriter.replaceOpWithNewOp<UnaryOp>(op, op.getType(), UnaryKind::neg,
                                              x);

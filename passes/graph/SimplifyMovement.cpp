@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Largest constant that is sliced at compile time.
+/// The largest slice of a constant that is computed at compile time.
 static constexpr int64_t kMaxSlicedElements = 1 << 22;
 
 static LogicalResult sliceOfSlice(SliceOp op, SliceOp inner,
@@ -42,8 +42,8 @@ static LogicalResult sliceOfConcat(SliceOp op, ConcatOp concat,
   return failure();
 }
 
-/// `values`, an array of T, without what lies outside of `op`. Works on the
-/// elements themselves: an Attribute each would stay in the context for good.
+/// The elements of `values`, which are of T, that `op` slices. An Attribute per
+/// element would stay in the context until its end.
 template <typename T>
 static DenseElementsAttr slicedElements(SliceOp op, DenseElementsAttr values) {
   auto type = tensorType(op);
@@ -66,7 +66,7 @@ static DenseElementsAttr slicedElements(SliceOp op, DenseElementsAttr values) {
   return DenseElementsAttr::get(type, ArrayRef<T>(taken));
 }
 
-/// The slice of a constant, computed now.
+/// A slice of a constant is a constant.
 static LogicalResult sliceOfConstant(SliceOp op, ConstantOp constant,
                                      PatternRewriter &rewriter) {
   auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -98,9 +98,9 @@ static LogicalResult simplifySlice(SliceOp op, PatternRewriter &rewriter) {
   return failure();
 }
 
-/// Broadcasts of broadcasts join; unit dimensions of the operand go away, so
-/// that a bias is always `broadcast %b dims = [last]`; what repeats nothing is
-/// a reshape.
+/// A broadcast that repeats nothing is a reshape. Two broadcasts become one.
+/// The operand loses its dimensions of size 1, so that the broadcast of a bias
+/// always has `dims = [last]`.
 static LogicalResult simplifyBroadcast(BroadcastOp op,
                                        PatternRewriter &rewriter) {
   GraphBuilder g(rewriter, op.getLoc());
@@ -111,9 +111,8 @@ static LogicalResult simplifyBroadcast(BroadcastOp op,
     return success();
   }
   if (auto inner = op.getX().getDefiningOp<BroadcastOp>()) {
-    SmallVector<int64_t> dims;
-    for (int64_t dim : inner.getDims())
-      dims.push_back(op.getDims()[dim]);
+    auto dims = llvm::map_to_vector(
+        inner.getDims(), [&](int64_t dim) { return op.getDims()[dim]; });
     rewriter.replaceOp(op, g.broadcast(inner.getX(), to, dims));
     return success();
   }
@@ -129,7 +128,7 @@ static LogicalResult simplifyBroadcast(BroadcastOp op,
   return success();
 }
 
-/// A transpose that moves unit dimensions only is a reshape.
+/// A transpose that moves only dimensions of size 1 is a reshape.
 static LogicalResult simplifyTranspose(TransposeOp op,
                                        PatternRewriter &rewriter) {
   int64_t last = -1;
@@ -144,7 +143,7 @@ static LogicalResult simplifyTranspose(TransposeOp op,
   return success();
 }
 
-/// A reduction over unit dimensions is a reshape.
+/// A reduction along dimensions of size 1 is a reshape.
 static LogicalResult simplifyReduce(ReduceOp op, PatternRewriter &rewriter) {
   for (int64_t dim : op.getDims())
     if (shapeOf(op.getX())[dim] != 1)
@@ -160,8 +159,8 @@ static LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// The pads that `value`, a tree of additions, sums up; false when anything
-/// else is added or an inner sum has other users.
+/// Collects the pads whose sum is `value`. Returns false if other ops are added
+/// or an inner sum has other users.
 static bool collectPads(Value value, bool isRoot, SmallVector<PadOp> &pads) {
   if (auto pad = value.getDefiningOp<PadOp>()) {
     pads.push_back(pad);
@@ -173,7 +172,8 @@ static bool collectPads(Value value, bool isRoot, SmallVector<PadOp> &pads) {
          collectPads(sum.getB(), false, pads);
 }
 
-/// The only dimension along which `pad` places anything, or -1.
+/// The only dimension that `pad` changes, or -1 if there is not exactly one or
+/// a stride is not 1.
 static int64_t padDim(PadOp pad) {
   int64_t found = -1;
   for (auto [dim, from, to] :
@@ -189,8 +189,8 @@ static int64_t padDim(PadOp pad) {
   return found;
 }
 
-/// Parts that are padded to disjoint places and added, as the gradients of
-/// split q, k, v are: a concat.
+/// A sum of pads that place parts next to each other is a concat, such as the
+/// gradient of slices that split q, k and v.
 static LogicalResult simplifySumOfPads(BinaryOp op, PatternRewriter &rewriter) {
   SmallVector<PadOp> pads;
   if (op.getKind() != BinaryKind::add ||
@@ -215,10 +215,10 @@ static LogicalResult simplifySumOfPads(BinaryOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// The operand `x` of a matmul without the transpose that makes it strided:
-/// when the innermost dimension of what is transposed ends up second to last,
-/// the last two are swapped back (the caller flips the flag). Null when there
-/// is nothing to gain.
+/// If `x` is a transpose that moves the innermost dimension to the second to
+/// last position, returns the value with the last two dimensions of `x`
+/// swapped, which is less strided. The caller flips the flag of the matmul.
+/// Null for other values.
 static Value untransposed(Value x, PatternRewriter &rewriter) {
   auto transpose = x.getDefiningOp<TransposeOp>();
   if (!transpose)
@@ -232,7 +232,7 @@ static Value untransposed(Value x, PatternRewriter &rewriter) {
       .transpose(transpose.getX(), perm);
 }
 
-/// The matrix that `b` repeats for every batch, or null.
+/// The matrix that `b` repeats for all batches, or null.
 static Value sharedMatrix(Value b) {
   auto broadcast = b.getDefiningOp<BroadcastOp>();
   int64_t rank = shapeOf(b).size();

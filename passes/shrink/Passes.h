@@ -1,5 +1,4 @@
-//===- Passes.h - Passes that make a program smaller -------------*- C++
-//-*-===//
+//===- Passes.h - Passes that make a program smaller ------------*- C++ -*-===//
 #ifndef DPC_PASSES_SHRINK_PASSES_H
 #define DPC_PASSES_SHRINK_PASSES_H
 

@@ -1,5 +1,5 @@
-//===- Shrink.h - A small program of the same structure ----------*- C++
-//-*-===//
+//===- Shrink.h - A small program of the same structure ---------*- C++ -*-===//
+//
 //
 // Makes of a model that is too large to run here one that is not, by its graph
 // alone. Any program that is valid and has every kind of op in every kind of
