@@ -4,6 +4,8 @@
 
 #include "ir/Dialect.h"
 
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
 namespace dpc {
 
 /// The type of a tensor.
@@ -48,6 +50,19 @@ inline mlir::Type statisticsType(mlir::Type elementType) {
 inline bool isFloatTensor(mlir::Type type) {
   auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
   return tensor && mlir::isa<mlir::FloatType>(tensor.getElementType());
+}
+
+/// The `dpc.role` of `value` if it is an argument of a function that has one,
+/// else an empty string.
+inline llvm::StringRef roleOf(mlir::Value value) {
+  auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
+  auto function = argument ? mlir::dyn_cast<mlir::FunctionOpInterface>(
+                                 argument.getOwner()->getParentOp())
+                           : nullptr;
+  auto role = function ? function.getArgAttrOfType<mlir::StringAttr>(
+                             argument.getArgNumber(), attr::kRole)
+                       : nullptr;
+  return role ? role.getValue() : "";
 }
 
 } // namespace dpc

@@ -15,18 +15,19 @@ namespace dpc {
 
 using namespace dpc;
 
-/// Added to the norm before dividing by it, as PyTorch's clip_grad_norm_ does.
+/// Added to the norm before the division by it, as in PyTorch's
+/// clip_grad_norm_.
 static constexpr double kClipEpsilon = 1e-6;
 
 namespace {
 
-/// Optimizer settings with defaults filled in.
+/// The settings of the optimizer, without defaults.
 struct Settings {
   bool adamw;
   double beta1, beta2, eps, weightDecay, momentum, clipGradNorm;
   LossScaleSettings lossScale;
 
-  /// The state slots of one parameter, in argument order.
+  /// The slots of the states of one parameter, in the order of arguments.
   SmallVector<StringRef> slots() const {
     if (adamw)
       return {"exp_avg", "exp_avg_sq"};
@@ -36,7 +37,7 @@ struct Settings {
   }
 };
 
-/// One parameter that is trained.
+/// A trained parameter.
 struct Trained {
   unsigned argument; // of @train_step
   Value grad;
@@ -50,7 +51,7 @@ public:
       : forward(forward), settings(settings), builder(forward),
         lossScale(settings.lossScale) {}
 
-  /// On success @train_step stands before @forward, which may be erased.
+  /// Builds @train_step before @forward. On success, @forward may be erased.
   LogicalResult build();
 
 private:
@@ -85,15 +86,15 @@ private:
   }
 
   func::FuncOp forward, step;
-  /// Of the arguments of @train_step, set all at once when they are known.
+  /// The attributes of the arguments of @train_step, which are set together.
   SmallVector<DictionaryAttr> argumentAttrs;
   Settings settings;
   OpBuilder builder;
   IRMapping mapping;
   unsigned lossIndex = 0;
   SmallVector<Trained> trained;
-  /// Parameters that the loss does not depend on: arguments of @forward, and of
-  /// @train_step, which returns them as they are.
+  /// The parameters that the loss does not depend on, as arguments of @forward
+  /// and as arguments of @train_step, which returns them unchanged.
   llvm::SmallSetVector<unsigned, 4> unused;
   SmallVector<unsigned> untrained;
   SmallVector<StringRef> roles; // by argument of @forward
@@ -101,23 +102,16 @@ private:
   LossScale lossScale;
   Value lr, stepCount, gradNorm, scale;
   SmallVector<Value> newParams, newStates;
-  /// Next values of arguments that the forward pass moves, by argument of
-  /// @forward's return.
+  /// The next values of buffers, by result index of @forward.
   DenseMap<unsigned, Value> newBuffers;
 };
 
 } // namespace
 
-/// The role of an argument of @forward; what has none is an input.
-static StringRef roleOf(func::FuncOp func, unsigned argument) {
-  auto attr = func.getArgAttrOfType<StringAttr>(argument, attr::kRole);
-  return attr ? attr.getValue() : StringRef(role::kInput);
-}
-
-/// Whether an argument of @forward is the number of the step.
+/// True if an argument of @forward is the step number.
 bool TrainStepBuilder::isStep(unsigned argument) {
   auto name = forward.getArgAttrOfType<StringAttr>(argument, attr::kName);
-  return roleOf(forward, argument) == role::kScalar && name &&
+  return roleOf(forward.getArgument(argument)) == role::kScalar && name &&
          name.getValue() == "step";
 }
 
@@ -138,7 +132,7 @@ LogicalResult TrainStepBuilder::findLoss() {
                    "scalar float output, or append one (--loss)");
 }
 
-/// A name for an argument of @forward that has none.
+/// A new name for an argument of @forward without a name.
 StringAttr TrainStepBuilder::unusedName(unsigned argument) {
   std::string name = ("arg" + Twine(argument)).str();
   auto isTaken = [&](BlockArgument other) {
@@ -178,8 +172,7 @@ void TrainStepBuilder::addForwardArguments(StringRef role) {
 void TrainStepBuilder::addStates() {
   for (Trained &parameter : trained) {
     auto type = tensorType(step.getArgument(parameter.argument));
-    Type element = type.getElementType().isF64() ? type.getElementType()
-                                                 : builder.getF32Type();
+    Type element = statisticsType(type.getElementType());
     StringRef of = argName(parameter.argument).getValue();
     for (StringRef slot : settings.slots()) {
       parameter.states.push_back(step.front().getNumArguments());
@@ -200,8 +193,8 @@ void TrainStepBuilder::addStates() {
   }
 }
 
-/// Learning rate and step number. The schedule does not move on with steps that
-/// are skipped.
+/// Adds the learning rate and the step number. The schedule of the learning
+/// rate does not count skipped steps.
 void TrainStepBuilder::addScalars() {
   auto type = RankedTensorType::get({}, builder.getF32Type());
   SmallVector<NamedAttribute> attrs = {named(attr::kName, "lr"),
@@ -212,7 +205,7 @@ void TrainStepBuilder::addScalars() {
   addArgument(type,
               {named(attr::kName, "step"), named(attr::kRole, role::kScalar)});
   stepCount = step.getArguments().back();
-  // What the model draws at random depends on the step (emit/Dropout.h).
+  // The random numbers of the model depend on the step (emit/Dropout.h).
   for (BlockArgument argument : forward.getArguments())
     if (roles[argument.getArgNumber()] == role::kScalar)
       mapping.map(argument, stepCount);
@@ -222,8 +215,7 @@ void TrainStepBuilder::addScalars() {
 void TrainStepBuilder::declare() {
   step = func::FuncOp::create(builder, forward.getLoc(), kTrainStepFunction,
                               builder.getFunctionType({}, {}));
-  for (NamedAttribute attr : forward->getDiscardableAttrs())
-    step->setAttr(attr.getName(), attr.getValue());
+  step->setDiscardableAttrs(forward->getDiscardableAttrDictionary());
   step.addEntryBlock();
   addForwardArguments(role::kParameter);
   addForwardArguments(role::kBuffer);
@@ -235,7 +227,7 @@ void TrainStepBuilder::declare() {
   step.setAllArgAttrs(argumentAttrs);
 }
 
-/// Marks all ops after `after` (null: from the start of the body).
+/// Marks all ops after `after`, or all ops if it is null.
 void TrainStepBuilder::markPhase(Phase phase, Operation *after) {
   Operation *op = after ? after->getNextNode() : &step.front().front();
   for (; op; op = op->getNextNode())
@@ -265,8 +257,8 @@ LogicalResult TrainStepBuilder::addGradients() {
   if (failed(grads))
     return failure();
   for (auto [parameter, grad] : llvm::zip(trained, *grads)) {
-    // A parameter reaches the loss only through places without gradient
-    // (sign, floor, comparisons): its gradient is zero.
+    // If only ops with zero derivatives (sign, floor, comparisons) connect a
+    // parameter to the loss, its gradient is zero.
     parameter.grad =
         grad ? grad
              : graph().constantLike(step.getArgument(parameter.argument), 0.0);
@@ -323,8 +315,8 @@ void TrainStepBuilder::addUpdates() {
       newStates.append({update.getNewM(), update.getNewV()});
       continue;
     }
-    // Without momentum the buffer's value does not matter: the gradient, which
-    // dies here, serves as one and no state is kept.
+    // Without momentum, the value of the buffer is unused. The gradient is
+    // passed as the buffer, so no state is needed.
     Value buffer = parameter.states.empty() ? parameter.grad : state(0);
     auto update = SgdOp::create(
         builder, step.getLoc(), p.getType(), buffer.getType(), p, buffer,
@@ -336,7 +328,7 @@ void TrainStepBuilder::addUpdates() {
   }
 }
 
-/// Buffers that the forward pass moves stay as they are in a skipped step.
+/// Sets the next values of buffers. In a skipped step, buffers do not change.
 void TrainStepBuilder::keepBuffers() {
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
@@ -408,8 +400,8 @@ void TrainStepBuilder::addReturn() {
   step.setAllResultAttrs(attrs);
 }
 
-/// The values that `root` depends on through float values that a gradient can
-/// pass.
+/// `root` and the values on which it depends through float values and ops that
+/// do not stop the gradient.
 static DenseSet<Value> reachedFrom(Value root) {
   DenseSet<Value> reached = {root};
   SmallVector<Value> work = {root};
@@ -422,7 +414,7 @@ static DenseSet<Value> reachedFrom(Value root) {
   return reached;
 }
 
-/// Says which parameters are not trained, in one line.
+/// Emits one remark with all parameters that are not trained.
 void TrainStepBuilder::remarkUnused() {
   std::string names;
   for (unsigned argument : unused) {
@@ -446,7 +438,9 @@ LogicalResult TrainStepBuilder::findTrained() {
       reachedFrom(forward.front().getTerminator()->getOperand(lossIndex));
   for (BlockArgument argument : forward.getArguments()) {
     unsigned index = argument.getArgNumber();
-    StringRef role = roleOf(forward, index);
+    StringRef role = roleOf(argument);
+    if (role.empty())
+      role = role::kInput;
     if (role != role::kParameter && role != role::kBuffer &&
         role != role::kInput && !isStep(index))
       return emitError(forward.getLoc(), "argument ")
@@ -465,7 +459,8 @@ LogicalResult TrainStepBuilder::findTrained() {
   return success();
 }
 
-/// What stopped gradients is the value itself from now on.
+/// Removes ops that stop the gradient, and selects that have equal operands
+/// without them.
 void TrainStepBuilder::removeStops() {
   auto replace = [](Operation &op, Value value) {
     op.getResult(0).replaceAllUsesWith(value);

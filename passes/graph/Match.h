@@ -9,22 +9,7 @@
 
 #include "passes/graph/GraphBuilder.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
 namespace dpc {
-
-/// The role of `value` if it is an argument of a function that has one, else
-/// "".
-inline llvm::StringRef roleOf(mlir::Value value) {
-  auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
-  auto func = argument ? mlir::dyn_cast<mlir::func::FuncOp>(
-                             argument.getOwner()->getParentOp())
-                       : nullptr;
-  auto role = func ? func.getArgAttrOfType<mlir::StringAttr>(
-                         argument.getArgNumber(), attr::kRole)
-                   : nullptr;
-  return role ? role.getValue() : "";
-}
 
 /// The number that all elements of `value` equal. It looks through data
 /// movement and conversions to floats.

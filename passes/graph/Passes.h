@@ -13,21 +13,21 @@
 
 namespace dpc {
 
-/// Names that the graph passes look for and make.
+/// The names of the functions before and after dpc-differentiate.
 inline constexpr llvm::StringLiteral kForwardFunction = "forward";
 inline constexpr llvm::StringLiteral kTrainStepFunction = "train_step";
 
-/// Attaches the gradients of all ops when the dialect loads
-/// (`dpc-differentiate` asks for it by itself).
+/// Attaches the gradients of all ops when the dialect loads.
+/// `dpc-differentiate` calls it.
 void registerVjpModels(mlir::DialectRegistry &registry);
 
 /// Expands all batch norms of `func` for a batch that is split over `dataRanks`
-/// and then cut into `microBatches` (see dpc-expand-batch-norm). Fails with a
-/// diagnostic where micro-batches would be of unlike size.
+/// ranks and then into `microBatches` (see dpc-expand-batch-norm). Fails with a
+/// diagnostic if micro-batches would have different sizes.
 llvm::LogicalResult expandBatchNorms(mlir::func::FuncOp func, int64_t dataRanks,
                                      int64_t microBatches);
 
-/// Whether `func` holds batch norms, whose meaning depends on micro-batches.
+/// True if `func` has batch norms, whose results depend on micro-batches.
 bool hasBatchNorms(mlir::func::FuncOp func);
 
 #define GEN_PASS_DECL
@@ -36,7 +36,7 @@ bool hasBatchNorms(mlir::func::FuncOp func);
 #define GEN_PASS_REGISTRATION
 #include "passes/graph/Passes.h.inc"
 
-/// Makes the passes known to pass pipelines and command lines.
+/// Registers the passes for pipelines and command lines.
 inline void registerGraphPasses() { registerDpcGraphPasses(); }
 
 } // namespace dpc

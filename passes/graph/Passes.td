@@ -5,15 +5,17 @@
 include "mlir/Pass/PassBase.td"
 
 def DpcSimplify : Pass<"dpc-simplify", "::mlir::func::FuncOp"> {
-  let summary = "Removes what computes nothing: canonical forms, CSE, dead code.";
+  let summary = "Simplifies programs: canonical forms, CSE, dead code.";
   let description = [{
-    Chains of transposes, reshapes, slices and broadcasts collapse, transposes
-    of matmul operands become its `ta`/`tb` flags, divisions by powers of two
-    become multiplications, `x * 1`, `x + 0` and the like vanish, powers with
-    the exponents 2, 3, 1/2, -1/2 and -1 become products and roots, sums of
-    disjoint pads become concats. Results stay the same up to the sign of zero
-    and the last rounding. Function arguments stay, used or not; rewritten ops
-    keep `dpc.phase` and `dpc.group`.
+    * Sequences of transposes, reshapes, slices or broadcasts become one op.
+    * Transposes of matmul operands become its flags `ta` and `tb`.
+    * Divisions by powers of two become multiplications.
+    * Powers with the exponents 2, 3, 1/2, -1/2 and -1 become products and roots.
+    * Operations with neutral elements, such as `x * 1` and `x + 0`, are removed.
+    * Sums of disjoint pads become concats.
+
+    Results are the same up to the sign of zero and the last rounding. The pass keeps
+    all function arguments, and the `dpc.phase` and `dpc.group` of rewritten ops.
 
     Example:
 
@@ -28,14 +30,15 @@ def DpcSimplify : Pass<"dpc-simplify", "::mlir::func::FuncOp"> {
 }
 
 def DpcFuse : Pass<"dpc-fuse", "::mlir::func::FuncOp"> {
-  let summary = "Recognizes decomposed gelu, silu, norms, softmax, rope, attention.";
+  let summary = "Fuses primitives to gelu, silu, norms, softmax, rope, attention.";
   let description = [{
-    Exporters write these as chains of primitives. Where a chain is one of them
-    beyond doubt (constants within 1e-6 of the ideal ones; causal masks checked
-    element by element), it becomes one op; anything else stays as it is.
-    Masks and rotary tables that depend on a parameter are not fused: their
-    gradients need what a fused op does not keep. Keys of attention are taken from before
-    the addition of a bias, which softmax does not see. Run `dpc-simplify` before.
+    Exporters write these functions as sequences of primitive ops. A sequence becomes
+    one op if it certainly computes the function: constants must be within 1e-6 of
+    the exact ones, and causal masks are checked element by element. Other ops do not
+    change. Attention and rope are not fused if the mask or a rotary table depends on
+    a parameter, because a fused op does not keep the values for their gradients.
+    Attention reads keys from before the addition of a bias, which does not change
+    the softmax. Run `dpc-simplify` first.
 
     Example:
 
@@ -50,27 +53,27 @@ def DpcFuse : Pass<"dpc-fuse", "::mlir::func::FuncOp"> {
 }
 
 def DpcMixedPrecision : Pass<"dpc-mixed-precision", "::mlir::func::FuncOp"> {
-  let summary = "Computes in bf16 or f16 what may be, and keeps the rest in f32.";
+  let summary = "Computes in bf16 or f16 where possible, and in f32 otherwise.";
   let description = [{
-    In `@forward`, before it is differentiated. Parameters, buffers, inputs and
-    results keep their f32; every parameter is converted once, and that copy is
-    what the model computes with, so that its gradient is of the compute type
-    and is converted back to f32 for the optimizer.
+    The pass changes `@forward` before differentiation. Parameters, buffers, inputs
+    and results remain f32. Every parameter is converted once, and the model computes
+    with that copy. So its gradient has the compute type, and is converted to f32 for
+    the optimizer.
 
-    * Matmuls, convolutions, attention, rope, softmax and tables take the
-      compute type (a convolution's sums are in f32 all the same); the
-      statistics of norms and attention, logits of a cross entropy (as results
-      of a matmul of the compute type) and losses stay f32.
-    * Norms, elementwise ops and data movement take f32 when an operand is in
-      f32, and else the compute type. Constants, frozen buffers and what is
-      computed from integers take the type of what they meet.
-    * Rows picked from a table are converted to f32, so that the sum through the
-      blocks of a transformer is in f32.
-    * Sums, and ops not named here, are in f32.
-    * With `fp8`, products of a parameter, but for those of logits and results, get
-      `dpc.fp8 = [f8E4M3FN, f8E4M3FN]`: the codes that the plan multiplies
-      where a rank's sizes are multiples of 16. Gradients of such products have
-      f8E5M2 for the gradient that comes in.
+    * Matmuls, convolutions, attention, rope, softmax and tables have the compute
+      type. Sums of convolutions are in f32. The statistics of norms and attention,
+      the logits of a cross entropy (f32 results of a matmul of the compute type) and
+      losses are f32.
+    * Norms, elementwise ops and data movement have f32 if an operand has f32, and
+      otherwise the compute type. Constants, frozen buffers and values computed from
+      integers get the type that their users need.
+    * Rows of a table are converted to f32, so that the residual stream of a
+      transformer is in f32.
+    * Sums and all other ops are in f32.
+    * With `fp8`, matmuls of a parameter get `dpc.fp8 = [f8E4M3FN, f8E4M3FN]`, except
+      those of logits and results. The plan converts their operands to these types if
+      the sizes on a rank are multiples of 16. In the gradients of such matmuls, the
+      incoming gradient has f8E5M2.
 
     Example (`type=bf16`):
 
@@ -85,16 +88,17 @@ def DpcMixedPrecision : Pass<"dpc-mixed-precision", "::mlir::func::FuncOp"> {
   let options = [Option<"type", "type", "std::string", "\"bf16\"",
                         "bf16 or f16">,
                  Option<"fp8", "fp8", "bool", "false",
-                        "products of parameters multiply codes of 8 bits">];
+                        "run matmuls of parameters in fp8">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
 def DpcAppendLoss : Pass<"dpc-append-loss", "::mlir::ModuleOp"> {
-  let summary = "Adds a label input and a mean loss to @forward.";
+  let summary = "Adds an input with labels and a mean loss to @forward.";
   let description = [{
-    `cross_entropy`: the output is logits [.., V]; `labels` are integers [..];
-    rows with label -100 do not count. `mse`: `labels` have the output's type.
-    The new input is called `labels`, the new result `loss` (marked `dpc.loss`).
+    With `cross_entropy`, the output is logits [.., V], and `labels` are integers
+    [..]; rows with the label -100 do not count. With `mse`, `labels` have the type
+    of the output. The new input is called `labels`. The new result is called `loss`
+    and has `dpc.loss`.
   }];
   let options = [
     Option<"loss", "loss", "std::string", "\"cross_entropy\"",
@@ -114,78 +118,80 @@ def DpcDifferentiate : Pass<"dpc-differentiate", "::mlir::ModuleOp"> {
     gradients of all arguments with role `parameter`, and the optimizer. It
     replaces @forward.
 
-    The loss is peeled into `S * s` with `s` free of parameters (1 / number of
-    labels): gradients are those of S, `s` scales the norm and is the
-    optimizer's `scale`, times min(1, max_norm / (norm + 1e-6)) when gradients
-    are clipped. So shards and micro-batches add up plain sums.
+    The loss is `S * s`, where `s` does not depend on parameters (for example
+    1 / number of labels). The gradients are those of S, so shards and micro-batches
+    only add them. `s` multiplies the norm, and is the `scale` of the optimizer. If
+    gradients are clipped, `scale` is also multiplied by
+    min(1, max_norm / (norm + 1e-6)).
 
-    With `loss-scale` the gradient starts from a scale, by which norm and update
-    are divided; a step whose norm is not finite updates nothing (`if` of the
-    optimizer ops). Scale and counters are scalar states, `loss_scale` and
-    `skipped` further outputs; LossScale.h has the formulas.
+    With `loss-scale`, the initial gradient is a scale, and the norm and the update
+    are divided by it. A step whose norm is not finite updates nothing (`if` of the
+    optimizer ops). The scale and the counters are scalar states, and `loss_scale`
+    and `skipped` are additional outputs. LossScale.h has the formulas.
 
-    Results of @forward that are tied to a buffer (running statistics) are its
-    next value. Scalar outputs stay; `grad_norm` (before clipping) joins them. Tensor
-    outputs are dropped, with a remark: a training step does not return them.
-    Parameters that the loss does not depend on are returned as they are, so that
-    they are saved with the others; one remark names them.
-    Arguments without a name get one, for states name their parameter. An argument
-    `step` of role `scalar`, by which dropout draws, becomes the optimizer's.
-    Every op gets `dpc.phase`.
+    A result of @forward that is tied to a buffer (running statistics) is the next
+    value of that buffer. @train_step returns the other scalar outputs and
+    `grad_norm`, the norm before clipping. It does not return tensor outputs, and a
+    remark names them. It returns parameters that the loss does not depend on
+    unchanged, so that they are saved; a remark names them. Arguments without a name
+    get one, because states name their parameter. An argument `step` of role
+    `scalar`, which dropout uses, becomes the `step` of the optimizer. Every op gets
+    `dpc.phase`.
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
            "adamw or sgd">,
-    Option<"beta1", "beta1", "double", "0.9", "AdamW: decay of the mean">,
-    Option<"beta2", "beta2", "double", "0.999", "AdamW: decay of the square">,
-    Option<"eps", "eps", "double", "1e-8", "AdamW: added to the root">,
+    Option<"beta1", "beta1", "double", "0.9", "AdamW: decay of the mean of gradients">,
+    Option<"beta2", "beta2", "double", "0.999", "AdamW: decay of the mean of squared gradients">,
+    Option<"eps", "eps", "double", "1e-8", "AdamW: added to the root of the mean square">,
     Option<"weightDecay", "weight-decay", "double", "-1.0",
            "weight decay; negative: PyTorch's default (adamw 0.01, sgd 0)">,
     Option<"momentum", "momentum", "double", "0.0", "SGD: momentum">,
     Option<"clipGradNorm", "clip-grad-norm", "double", "0.0",
            "largest global gradient norm; 0: not clipped">,
     Option<"lossScale", "loss-scale", "double", "0.0",
-           "factor of the loss against underflow of gradients; 0: none">,
+           "initial factor of the loss, against underflow of gradients; 0: none">,
     Option<"lossScaleInterval", "loss-scale-interval", "int64_t", "0",
-           "good steps in a row after which the factor doubles; 0: it is fixed">,
+           "good steps in a row until the factor doubles; 0: fixed factor">,
   ];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
 def DpcExpandCrossEntropy
     : Pass<"dpc-expand-cross-entropy", "::mlir::func::FuncOp"> {
-  let summary = "Writes cross entropy so that the vocabulary may be split.";
+  let summary = "Expands cross entropy so that the vocabulary can be split.";
   let description = [{
-    `dpc.cross_entropy` needs whole rows. Its expansion reduces along the
-    vocabulary three times (maximum, sum of exponentials, picked logit), each a
-    row vector that shards can combine:
+    `dpc.cross_entropy` needs whole rows. Its expansion reduces the vocabulary three
+    times: to the maximum, the sum of exponentials and the logit of the label. Shards
+    can combine these values of a row:
 
     ```
     m = max(logits); (e, p) = cross_entropy_sums(logits, m, labels)
     lse = log(e) + m; loss = labels == ignore_index ? 0 : lse - p
     ```
 
-    Runs after `dpc-differentiate`: the gradient reads `lse` only.
+    The pass runs after `dpc-differentiate`, because the gradient of cross entropy
+    reads only `lse`.
   }];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
 def DpcExpandBatchNorm
     : Pass<"dpc-expand-batch-norm", "::mlir::func::FuncOp"> {
-  let summary = "Writes batch norm so that the batch may be split.";
+  let summary = "Expands batch norm so that the batch can be split.";
   let description = [{
     `dpc.batch_norm` and its gradient become reductions over the batch and the
-    spatial dimensions, and elementwise ops. Where the batch is split over
-    ranks the reductions are partial sums, combined before they are used: the
+    spatial dimensions, and elementwise ops. If the batch is split over ranks, the
+    reductions are partial sums that are combined before their use. So the
     statistics are those of the whole batch on any number of ranks.
 
-    Micro-batches are different by definition: each is normalized by its own
-    statistics, as on one device that accumulates gradients. The batch is then
-    seen as [data-ranks, micro-batches, rest], statistics get a leading
-    dimension of micro-batches, and what is kept of them (running statistics)
-    is their mean. The batch must be a multiple of both.
+    Each micro-batch is normalized by its own statistics, as on one device that
+    accumulates gradients. The batch is reshaped to [data-ranks, micro-batches,
+    rest], and statistics get a leading dimension of micro-batches. Running
+    statistics are updated with the mean over micro-batches. The batch must be a
+    multiple of data-ranks * micro-batches.
 
-    Runs before `dpc-shard`, once the strategy is known.
+    The pass runs before `dpc-shard`, because it depends on the strategy.
   }];
   let options = [
     Option<"dataRanks", "data-ranks", "int64_t", "1",

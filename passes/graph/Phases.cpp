@@ -1,4 +1,4 @@
-//===- Phases.cpp - From an imported model to what is sharded -------------===//
+//===- Phases.cpp - The phases of the graph altitude ----------------------===//
 #include "passes/graph/Phases.h"
 
 #include "mlir/Transforms/Passes.h"
@@ -9,15 +9,15 @@ namespace dpc {
 
 void addFusionPhase(OpPassManager &pm) {
   OpPassManager &functions = pm.nest<func::FuncOp>();
-  // Fusion matches the few forms that simplification leaves.
+  // Fusion matches only canonical forms.
   functions.addPass(createDpcSimplify());
   functions.addPass(createDpcFuse());
-  // Fused ops leave casts and reshapes behind.
+  // Fusion leaves unused casts and reshapes.
   functions.addPass(createDpcSimplify());
 }
 
 void addStepPhase(OpPassManager &pm, const StepOptions &options) {
-  // Gradients are those of the ops that compute in the narrow type.
+  // Differentiation must see the final types of ops.
   if (options.precision) {
     OpPassManager &narrow = pm.nest<func::FuncOp>();
     narrow.addPass(createDpcMixedPrecision(*options.precision));
@@ -25,12 +25,13 @@ void addStepPhase(OpPassManager &pm, const StepOptions &options) {
   }
   if (options.training)
     pm.addPass(createDpcDifferentiate(*options.training));
-  // The gradient of a cross entropy is simpler than that of its expansion.
+  // Expansion is after differentiation, because the gradient of a cross entropy
+  // is simpler than that of its expansion.
   OpPassManager &functions = pm.nest<func::FuncOp>();
   functions.addPass(createDpcExpandCrossEntropy());
   functions.addPass(createCanonicalizerPass());
-  // A training step shares nothing that differentiation has not shared, and
-  // recomputation must not find its copies merged.
+  // A training step needs no CSE, and CSE would merge the copies that recompute
+  // makes.
   if (!options.training)
     functions.addPass(createCSEPass());
 }

@@ -1,11 +1,8 @@
-//===- Phases.h - From an imported model to what is sharded -----*- C++ -*-===//
+//===- Phases.h - The phases of the graph altitude --------------*- C++ -*-===//
 //
-// The phases of the graph altitude, in their order: fusion, then one of
-//
-//   training    [mixed precision], gradients and the optimizer
-//   inference   [mixed precision]
-//
-// `dpc-lower` takes what they leave.
+// An imported model passes two phases before `dpc-lower`: fusion, and the step.
+// The step phase converts to mixed precision if requested. For training, it
+// then adds gradients and the optimizer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_PHASES_H
@@ -20,26 +17,26 @@
 
 namespace dpc {
 
-/// Adds passes to a pass manager of modules.
+/// A function that adds passes to a pass manager of modules.
 using PassList = std::function<void(mlir::OpPassManager &)>;
 
-/// An imported @forward becomes one of fused ops.
+/// Adds the passes that simplify and fuse @forward.
 void addFusionPhase(mlir::OpPassManager &pm);
 
-/// What becomes of a fused @forward.
 struct StepOptions {
-  /// Gradients and the optimizer; none for inference.
+  /// The options of dpc-differentiate; nullopt for inference.
   std::optional<DpcDifferentiateOptions> training;
-  /// The type of GEMMs where it is not f32.
+  /// The options of mixed precision; nullopt for f32.
   std::optional<DpcMixedPrecisionOptions> precision;
 };
+/// Adds the passes from a fused @forward to a program that can be lowered.
 void addStepPhase(mlir::OpPassManager &pm, const StepOptions &options);
 
 /// Runs `passes` on `module`. Fails with a diagnostic.
 mlir::LogicalResult runPasses(mlir::ModuleOp module, const PassList &passes,
                               bool verifies = true);
 
-/// What --pass-pipeline takes for `passes`.
+/// The text of `passes` for --pass-pipeline.
 std::string textOf(const PassList &passes);
 
 } // namespace dpc

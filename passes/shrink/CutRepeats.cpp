@@ -1,5 +1,5 @@
-//===- CutRepeats.cpp - Fewer layers --------------------------------------===//
-#include "ir/Dialect.h"
+//===- CutRepeats.cpp - Cutting repeated layers ---------------------------===//
+#include "ir/TensorUtils.h"
 #include "passes/shrink/Shrink.h"
 
 using namespace mlir;
@@ -7,23 +7,23 @@ using namespace dpc;
 
 namespace {
 
-/// `count` repeats of `period` ops from op `begin` on.
+/// `count` repeats of `period` ops, from op `begin`.
 struct Run {
   int64_t begin = 0, period = 0, count = 0;
 };
 
-/// Ops in order, without constants.
+/// The ops of a function in order, without constants.
 class Layers {
 public:
   explicit Layers(func::FuncOp func);
-  /// The repeats whose cut down to `keep` removes most ops; the shortest layer
-  /// among equals. Nothing when there are none.
+  /// The repeats for which a cut to `keep` removes the most ops; on ties, those
+  /// of the shortest layer. Nullopt if there are none.
   std::optional<Run> findRun(int64_t keep) const;
   void cut(const Run &run, int64_t keep);
 
 private:
   SmallVector<Operation *> ops;
-  SmallVector<size_t> kinds; ///< Equal for alike ops; comparing these is quick.
+  SmallVector<size_t> kinds; ///< hashes, which are equal for ops that are alike
   DenseMap<Operation *, int64_t> position;
   mutable func::FuncOp func; // has no const members
 
@@ -46,7 +46,7 @@ Layers::Layers(func::FuncOp func) : func(func) {
     }
 }
 
-/// Whether b is to a later repeat what a is to an earlier one.
+/// True if `b` has the role in a later repeat that `a` has in an earlier one.
 bool Layers::isSameValue(Value a, Value b, int64_t distance) const {
   if (a == b)
     return true;
@@ -54,7 +54,7 @@ bool Layers::isSameValue(Value a, Value b, int64_t distance) const {
     return false;
   auto first = dyn_cast<OpResult>(a), second = dyn_cast<OpResult>(b);
   if (!first && !second)
-    return true; // each repeat has its own parameters
+    return true; // parameters of different repeats
   if (!first || !second || first.getResultNumber() != second.getResultNumber())
     return false;
   auto one = dyn_cast<ConstantOp>(first.getOwner());
@@ -81,17 +81,13 @@ bool Layers::isAlike(int64_t at, int64_t distance) const {
                       });
 }
 
-/// Without parameters of its own it is not a layer but, say, an unrolled loop.
+/// Repeats without parameters are not layers but, for example, an unrolled
+/// loop.
 bool Layers::readsParameter(const Run &run) const {
   for (int64_t i = run.begin; i < run.begin + run.period; ++i)
-    for (Value operand : ops[i]->getOperands()) {
-      auto argument = dyn_cast<BlockArgument>(operand);
-      auto role = argument ? func.getArgAttrOfType<StringAttr>(
-                                 argument.getArgNumber(), attr::kRole)
-                           : StringAttr();
-      if (role && role.getValue() == role::kParameter)
+    for (Value operand : ops[i]->getOperands())
+      if (roleOf(operand) == role::kParameter)
         return true;
-    }
   return false;
 }
 
@@ -99,7 +95,7 @@ std::optional<Run> Layers::findRun(int64_t keep) const {
   Run best;
   int64_t most = 0, size = ops.size();
   for (int64_t period = 1; period <= size / (keep + 1); ++period) {
-    // Not more can go, however many repeats there are.
+    // Longer layers cannot remove more ops.
     if (size - keep * period <= most)
       break;
     int64_t length = 0;
@@ -120,8 +116,8 @@ std::optional<Run> Layers::findRun(int64_t keep) const {
   return most > 0 ? std::optional<Run>(best) : std::nullopt;
 }
 
-/// Who reads a repeat that goes, from behind all of them, reads what
-/// corresponds in the last one that stays.
+/// Users after the last repeat that read a removed repeat read the
+/// corresponding value of the last remaining repeat instead.
 void Layers::cut(const Run &run, int64_t keep) {
   int64_t end = run.begin + run.count * run.period;
   int64_t last = run.begin + (keep - 1) * run.period;
@@ -136,7 +132,7 @@ void Layers::cut(const Run &run, int64_t keep) {
   }
 }
 
-/// Removes ops nobody reads, then parameters nobody reads.
+/// Removes ops without users, and then parameters without users.
 static void removeDead(func::FuncOp func) {
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
@@ -144,20 +140,19 @@ static void removeDead(func::FuncOp func) {
       op.erase();
   BitVector dead(func.getNumArguments());
   for (BlockArgument argument : func.getArguments()) {
-    auto role =
-        func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
-    if (argument.use_empty() && role && role.getValue() != role::kInput)
+    StringRef role = roleOf(argument);
+    if (argument.use_empty() && !role.empty() && role != role::kInput)
       dead.set(argument.getArgNumber());
   }
   (void)func.eraseArguments(dead);
 }
 
-/// Running statistics: each is an argument and the result that replaces it.
+/// True if a result is the next value of an argument, as running statistics
+/// are.
 static bool replacesArguments(func::FuncOp forward) {
-  for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    if (forward.getResultAttr(i, attr::kTies))
-      return true;
-  return false;
+  return llvm::any_of(llvm::seq(forward.getNumResults()), [&](unsigned i) {
+    return forward.getResultAttr(i, attr::kTies) != nullptr;
+  });
 }
 
 SmallVector<ShrinkSummary::Repeat> dpc::cutRepeats(func::FuncOp forward,
@@ -181,7 +176,7 @@ std::optional<ShrinkSummary::Repeat> dpc::cutLayers(func::FuncOp forward,
   if (replacesArguments(forward) || layers < 1)
     return std::nullopt;
   Layers found(forward);
-  // The same repeats whatever is asked for.
+  // The choice of repeats does not depend on `layers`.
   std::optional<Run> run = found.findRun(1);
   if (!run || run->count <= layers)
     return std::nullopt;

@@ -11,7 +11,7 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/shrink/Passes.h.inc"
 
-/// Makes the passes of this folder known by their flags.
+/// Registers the passes for pipelines and command lines.
 inline void registerShrinkPasses() { registerDpcShrinkPasses(); }
 
 } // namespace dpc

@@ -5,13 +5,13 @@
 include "mlir/Pass/PassBase.td"
 
 def DpcShrink : Pass<"dpc-shrink", "::mlir::func::FuncOp"> {
-  let summary = "Cuts depth and sizes of a model, keeping its structure.";
+  let summary = "Cuts the depth and the sizes of a model but keeps its structure.";
   let description = [{
-    For checking a strategy of a model that is too large to run here
-    (passes/shrink/Shrink.h): repeated layers are cut to `layers`, dimensions to
-    about `size`, keeping which of them are products of others, and which
-    divide. bf16 and f16 become f32. Parameters lose their place in the model's
-    file: they get random values.
+    Makes a small model to verify the strategy of a model that is too large to run
+    here (passes/shrink/Shrink.h). Repeated layers are cut to `layers`, and dimensions
+    to about `size`. Products of dimensions remain products, and divisibility is
+    preserved. bf16 and f16 become f32. Parameters whose shape changes lose
+    `dpc.source` and get random values.
 
     Example (`size=8`; 16 heads of 64 become 8 of 8):
 
@@ -22,14 +22,14 @@ def DpcShrink : Pass<"dpc-shrink", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [
-    Option<"layers", "layers", "int64_t", "2", "Repeats of a layer that stay.">,
-    Option<"size", "size", "int64_t", "8", "Sizes above it become about it.">,
+    Option<"layers", "layers", "int64_t", "2", "Number of repeats of a layer that remain.">,
+    Option<"size", "size", "int64_t", "8", "Larger sizes become about this size.">,
     Option<"batch", "batch", "int64_t", "0",
-           "Samples; 0 = as any other dimension.">,
+           "Number of samples; 0: like other dimensions.">,
     Option<"oldParts", "old-parts", "int64_t", "2",
-           "What this divides in the model,">,
+           "A new size is a multiple of new-parts exactly if the old one is a multiple of this.">,
     Option<"newParts", "new-parts", "int64_t", "2",
-           "this divides in the small one.">,
+           "See old-parts.">,
   ];
 }
 

@@ -1,4 +1,4 @@
-//===- ShrinkSizes.cpp - Smaller dimensions -------------------------------===//
+//===- ShrinkSizes.cpp - Cutting dimensions -------------------------------===//
 #include "ir/Dialect.h"
 #include "passes/shard/Factors.h"
 #include "passes/shrink/Shrink.h"
@@ -20,9 +20,9 @@ private:
   func::FuncOp func;
   const ShrinkOptions &options;
   FactorAnalysis factors;
-  DenseSet<int64_t> pinned;            ///< Classes that keep their size.
-  DenseMap<int64_t, int64_t> assigned; ///< Sizes given by name: the batch.
-  /// Made while the analysis, which looks at the old types, still holds.
+  DenseSet<int64_t> pinned;            ///< classes that keep their size
+  DenseMap<int64_t, int64_t> assigned; ///< classes with given sizes: the batch
+  /// Computed before any change, because `factors` reads the old types.
   DenseMap<Value, RankedTensorType> newTypes;
   DenseMap<Operation *, SmallVector<int64_t>> newStarts;
   DenseMap<Operation *, DenseElementsAttr> newConstants;
@@ -66,7 +66,8 @@ void SizeShrinker::pinIterDim(Operation *op, int64_t dim) {
     pinned.insert(factors.classOf(op, {dim, i}));
 }
 
-/// Both sides of a link that the rule or the analysis does not make.
+/// Pins the dimensions of `value`, and their iteration dimensions, that the
+/// rule or the analysis does not relate.
 void SizeShrinker::pinTensor(Operation *op, const TensorMap &map, Value value) {
   for (auto [d, dimMap] : llvm::enumerate(map)) {
     bool isLinked = !dimMap.empty() && llvm::none_of(dimMap, [&](int64_t dim) {
@@ -88,7 +89,7 @@ void SizeShrinker::pinOp(Operation *op) {
   };
   if (!factors.hasRule(op)) {
     if (isa<ConstantOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>())
-      return; // cut as its readers are
+      return; // their users determine their sizes
     for (Value operand : op->getOperands())
       pinWhole(operand);
     for (Value result : op->getResults())
@@ -100,7 +101,7 @@ void SizeShrinker::pinOp(Operation *op) {
     pinTensor(op, map, value);
   for (auto [map, value] : llvm::zip(rule.results, op->getResults()))
     pinTensor(op, map, value);
-  // Whole dimensions of these stand in relations to others or to attributes.
+  // Whole dimensions of these ops depend on others or on attributes.
   if (isa<SliceOp, PadOp, ConcatOp, ReshapeOp, ConvOp, ConvGradInputOp,
           ConvGradFilterOp, MaxPoolOp, MaxPoolGradOp>(op))
     for (auto [dim, iter] : llvm::enumerate(rule.dims))
@@ -141,7 +142,7 @@ int64_t SizeShrinker::newSize(int64_t factorClass, int64_t size) const {
   for (int64_t candidate = options.size; candidate < size; ++candidate) {
     if (agrees(candidate))
       return candidate;
-    // Even, but split unevenly where 2 parts are even: give that up.
+    // No size near options.size has both properties: keep only the parity.
     if (candidate > options.size + 2 * options.newParts)
       return options.size + size % 2;
   }
@@ -156,19 +157,12 @@ Sizes SizeShrinker::newFactors(Value value, int64_t dim) const {
   return result;
 }
 
-static int64_t product(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
-}
-
 RankedTensorType SizeShrinker::newType(Value value) const {
   auto type = cast<RankedTensorType>(value.getType());
   SmallVector<int64_t> shape;
   for (int64_t d = 0; d < type.getRank(); ++d)
-    shape.push_back(type.getDimSize(d) == 0 ? 0
-                                            : product(newFactors(value, d)));
+    shape.push_back(
+        type.getDimSize(d) == 0 ? 0 : llvm::product_of(newFactors(value, d)));
   Type element = type.getElementType();
   if (element.isBF16() || element.isF16())
     element = Float32Type::get(type.getContext());
@@ -183,8 +177,8 @@ int64_t SizeShrinker::newIterSize(Operation *op, int64_t dim) const {
   return result;
 }
 
-/// Offsets into `large`, which are multiples of the dimension that it shares
-/// with `small`.
+/// The new offsets into `large`. They are multiples of the dimension that
+/// `large` shares with `small`.
 SmallVector<int64_t> SizeShrinker::movedStarts(Operation *op,
                                                const TensorMap &large,
                                                const TensorMap &small,
@@ -199,7 +193,7 @@ SmallVector<int64_t> SizeShrinker::movedStarts(Operation *op,
   return moved;
 }
 
-/// A number of the constant, bf16 and f16 as f32.
+/// `value`, with bf16 and f16 converted to f32.
 static Attribute asF32(Attribute value) {
   auto number = dyn_cast<FloatAttr>(value);
   if (!number || !(number.getType().isBF16() || number.getType().isF16()))
@@ -256,7 +250,7 @@ void SizeShrinker::decide() {
 void SizeShrinker::apply() {
   for (auto [value, type] : newTypes) {
     auto argument = dyn_cast<BlockArgument>(value);
-    // The file has the old shape.
+    // The weights of the file have the old shape.
     if (argument &&
         cast<RankedTensorType>(value.getType()).getShape() != type.getShape())
       func.removeArgAttr(argument.getArgNumber(),
