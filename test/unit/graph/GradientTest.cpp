@@ -1,8 +1,7 @@
 //===- GradientTest.cpp - Gradients against finite differences ------------===//
 //
-// Every op's gradient: f is a function of f64 tensors; the scalar
-// sum(f(x) * w), with random weights w, is differentiated by the VJPs and by
-// central differences.
+// For each op, f is a function of f64 tensors. The VJPs and central differences
+// both differentiate the scalar sum(f(x) * w), where w are random weights.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/Autodiff.h"
@@ -18,22 +17,21 @@ namespace {
 constexpr double kStep = 1e-5;
 constexpr double kTolerance = 2e-8;
 
-/// One function body; `arguments` are types. Argument i is differentiated
-/// when it is of floats and not in `constant`.
+/// A function of `arguments`, which are types. All float arguments are
+/// differentiated.
 struct Case {
   std::string name;
   std::vector<std::string> arguments;
   std::string result;
-  std::string body; // defines %y
-  double low = -1.0, high = 1.0;
-  std::vector<unsigned> constant = {};
+  std::string body;              // defines %y
+  double low = -1.0, high = 1.0; // range of the arguments
 };
 
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
 void PrintTo(const Case &c, std::ostream *os) { *os << c.name; }
 
-/// func @f(args.., w) -> (sum(y * w)) with the gradients of the arguments
-/// appended to the results when `withGradients`.
+/// Builds func @f(args.., w) -> sum(y * w). With `withGradients`, the gradients
+/// of the arguments `wanted` are further results.
 OwningOpRef<ModuleOp> build(const Case &c, std::vector<unsigned> &wanted,
                             bool withGradients) {
   std::string text = "func.func @f(";
@@ -42,10 +40,11 @@ OwningOpRef<ModuleOp> build(const Case &c, std::vector<unsigned> &wanted,
   text += "%w: " + c.result + ") -> tensor<f64> {\n" + c.body + "\n" +
           "  %p = dpc.binary mul %y, %w : (" + c.result + ", " + c.result +
           ") -> " + c.result + "\n";
-  int64_t rank = std::count(c.result.begin(), c.result.end(), 'x');
+  auto dims = llvm::seq<int64_t>(0, llvm::count(c.result, 'x'));
   text += "  %s = dpc.reduce sum %p dims = [";
-  for (int64_t i = 0; i < rank; ++i)
-    text += (i ? ", " : "") + std::to_string(i);
+  llvm::interleave(
+      dims, [&](int64_t dim) { text += std::to_string(dim); },
+      [&] { text += ", "; });
   text += "] : " + c.result + " -> tensor<f64>\n  return %s : tensor<f64>\n}";
   OwningOpRef<ModuleOp> module = parse(text);
   if (!module)
@@ -53,8 +52,7 @@ OwningOpRef<ModuleOp> build(const Case &c, std::vector<unsigned> &wanted,
   auto func = *module->getOps<func::FuncOp>().begin();
   SmallVector<Value> sources;
   for (unsigned i = 0; i < c.arguments.size(); ++i)
-    if (isFloatTensor(func.getArgument(i).getType()) &&
-        !llvm::is_contained(c.constant, i)) {
+    if (isFloatTensor(func.getArgument(i).getType())) {
       wanted.push_back(i);
       sources.push_back(func.getArgument(i));
     }
@@ -110,284 +108,216 @@ TEST_P(Gradient, AgreesWithFiniteDifferences) {
   }
 }
 
-std::string unaryBody(const std::string &kind) {
-  return "  %y = dpc.unary " + kind +
-         " %a0 : tensor<3x4xf64> -> tensor<3x4xf64>";
-}
-std::string binaryBody(const std::string &kind) {
-  return "  %y = dpc.binary " + kind +
-         " %a0, %a1 : (tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xf64>";
+/// A case of one op whose results are `result` and `others`.
+Case one(const std::string &name, const std::string &op,
+         const std::vector<std::string> &arguments, const std::string &result,
+         const std::vector<std::string> &others = {}, double low = -1.0,
+         double high = 1.0) {
+  std::string values = "%y", from = llvm::join(arguments, ", "), to = result;
+  for (auto [i, type] : llvm::enumerate(others)) {
+    values += ", %r" + std::to_string(i);
+    to += ", " + type;
+  }
+  if (arguments.size() > 1 || !others.empty())
+    from = "(" + from + ")";
+  if (!others.empty())
+    to = "(" + to + ")";
+  return {name,   arguments,
+          result, "  " + values + " = " + op + " : " + from + " -> " + to,
+          low,    high};
 }
 
 std::vector<Case> elementwiseCases() {
   std::vector<Case> cases;
   const std::string t = "tensor<3x4xf64>";
-  for (std::string kind : {"neg", "exp", "abs", "tanh", "sigmoid", "relu",
+  auto add = [&](const char *op, const std::string &kind, double low,
+                 double high) {
+    bool isUnary = StringRef(op) == "unary";
+    cases.push_back(one(std::string(op) + "_" + kind,
+                        std::string("dpc.") + op + " " + kind +
+                            (isUnary ? " %a0" : " %a0, %a1"),
+                        std::vector(isUnary ? 1 : 2, t), t, {}, low, high));
+  };
+  for (const char *kind : {"neg", "exp", "abs", "tanh", "sigmoid", "relu",
                            "erf", "sin", "cos", "gelu", "gelu_tanh", "silu"})
-    cases.push_back({"unary_" + kind, {t}, t, unaryBody(kind)});
-  for (std::string kind : {"log", "sqrt", "rsqrt", "reciprocal"})
-    cases.push_back({"unary_" + kind, {t}, t, unaryBody(kind), 0.5, 2.0});
-  for (std::string kind : {"add", "sub", "mul", "maximum", "minimum"})
-    cases.push_back({"binary_" + kind, {t, t}, t, binaryBody(kind)});
-  for (std::string kind : {"div", "pow"})
-    cases.push_back({"binary_" + kind, {t, t}, t, binaryBody(kind), 0.5, 2.0});
-  cases.push_back({"binary_rem", {t, t}, t, binaryBody("rem"), 0.5, 2.0});
-  cases.push_back({"square",
-                   {t},
-                   t,
-                   "  %y = dpc.binary mul %a0, %a0 : (tensor<3x4xf64>, "
-                   "tensor<3x4xf64>) -> tensor<3x4xf64>"});
+    add("unary", kind, -1, 1);
+  for (const char *kind : {"log", "sqrt", "rsqrt", "reciprocal"})
+    add("unary", kind, 0.5, 2);
+  for (const char *kind : {"add", "sub", "mul", "maximum", "minimum"})
+    add("binary", kind, -1, 1);
+  for (const char *kind : {"div", "pow", "rem"})
+    add("binary", kind, 0.5, 2);
+  std::string two = " : (" + t + ", " + t + ") -> ";
   cases.push_back(
-      {"select",
-       {t, t},
-       t,
-       "  %c = dpc.compare lt %a0, %a1 : (tensor<3x4xf64>, tensor<3x4xf64>) -> "
-       "tensor<3x4xi1>\n  %e = dpc.unary exp %a0 : tensor<3x4xf64> -> "
-       "tensor<3x4xf64>\n  %y = dpc.select %c, %e, %a1 : (tensor<3x4xi1>, "
-       "tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xf64>"});
+      {"square", {t}, t, "  %y = dpc.binary mul %a0, %a0" + two + t});
+  cases.push_back({"select",
+                   {t, t},
+                   t,
+                   "  %c = dpc.compare lt %a0, %a1" + two +
+                       "tensor<3x4xi1>\n  %e = dpc.unary exp %a0 : " + t +
+                       " -> " + t +
+                       "\n  %y = dpc.select %c, %e, %a1 : (tensor<3x4xi1>, " +
+                       t + ", " + t + ") -> " + t});
   return cases;
 }
 
 std::vector<Case> movementCases() {
+  const std::string x = "tensor<2x3x4xf64>", m = "tensor<3x4xf64>",
+                    small = "tensor<2x3xf64>", large = "tensor<5x6xf64>";
+  Case concat{"concat",
+              {small, "tensor<2x1xf64>"},
+              "tensor<2x7xf64>",
+              "  %y = dpc.concat %a0, %a1, %a0 dim = 1 : (tensor<2x3xf64>, "
+              "tensor<2x1xf64>, tensor<2x3xf64>) -> tensor<2x7xf64>"};
   return {
-      {"broadcast",
-       {"tensor<3x1xf64>"},
-       "tensor<2x3x4xf64>",
-       "  %y = dpc.broadcast %a0 dims = [1, 2] : tensor<3x1xf64> -> "
-       "tensor<2x3x4xf64>"},
-      {"reshape",
-       {"tensor<2x6xf64>"},
-       "tensor<3x4xf64>",
-       "  %y = dpc.reshape %a0 : tensor<2x6xf64> -> tensor<3x4xf64>"},
-      {"transpose",
-       {"tensor<2x3x4xf64>"},
-       "tensor<3x4x2xf64>",
-       "  %y = dpc.transpose %a0 perm = [1, 2, 0] : tensor<2x3x4xf64> -> "
-       "tensor<3x4x2xf64>"},
-      {"slice",
-       {"tensor<5x6xf64>"},
-       "tensor<2x3xf64>",
-       "  %y = dpc.slice %a0 offsets = [1, 0] strides = [2, 2] : "
-       "tensor<5x6xf64> -> tensor<2x3xf64>"},
-      {"pad",
-       {"tensor<2x3xf64>"},
-       "tensor<5x6xf64>",
-       "  %y = dpc.pad %a0 low = [1, 0] strides = [2, 2] : tensor<2x3xf64> -> "
-       "tensor<5x6xf64>"},
-      {"concat",
-       {"tensor<2x3xf64>", "tensor<2x1xf64>"},
-       "tensor<2x7xf64>",
-       "  %y = dpc.concat %a0, %a1, %a0 dim = 1 : (tensor<2x3xf64>, "
-       "tensor<2x1xf64>, tensor<2x3xf64>) -> tensor<2x7xf64>"},
-      {"reduce_sum",
-       {"tensor<2x3x4xf64>"},
-       "tensor<3xf64>",
-       "  %y = dpc.reduce sum %a0 dims = [0, 2] : tensor<2x3x4xf64> -> "
-       "tensor<3xf64>"},
-      {"reduce_max",
-       {"tensor<3x4xf64>"},
-       "tensor<3xf64>",
-       "  %y = dpc.reduce max %a0 dims = [1] : tensor<3x4xf64> -> "
-       "tensor<3xf64>"},
-      {"reduce_min",
-       {"tensor<3x4xf64>"},
-       "tensor<4xf64>",
-       "  %y = dpc.reduce min %a0 dims = [0] : tensor<3x4xf64> -> "
-       "tensor<4xf64>"},
-      {"reduce_prod",
-       {"tensor<3x4xf64>"},
-       "tensor<3xf64>",
-       "  %y = dpc.reduce prod %a0 dims = [1] : tensor<3x4xf64> -> "
-       "tensor<3xf64>"},
-      {"embedding",
-       {"tensor<4x3xf64>", "tensor<2x5xi64>"},
-       "tensor<2x5x3xf64>",
-       "  %y = dpc.embedding %a0, %a1 : (tensor<4x3xf64>, tensor<2x5xi64>) -> "
-       "tensor<2x5x3xf64>"},
+      one("broadcast", "dpc.broadcast %a0 dims = [1, 2]", {"tensor<3x1xf64>"},
+          x),
+      one("reshape", "dpc.reshape %a0", {"tensor<2x6xf64>"}, m),
+      one("transpose", "dpc.transpose %a0 perm = [1, 2, 0]", {x},
+          "tensor<3x4x2xf64>"),
+      one("slice", "dpc.slice %a0 offsets = [1, 0] strides = [2, 2]", {large},
+          small),
+      one("pad", "dpc.pad %a0 low = [1, 0] strides = [2, 2]", {small}, large),
+      concat,
+      one("reduce_sum", "dpc.reduce sum %a0 dims = [0, 2]", {x},
+          "tensor<3xf64>"),
+      one("reduce_max", "dpc.reduce max %a0 dims = [1]", {m}, "tensor<3xf64>"),
+      one("reduce_min", "dpc.reduce min %a0 dims = [0]", {m}, "tensor<4xf64>"),
+      one("reduce_prod", "dpc.reduce prod %a0 dims = [1]", {m},
+          "tensor<3xf64>"),
+      one("embedding", "dpc.embedding %a0, %a1",
+          {"tensor<4x3xf64>", "tensor<2x5xi64>"}, "tensor<2x5x3xf64>"),
   };
 }
 
 /// All combinations of ta and tb of a matmul [2x3] [3x4], batched and not.
 std::vector<Case> matmulCases() {
   std::vector<Case> cases;
-  for (std::string batch : {"", "5x", "2x2x"})
+  auto add = [&](const std::string &name, const std::string &batchA,
+                 const std::string &batchB, bool ta, bool tb) {
+    cases.push_back(one("matmul_" + name,
+                        std::string("dpc.matmul %a0, %a1") + (ta ? " ta" : "") +
+                            (tb ? " tb" : ""),
+                        {"tensor<" + batchA + (ta ? "3x2xf64>" : "2x3xf64>"),
+                         "tensor<" + batchB + (tb ? "4x3xf64>" : "3x4xf64>")},
+                        "tensor<" + batchA + "2x4xf64>"));
+  };
+  for (auto [name, batch] :
+       {std::pair("", ""), std::pair("b", "5x"), std::pair("bb", "2x2x")})
     for (bool ta : {false, true})
-      for (bool tb : {false, true}) {
-        std::string a = "tensor<" + batch + (ta ? "3x2xf64>" : "2x3xf64>");
-        std::string b = "tensor<" + batch + (tb ? "4x3xf64>" : "3x4xf64>");
-        std::string y = "tensor<" + batch + "2x4xf64>";
-        cases.push_back({std::string("matmul_") +
-                             (batch.empty()      ? ""
-                              : batch.size() > 2 ? "bb"
-                                                 : "b") +
-                             (ta ? "ta" : "") + (tb ? "tb" : ""),
-                         {a, b},
-                         y,
-                         "  %y = dpc.matmul %a0, %a1" +
-                             std::string(ta ? " ta" : "") + (tb ? " tb" : "") +
-                             " : (" + a + ", " + b + ") -> " + y});
-      }
-  for (bool tb : {false, true}) {
-    std::string b = tb ? "tensor<4x3xf64>" : "tensor<3x4xf64>";
-    cases.push_back(
-        {std::string("matmul_shared") + (tb ? "_tb" : ""),
-         {"tensor<5x2x3xf64>", b},
-         "tensor<5x2x4xf64>",
-         "  %y = dpc.matmul %a0, %a1" + std::string(tb ? " tb" : "") +
-             " : (tensor<5x2x3xf64>, " + b + ") -> tensor<5x2x4xf64>"});
-  }
+      for (bool tb : {false, true})
+        add(std::string(name) + (ta ? "ta" : "") + (tb ? "tb" : ""), batch,
+            batch, ta, tb);
+  add("shared", "5x", "", false, false);
+  add("shared_tb", "5x", "", false, true);
   return cases;
 }
 
-std::string attention(const std::string &mask, const std::string &causal) {
-  return "  %y, %l = dpc.attention %a0, %a1, %a2" +
-         std::string(mask.empty() ? "" : " mask %a3") + " scale = 0.4" +
-         causal +
-         " : (tensor<2x4x3x5xf64>, tensor<2x2x4x5xf64>, tensor<2x2x4x6xf64>" +
-         (mask.empty() ? "" : ", " + mask) +
-         ") -> (tensor<2x4x3x6xf64>, tensor<2x4x3xf64>)";
-}
-
 std::vector<Case> attentionCases() {
-  const std::string out = "tensor<2x4x3x6xf64>";
-  std::vector<std::string> qkv = {"tensor<2x4x3x5xf64>", "tensor<2x2x4x5xf64>",
-                                  "tensor<2x2x4x6xf64>"};
-  std::vector<std::string> masked = qkv;
-  masked.push_back("tensor<2x1x1x4xf64>");
-  std::vector<std::string> whole = qkv;
-  whole.push_back("tensor<2x4x3x4xf64>");
-  // The second query sees no key: nothing, its mask included, has a gradient.
-  std::vector<std::string> hidden = qkv;
-  hidden.push_back("tensor<1x1x3x4xf64>");
-  std::string row = "[0.0, 0.0, 0.0, 0.0]";
+  auto attention = [](const std::string &name, const std::string &maskType,
+                      const std::string &options) {
+    std::vector<std::string> arguments = {
+        "tensor<2x4x3x5xf64>", "tensor<2x2x4x5xf64>", "tensor<2x2x4x6xf64>"};
+    if (!maskType.empty())
+      arguments.push_back(maskType);
+    return one(name, "dpc.attention %a0, %a1, %a2" + options, arguments,
+               "tensor<2x4x3x6xf64>", {"tensor<2x4x3xf64>"});
+  };
+  // The second query sees no key, so no value has a gradient through it.
+  std::string type = "tensor<1x1x3x4xf64>", row = "[0.0, 0.0, 0.0, 0.0]";
   std::string none = "[0xFFF0000000000000, 0xFFF0000000000000, "
                      "0xFFF0000000000000, 0xFFF0000000000000]";
-  std::string hides = "  %h = dpc.constant dense<[[[" + row + ", " + none +
-                      ", " + row + "]]]> : " + hidden[3] + " -> " + hidden[3] +
-                      "\n  %m = dpc.binary add %a3, %h : (" + hidden[3] + ", " +
-                      hidden[3] + ") -> " + hidden[3] + "\n";
-  std::string unseen = attention(hidden[3], "");
-  unseen.replace(unseen.find("mask %a3"), 8, "mask %m");
+  Case hidden =
+      attention("attention_mask_hidden", type, " mask %m scale = 0.4");
+  hidden.body = "  %h = dpc.constant dense<[[[" + row + ", " + none + ", " +
+                row + "]]]> : " + type + " -> " + type +
+                "\n  %m = dpc.binary add %a3, %h : (" + type + ", " + type +
+                ") -> " + type + "\n" + hidden.body;
   return {
-      {"attention", qkv, out, attention("", "")},
-      {"attention_causal", qkv, out, attention("", " causal")},
-      {"attention_mask", masked, out, attention(masked[3], "")},
-      {"attention_mask_hidden", hidden, out, hides + unseen},
-      {"attention_mask_causal", whole, out, attention(whole[3], " causal")},
+      attention("attention", "", " scale = 0.4"),
+      attention("attention_causal", "", " scale = 0.4 causal"),
+      attention("attention_mask", "tensor<2x1x1x4xf64>",
+                " mask %a3 scale = 0.4"),
+      hidden,
+      attention("attention_mask_causal", "tensor<2x4x3x4xf64>",
+                " mask %a3 scale = 0.4 causal"),
   };
 }
 
 std::vector<Case> rowCases() {
   const std::string x = "tensor<2x3x4xf64>", w = "tensor<4xf64>",
-                    m = "tensor<2x3xf64>";
-  std::string results = " -> (" + x + ", " + m + ", " + m + ")";
+                    m = "tensor<2x3xf64>", table = "tensor<3x4xf64>";
+  const std::string ids = "tensor<5xi64>", weight = "tensor<4x3xf64>",
+                    eps = " eps = 1.0e-5";
   return {
-      {"softmax", {x}, x, "  %y = dpc.softmax %a0 : " + x + " -> " + x},
-      {"layer_norm",
-       {x, w, w},
-       x,
-       "  %y, %m, %r = dpc.norm layer %a0 scale %a1 bias %a2 eps = 1.0e-5 : (" +
-           x + ", " + w + ", " + w + ")" + results},
-      {"layer_norm_plain",
-       {x},
-       x,
-       "  %y, %m, %r = dpc.norm layer %a0 eps = 1.0e-5 : (" + x + ")" +
-           results},
-      {"layer_norm_bias",
-       {x, w},
-       x,
-       "  %y, %m, %r = dpc.norm layer %a0 bias %a1 eps = 1.0e-5 : (" + x +
-           ", " + w + ")" + results},
-      {"rms_norm",
-       {x, w},
-       x,
-       "  %y, %m, %r = dpc.norm rms %a0 scale %a1 eps = 1.0e-5 : (" + x + ", " +
-           w + ")" + results},
-      {"rope",
-       {x, "tensor<3x4xf64>", "tensor<3x4xf64>"},
-       x,
-       "  %y = dpc.rope %a0, %a1, %a2 : (" + x +
-           ", tensor<3x4xf64>, tensor<3x4xf64>) -> " + x},
-      {"rope_inverse",
-       {x, "tensor<3x4xf64>", "tensor<3x4xf64>"},
-       x,
-       "  %y = dpc.rope %a0, %a1, %a2 inverse : (" + x +
-           ", tensor<3x4xf64>, tensor<3x4xf64>) -> " + x},
-      {"cross_entropy",
-       {"tensor<6x4xf64>", "tensor<6xi64>"},
-       "tensor<6xf64>",
-       "  %y, %l = dpc.cross_entropy %a0, %a1 ignore_index = 2 : "
-       "(tensor<6x4xf64>, tensor<6xi64>) -> (tensor<6xf64>, tensor<6xf64>)"},
+      one("softmax", "dpc.softmax %a0", {x}, x),
+      one("layer_norm", "dpc.norm layer %a0 scale %a1 bias %a2" + eps,
+          {x, w, w}, x, {m, m}),
+      one("layer_norm_plain", "dpc.norm layer %a0" + eps, {x}, x, {m, m}),
+      one("layer_norm_bias", "dpc.norm layer %a0 bias %a1" + eps, {x, w}, x,
+          {m, m}),
+      one("rms_norm", "dpc.norm rms %a0 scale %a1" + eps, {x, w}, x, {m, m}),
+      one("rope", "dpc.rope %a0, %a1, %a2", {x, table, table}, x),
+      one("rope_inverse", "dpc.rope %a0, %a1, %a2 inverse", {x, table, table},
+          x),
+      one("cross_entropy", "dpc.cross_entropy %a0, %a1 ignore_index = 2",
+          {"tensor<6x4xf64>", "tensor<6xi64>"}, "tensor<6xf64>",
+          {"tensor<6xf64>"}),
       {"used_twice",
-       {"tensor<4x3xf64>", "tensor<5xi64>"},
+       {weight, ids},
        "tensor<5x4xf64>",
-       "  %e = dpc.embedding %a0, %a1 : (tensor<4x3xf64>, tensor<5xi64>) -> "
-       "tensor<5x3xf64>\n  %y = dpc.matmul %e, %a0 tb : (tensor<5x3xf64>, "
-       "tensor<4x3xf64>) -> tensor<5x4xf64>"},
+       "  %e = dpc.embedding %a0, %a1 : (" + weight + ", " + ids +
+           ") -> tensor<5x3xf64>\n  %y = dpc.matmul %e, %a0 tb : "
+           "(tensor<5x3xf64>, " +
+           weight + ") -> tensor<5x4xf64>"},
   };
 }
 
-/// A strided, padded, dilated conv over groups, and the ops of its gradient.
+/// A strided, padded and dilated conv with groups, the ops of its gradient, and
+/// other spatial ops.
 std::vector<Case> spatialCases() {
   std::string x = "tensor<2x4x5x4xf64>", w = "tensor<6x2x3x2xf64>",
-              y = "tensor<2x6x3x4xf64>";
-  std::string window = " strides = [2, 1] pads = [1, 0, 1, 2] dilations = "
-                       "[1, 2] : (";
+              y = "tensor<2x6x3x4xf64>", channels = "tensor<2xf64>";
+  std::string window =
+      " strides = [2, 1] pads = [1, 0, 1, 2] dilations = [1, 2]";
   std::string signal = "tensor<3x2x6xf64>", pooled = "tensor<3x2x3xf64>";
   return {
-      {"conv",
-       {x, w},
-       y,
-       "  %y = dpc.conv %a0, %a1" + window + x + ", " + w + ") -> " + y},
-      {"conv_grad_input",
-       {y, w},
-       x,
-       "  %y = dpc.conv_grad_input %a0, %a1" + window + y + ", " + w + ") -> " +
-           x},
-      {"conv_grad_filter",
-       {y, x},
-       w,
-       "  %y = dpc.conv_grad_filter %a0, %a1" + window + y + ", " + x +
-           ") -> " + w},
-      {"conv_depthwise_1d",
-       {signal, "tensor<2x1x3xf64>"},
-       signal,
-       "  %y = dpc.conv %a0, %a1 strides = [1] pads = [1, 1] dilations = [1] "
-       ": (" +
-           signal + ", tensor<2x1x3xf64>) -> " + signal},
+      one("conv", "dpc.conv %a0, %a1" + window, {x, w}, y),
+      one("conv_grad_input", "dpc.conv_grad_input %a0, %a1" + window, {y, w},
+          x),
+      one("conv_grad_filter", "dpc.conv_grad_filter %a0, %a1" + window, {y, x},
+          w),
+      one("conv_depthwise_1d",
+          "dpc.conv %a0, %a1 strides = [1] pads = [1, 1] dilations = [1]",
+          {signal, "tensor<2x1x3xf64>"}, signal),
       {"max_pool",
        {signal},
        pooled,
        "  %y, %i = dpc.max_pool %a0 kernel = [3] strides = [2] pads = [1, 0] "
        "dilations = [1] : " +
            signal + " -> (" + pooled + ", tensor<3x2x3xi32>)"},
-      {"batch_norm",
-       {signal, "tensor<2xf64>", "tensor<2xf64>"},
-       signal,
-       "  %y, %m, %v = dpc.batch_norm %a0, %a1, %a2 eps = 1.0e-1 : (" + signal +
-           ", tensor<2xf64>, tensor<2xf64>) -> (" + signal +
-           ", tensor<2xf64>, tensor<2xf64>)"},
+      one("batch_norm", "dpc.batch_norm %a0, %a1, %a2 eps = 1.0e-1",
+          {signal, channels, channels}, signal, {channels, channels}),
   };
 }
 
 std::vector<Case> selectionCases() {
   const std::string x = "tensor<2x3x4xf64>";
+  auto topk = [&](const std::string &name, const std::string &option,
+                  const std::string &size) {
+    std::string type = "tensor<2x3x" + size + "x";
+    return Case{name,
+                {x},
+                type + "f64>",
+                "  %y, %i = dpc.topk %a0" + option + " : " + x + " -> " + type +
+                    "f64>, " + type + "i64>"};
+  };
   return {
-      {"topk",
-       {x},
-       "tensor<2x3x2xf64>",
-       "  %y, %i = dpc.topk %a0 : " + x +
-           " -> tensor<2x3x2xf64>, tensor<2x3x2xi64>"},
-      {"topk_smallest",
-       {x},
-       "tensor<2x3x3xf64>",
-       "  %y, %i = dpc.topk %a0 smallest : " + x +
-           " -> tensor<2x3x3xf64>, tensor<2x3x3xi64>"},
-      {"cumsum", {x}, x, "  %y = dpc.cumsum %a0 : " + x + " -> " + x},
-      {"cumsum_exclusive_reverse",
-       {x},
-       x,
-       "  %y = dpc.cumsum %a0 exclusive reverse : " + x + " -> " + x},
+      topk("topk", "", "2"),
+      topk("topk_smallest", " smallest", "3"),
+      one("cumsum", "dpc.cumsum %a0", {x}, x),
+      one("cumsum_exclusive_reverse", "dpc.cumsum %a0 exclusive reverse", {x},
+          x),
   };
 }
 
@@ -408,18 +338,23 @@ INSTANTIATE_TEST_SUITE_P(Rows, Gradient, testing::ValuesIn(rowCases()), nameOf);
 INSTANTIATE_TEST_SUITE_P(Spatial, Gradient, testing::ValuesIn(spatialCases()),
                          nameOf);
 
-TEST(GradientOfMaximum, TiesShareEvenly) {
-  Case c{"tie",
-         {"tensor<2xf64>", "tensor<2xf64>"},
-         "tensor<2xf64>",
-         "  %y = dpc.binary maximum %a0, %a1 : (tensor<2xf64>, tensor<2xf64>) "
-         "-> tensor<2xf64>"};
+/// The gradients of sum(y) for arguments that are all `value`.
+std::vector<HostArray> gradientsAt(const Case &c, double value) {
   std::vector<unsigned> wanted;
   auto module = build(c, wanted, true);
-  HostArray a({2}), w({2}, 1.0);
-  auto results = runGlobal(*module->getOps<func::FuncOp>().begin(), {a, a, w});
-  EXPECT_EQ(results[1].data, (std::vector<double>{0.5, 0.5}));
-  EXPECT_EQ(results[2].data, (std::vector<double>{0.5, 0.5}));
+  std::vector<HostArray> inputs(c.arguments.size(), HostArray({2}, value));
+  inputs.push_back(HostArray({2}, 1.0));
+  auto results = runGlobal(*module->getOps<func::FuncOp>().begin(), inputs);
+  results.erase(results.begin());
+  return results;
+}
+
+TEST(GradientOfMaximum, TiesShareEvenly) {
+  const std::string t = "tensor<2xf64>";
+  auto grads =
+      gradientsAt(one("tie", "dpc.binary maximum %a0, %a1", {t, t}, t), 0.0);
+  EXPECT_EQ(grads[0].data, (std::vector<double>{0.5, 0.5}));
+  EXPECT_EQ(grads[1].data, (std::vector<double>{0.5, 0.5}));
 }
 
 TEST(GradientOfAStop, PassesTheOtherFactorOnly) {
@@ -429,11 +364,7 @@ TEST(GradientOfAStop, PassesTheOtherFactorOnly) {
          "  %t = dpc.convert %a0 {dpc.stop_gradient} : tensor<2xf64> -> "
          "tensor<2xf64>\n  %y = dpc.binary mul %a0, %t : (tensor<2xf64>, "
          "tensor<2xf64>) -> tensor<2xf64>"};
-  std::vector<unsigned> wanted;
-  auto module = build(c, wanted, true);
-  HostArray a({2}, 3.0), w({2}, 1.0);
-  auto results = runGlobal(*module->getOps<func::FuncOp>().begin(), {a, w});
-  EXPECT_EQ(results[1].data, (std::vector<double>{3.0, 3.0}));
+  EXPECT_EQ(gradientsAt(c, 3.0)[0].data, (std::vector<double>{3.0, 3.0}));
 }
 
 } // namespace
