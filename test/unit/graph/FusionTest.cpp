@@ -1,4 +1,4 @@
-//===- FusionTest.cpp - Fused ops compute what their parts did ------------===//
+//===- FusionTest.cpp - Fused ops give the same results -------------------===//
 #include "test/unit/graph/GraphTest.h"
 
 using namespace mlir;
@@ -7,7 +7,7 @@ using namespace dpc::test;
 
 namespace {
 
-/// A function in primitives and the op that it must become.
+/// A function of primitive ops, and the op that it must become.
 struct Idiom {
   std::string name;
   std::string fused;
@@ -16,54 +16,60 @@ struct Idiom {
 
 void PrintTo(const Idiom &idiom, std::ostream *os) { *os << idiom.name; }
 
-/// Writes ops in order, naming values %1, %2, ..; keeps texts below short.
+/// Writes a function op by op. Each method returns the name of the new value.
 class Writer {
 public:
-  Writer(std::string arguments, std::string result)
-      : head("func.func @f(" + arguments + ") -> " + result + " {\n"),
-        resultType(result) {}
+  Writer(const std::string &arguments, const std::string &result)
+      : text("func.func @f(" + arguments + ") -> " + result + " {\n"),
+        result(result) {}
 
+  /// An op without its dialect and types, and its types.
+  std::string op(const std::string &op, const std::vector<std::string> &from,
+                 const std::string &to) {
+    std::string types = llvm::join(from, ", ");
+    return line("dpc." + op + " : " +
+                (from.size() > 1 ? "(" + types + ")" : types) + " -> " + to);
+  }
+  std::string line(const std::string &op) {
+    std::string name = "%v" + std::to_string(next++);
+    text += "  " + name + " = " + op + "\n";
+    return name;
+  }
   std::string constant(const std::string &value, const std::string &type) {
-    return line("dpc.constant dense<" + value + "> : " + type + " -> " + type);
+    return op("constant dense<" + value + ">", {type}, type);
   }
   std::string unary(const std::string &kind, const std::string &x,
                     const std::string &type) {
-    return line("dpc.unary " + kind + " " + x + " : " + type + " -> " + type);
+    return op("unary " + kind + " " + x, {type}, type);
   }
   std::string binary(const std::string &kind, const std::string &a,
                      const std::string &b, const std::string &type) {
-    return line("dpc.binary " + kind + " " + a + ", " + b + " : (" + type +
-                ", " + type + ") -> " + type);
+    return op("binary " + kind + " " + a + ", " + b, {type, type}, type);
   }
-  /// Any other op with functional-type syntax.
-  std::string op(const std::string &text) { return line(text); }
   std::string finish(const std::string &value) {
-    return head + body + "  return " + value + " : " + resultType + "\n}";
+    return text + "  return " + value + " : " + result + "\n}";
   }
 
 private:
-  std::string line(const std::string &text) {
-    std::string name = "%v" + std::to_string(next++);
-    body += "  " + name + " = " + text + "\n";
-    return name;
-  }
-  std::string head, body, resultType;
+  std::string text, result;
   int next = 0;
 };
 
 const std::string kX = "tensor<2x3x8xf64>", kRow = "tensor<2x3x1xf64>",
                   kReduced = "tensor<2x3xf64>", kVector = "tensor<8xf64>";
 
-/// The kept-dimension reduction that exporters write.
+/// A reduction that keeps the reduced dimension, as exporters write it.
 std::string reduceRow(Writer &w, const std::string &kind,
                       const std::string &x) {
-  std::string sum = w.op("dpc.reduce " + kind + " " + x +
-                         " dims = [2] : " + kX + " -> " + kReduced);
-  return w.op("dpc.reshape " + sum + " : " + kReduced + " -> " + kRow);
+  std::string sum =
+      w.op("reduce " + kind + " " + x + " dims = [2]", {kX}, kReduced);
+  return w.op("reshape " + sum, {kReduced}, kRow);
 }
 std::string widen(Writer &w, const std::string &row) {
-  return w.op("dpc.broadcast " + row + " dims = [0, 1, 2] : " + kRow + " -> " +
-              kX);
+  return w.op("broadcast " + row + " dims = [0, 1, 2]", {kRow}, kX);
+}
+std::string repeatVector(Writer &w, const std::string &vector) {
+  return w.op("broadcast " + vector + " dims = [2]", {kVector}, kX);
 }
 std::string meanRow(Writer &w, const std::string &x) {
   std::string sum = reduceRow(w, "sum", x);
@@ -111,7 +117,7 @@ std::string softmax() {
   return w.finish(w.binary("div", e, widen(w, reduceRow(w, "sum", e)), kX));
 }
 
-/// Llama's: w * (x * (1 / sqrt(mean(x^2) + eps))).
+/// Llama computes w * (x * (1 / sqrt(mean(x^2) + eps))).
 std::string rmsNorm() {
   Writer w("%x: " + kX + ", %w: " + kVector, kX);
   std::string square = w.binary("pow", "%x", w.constant("2.0", kX), kX);
@@ -120,8 +126,7 @@ std::string rmsNorm() {
   std::string inverse = w.binary("div", w.constant("1.0", kRow),
                                  w.unary("sqrt", shifted, kRow), kRow);
   std::string y = w.binary("mul", "%x", widen(w, inverse), kX);
-  std::string scale =
-      w.op("dpc.broadcast %w dims = [2] : " + kVector + " -> " + kX);
+  std::string scale = repeatVector(w, "%w");
   return w.finish(w.binary("mul", scale, y, kX));
 }
 
@@ -133,10 +138,8 @@ std::string layerNorm() {
       w.binary("add", meanRow(w, square), w.constant("1.0e-5", kRow), kRow);
   std::string y =
       w.binary("div", centered, widen(w, w.unary("sqrt", shifted, kRow)), kX);
-  std::string scale =
-      w.op("dpc.broadcast %w dims = [2] : " + kVector + " -> " + kX);
-  std::string bias =
-      w.op("dpc.broadcast %b dims = [2] : " + kVector + " -> " + kX);
+  std::string scale = repeatVector(w, "%w");
+  std::string bias = repeatVector(w, "%b");
   return w.finish(w.binary("add", w.binary("mul", y, scale, kX), bias, kX));
 }
 
@@ -145,36 +148,46 @@ std::string rope() {
                     table = "tensor<3x8xf64>", wide = "tensor<1x1x3x8xf64>";
   Writer w("%x: " + x + ", %c: " + table + ", %s: " + table, x);
   auto repeat = [&](const std::string &value) {
-    std::string four =
-        w.op("dpc.reshape " + value + " : " + table + " -> " + wide);
-    return w.op("dpc.broadcast " + four + " dims = [0, 1, 2, 3] : " + wide +
-                " -> " + x);
+    std::string four = w.op("reshape " + value, {table}, wide);
+    return w.op("broadcast " + four + " dims = [0, 1, 2, 3]", {wide}, x);
   };
-  auto slice = [&](int offset) {
-    return w.op("dpc.slice %x offsets = [0, 0, 0, " + std::to_string(offset) +
-                "] strides = [1, 1, 1, 1] : " + x + " -> " + half);
+  auto slice = [&](const std::string &offset) {
+    return w.op("slice %x offsets = [0, 0, 0, " + offset +
+                    "] strides = [1, 1, 1, 1]",
+                {x}, half);
   };
   std::string plain = w.binary("mul", "%x", repeat("%c"), x);
-  std::string negated = w.unary("neg", slice(4), half);
-  std::string rotated = w.op("dpc.concat " + negated + ", " + slice(0) +
-                             " dim = 3 : (" + half + ", " + half + ") -> " + x);
+  std::string negated = w.unary("neg", slice("4"), half);
+  std::string rotated = w.op(
+      "concat " + negated + ", " + slice("0") + " dim = 3", {half, half}, x);
   return w.finish(
       w.binary("add", plain, w.binary("mul", rotated, repeat("%s"), x), x));
 }
 
 const std::string kQ = "tensor<2x4x5x8xf64>", kK = "tensor<2x2x5x8xf64>",
-                  kScores = "tensor<2x4x5x5xf64>";
+                  kScores = "tensor<2x4x5x5xf64>",
+                  kInfinity = "0xFFF0000000000000"; // negative
 
-/// GPT-2's: where(tril, q k^T / 4, -inf).
-std::string attentionSelect() {
-  const std::string bits = "tensor<1x1x5x5xi1>", mask = "tensor<2x4x5x5xi1>",
-                    kt = "tensor<2x4x8x5xf64>";
-  Writer w("%q: " + kQ + ", %k: " + kQ + ", %v: " + kQ, kQ);
+/// q k^T, with an explicit transpose of k.
+std::string scoresOf(Writer &w, const std::string &k) {
+  const std::string transposed = "tensor<2x4x8x5xf64>";
   std::string t =
-      w.op("dpc.transpose %k perm = [0, 1, 3, 2] : " + kQ + " -> " + kt);
+      w.op("transpose " + k + " perm = [0, 1, 3, 2]", {kQ}, transposed);
+  return w.op("matmul %q, " + t, {kQ, transposed}, kScores);
+}
+
+/// The function that returns softmax(scores) v.
+std::string attend(Writer &w, const std::string &scores, const std::string &v) {
+  std::string p = w.op("softmax " + scores, {kScores}, kScores);
+  return w.finish(w.op("matmul " + p + ", " + v, {kScores, kQ}, kQ));
+}
+
+/// GPT-2 computes where(tril, q k^T / 4, -inf).
+std::string attentionSelect() {
+  const std::string bits = "tensor<1x1x5x5xi1>", mask = "tensor<2x4x5x5xi1>";
+  Writer w("%q: " + kQ + ", %k: " + kQ + ", %v: " + kQ, kQ);
   std::string scores =
-      w.op("dpc.matmul %q, " + t + " : (" + kQ + ", " + kt + ") -> " + kScores);
-  scores = w.binary("div", scores, w.constant("4.0", kScores), kScores);
+      w.binary("div", scoresOf(w, "%k"), w.constant("4.0", kScores), kScores);
   std::string rows;
   for (int i = 0; i < 5; ++i) {
     rows += i ? ", [" : "[";
@@ -184,77 +197,57 @@ std::string attentionSelect() {
   }
   std::string keep = w.constant("[[[" + rows + "]]]", bits);
   keep = w.unary("logical_not", keep, bits);
-  keep = w.op("dpc.broadcast " + keep + " dims = [0, 1, 2, 3] : " + bits +
-              " -> " + mask);
-  scores =
-      w.op("dpc.select " + keep + ", " +
-           w.constant("0xFFF0000000000000", kScores) + ", " + scores + " : (" +
-           mask + ", " + kScores + ", " + kScores + ") -> " + kScores);
-  std::string p =
-      w.op("dpc.softmax " + scores + " : " + kScores + " -> " + kScores);
-  return w.finish(w.op("dpc.matmul " + p + ", %v : (" + kScores + ", " + kQ +
-                       ") -> " + kQ));
+  keep = w.op("broadcast " + keep + " dims = [0, 1, 2, 3]", {bits}, mask);
+  std::string minus = w.constant(kInfinity, kScores);
+  scores = w.op("select " + keep + ", " + minus + ", " + scores,
+                {mask, kScores, kScores}, kScores);
+  return attend(w, scores, "%v");
 }
 
-/// Llama's: grouped heads expanded, an additive mask made by comparing iotas.
+/// Llama expands grouped heads and compares iotas to make an additive mask.
 std::string attentionGrouped() {
   const std::string five = "tensor<2x2x1x5x8xf64>",
-                    wide = "tensor<2x2x2x5x8xf64>", kt = "tensor<2x4x8x5xf64>",
-                    square = "tensor<5x5xf64>", ints = "tensor<5x5xi64>";
+                    wide = "tensor<2x2x2x5x8xf64>", square = "tensor<5x5xf64>",
+                    ints = "tensor<5x5xi64>", bits = "tensor<5x5xi1>";
   Writer w("%q: " + kQ + ", %k: " + kK + ", %v: " + kK, kQ);
   auto repeat = [&](const std::string &value) {
-    std::string x = w.op("dpc.reshape " + value + " : " + kK + " -> " + five);
-    x = w.op("dpc.broadcast " + x + " dims = [0, 1, 2, 3, 4] : " + five +
-             " -> " + wide);
-    return w.op("dpc.reshape " + x + " : " + wide + " -> " + kQ);
+    std::string x = w.op("reshape " + value, {kK}, five);
+    x = w.op("broadcast " + x + " dims = [0, 1, 2, 3, 4]", {five}, wide);
+    return w.op("reshape " + x, {wide}, kQ);
   };
   std::string k = repeat("%k"), v = repeat("%v");
-  std::string t =
-      w.op("dpc.transpose " + k + " perm = [0, 1, 3, 2] : " + kQ + " -> " + kt);
-  std::string scores =
-      w.op("dpc.matmul %q, " + t + " : (" + kQ + ", " + kt + ") -> " + kScores);
-  scores = w.binary("div", scores, w.constant("2.8284271", kScores), kScores);
-  std::string row = w.op("dpc.iota dim = 0 : " + ints);
-  std::string column = w.op("dpc.iota dim = 1 : " + ints);
-  std::string above = w.op("dpc.compare gt " + column + ", " + row + " : (" +
-                           ints + ", " + ints + ") -> tensor<5x5xi1>");
-  std::string mask = w.op("dpc.select " + above + ", " +
-                          w.constant("0xFFF0000000000000", square) + ", " +
-                          w.constant("0.0", square) + " : (tensor<5x5xi1>, " +
-                          square + ", " + square + ") -> " + square);
-  mask = w.op("dpc.broadcast " + mask + " dims = [2, 3] : " + square + " -> " +
-              kScores);
-  scores = w.binary("add", scores, mask, kScores);
-  std::string p =
-      w.op("dpc.softmax " + scores + " : " + kScores + " -> " + kScores);
-  return w.finish(w.op("dpc.matmul " + p + ", " + v + " : (" + kScores + ", " +
-                       kQ + ") -> " + kQ));
+  std::string scores = w.binary("div", scoresOf(w, k),
+                                w.constant("2.8284271", kScores), kScores);
+  std::string row = w.line("dpc.iota dim = 0 : " + ints);
+  std::string column = w.line("dpc.iota dim = 1 : " + ints);
+  std::string above =
+      w.op("compare gt " + column + ", " + row, {ints, ints}, bits);
+  std::string minus = w.constant(kInfinity, square);
+  std::string mask =
+      w.op("select " + above + ", " + minus + ", " + w.constant("0.0", square),
+           {bits, square, square}, square);
+  mask = w.op("broadcast " + mask + " dims = [2, 3]", {square}, kScores);
+  return attend(w, w.binary("add", scores, mask, kScores), v);
 }
 
-/// BERT's: + (1 - mask) * -10000 with mask [B, S].
+/// BERT adds (1 - mask) * -10000 with mask [B, S].
 std::string attentionPadding() {
-  const std::string ids = "tensor<2x5xi64>", flat = "tensor<2x1x1x5xf64>";
+  const std::string ids = "tensor<2x5xi64>", flat = "tensor<2x1x1x5xf64>",
+                    flatIds = "tensor<2x1x1x5xi64>";
   Writer w("%q: " + kQ + ", %k: " + kQ + ", %v: " + kQ + ", %m: " + ids, kQ);
-  std::string scores =
-      w.op("dpc.matmul %q, %k tb : (" + kQ + ", " + kQ + ") -> " + kScores);
+  std::string scores = w.op("matmul %q, %k tb", {kQ, kQ}, kScores);
   scores = w.binary("mul", scores, w.constant("0.3", kScores), kScores);
-  std::string mask =
-      w.op("dpc.reshape %m : " + ids + " -> tensor<2x1x1x5xi64>");
-  mask = w.op("dpc.convert " + mask + " : tensor<2x1x1x5xi64> -> " + flat);
+  std::string mask = w.op("reshape %m", {ids}, flatIds);
+  mask = w.op("convert " + mask, {flatIds}, flat);
   mask = w.binary("sub", w.constant("1.0", flat), mask, flat);
   mask = w.binary("mul", mask, w.constant("-2.5", flat), flat);
-  mask = w.op("dpc.broadcast " + mask + " dims = [0, 1, 2, 3] : " + flat +
-              " -> " + kScores);
-  scores = w.binary("add", scores, mask, kScores);
-  std::string p =
-      w.op("dpc.softmax " + scores + " : " + kScores + " -> " + kScores);
-  return w.finish(w.op("dpc.matmul " + p + ", %v : (" + kScores + ", " + kQ +
-                       ") -> " + kQ));
+  mask = w.op("broadcast " + mask + " dims = [0, 1, 2, 3]", {flat}, kScores);
+  return attend(w, w.binary("add", scores, mask, kScores), "%v");
 }
 
 class Fusion : public testing::TestWithParam<Idiom> {};
 
-TEST_P(Fusion, ComputesWhatItsPartsDid) {
+TEST_P(Fusion, ComputesTheSameAsItsParts) {
   auto parts = parse(GetParam().text), fused = parse(GetParam().text);
   ASSERT_TRUE(parts && fused);
   ASSERT_TRUE(
@@ -264,9 +257,9 @@ TEST_P(Fusion, ComputesWhatItsPartsDid) {
   auto inputs = randomInputs(f, 11, -2, 2);
   auto expected = runGlobal(f, inputs);
   auto actual = runGlobal(fused->lookupSymbol<func::FuncOp>("f"), inputs);
-  // Exporters' constants have about 7 digits.
+  // The constants of exporters have about 7 digits.
   EXPECT_LT(distance(actual[0], expected[0]), 1e-6);
-  // Everything went into the fused op but for reshapes and small masks.
+  // All primitive ops are fused except reshapes and small masks.
   EXPECT_EQ(countOps(*fused, "dpc.unary") + countOps(*fused, "dpc.softmax") +
                 countOps(*fused, "dpc.matmul"),
             GetParam().fused == "dpc.unary" || GetParam().fused == "dpc.softmax"

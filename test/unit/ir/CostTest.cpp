@@ -1,4 +1,4 @@
-//===- CostTest.cpp - FLOPs and bytes of ops against hand-made numbers ----===//
+//===- CostTest.cpp - FLOPs and bytes of ops ------------------------------===//
 #include "ir/Dialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -6,27 +6,27 @@
 
 #include "gtest/gtest.h"
 
+using namespace mlir;
 using namespace dpc;
 
 namespace {
 
-/// Parses `ops` inside a function of `arguments` and returns the cost interface
-/// of the first one.
 class CostTest : public ::testing::Test {
 protected:
-  CostTest() { context.loadDialect<DpcDialect, mlir::func::FuncDialect>(); }
+  CostTest() { context.loadDialect<DpcDialect, func::FuncDialect>(); }
 
-  CostOpInterface first(llvm::StringRef arguments, llvm::StringRef ops) {
+  /// The first op of a function with these arguments and ops.
+  CostOpInterface first(StringRef arguments, StringRef ops) {
     std::string text =
         ("func.func @f(" + arguments + ") {\n" + ops + "\nreturn\n}").str();
-    module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+    module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module) << text;
-    auto function = *module->getOps<mlir::func::FuncOp>().begin();
-    return mlir::cast<CostOpInterface>(function.getBody().front().front());
+    auto function = *module->getOps<func::FuncOp>().begin();
+    return cast<CostOpInterface>(function.getBody().front().front());
   }
 
-  mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
 };
 
 TEST_F(CostTest, MatmulCountsMultiplyAndAdd) {
@@ -53,43 +53,34 @@ TEST_F(CostTest, MatmulBeyondTheRangeOfIntegers) {
 }
 
 TEST_F(CostTest, ConvAndItsGradientsDoTheSameProducts) {
-  const char *arguments = "%x: tensor<2x4x9x9xf32>, %w: tensor<6x2x3x3xf32>, "
-                          "%y: tensor<2x6x4x4xf32>";
-  std::string window =
-      " strides = [2, 2] pads = [0, 0, 0, 0] dilations = [1, 1] : ";
+  StringRef x = "tensor<2x4x9x9xf32>", w = "tensor<6x2x3x3xf32>",
+            y = "tensor<2x6x4x4xf32>";
+  auto flopsOf = [&](StringRef op, StringRef a, StringRef b, StringRef result) {
+    std::string text =
+        ("%0 = dpc." + op +
+         " %a, %b strides = [2, 2] pads = [0, 0, 0, 0] dilations = [1, 1] : (" +
+         a + ", " + b + ") -> " + result)
+            .str();
+    return first(("%a: " + a + ", %b: " + b).str(), text).getFlops();
+  };
   double flops = 2.0 * (2 * 6 * 4 * 4) * (2 * 3 * 3);
-  EXPECT_EQ(first(arguments, "%0 = dpc.conv %x, %w" + window +
-                                 "(tensor<2x4x9x9xf32>, tensor<6x2x3x3xf32>) "
-                                 "-> tensor<2x6x4x4xf32>")
-                .getFlops(),
-            flops);
-  EXPECT_EQ(first(arguments, "%0 = dpc.conv_grad_input %y, %w" + window +
-                                 "(tensor<2x6x4x4xf32>, tensor<6x2x3x3xf32>) "
-                                 "-> tensor<2x4x9x9xf32>")
-                .getFlops(),
-            flops);
-  EXPECT_EQ(first(arguments, "%0 = dpc.conv_grad_filter %y, %x" + window +
-                                 "(tensor<2x6x4x4xf32>, tensor<2x4x9x9xf32>) "
-                                 "-> tensor<6x2x3x3xf32>")
-                .getFlops(),
-            flops);
+  EXPECT_EQ(flopsOf("conv", x, w, y), flops);
+  EXPECT_EQ(flopsOf("conv_grad_input", y, w, x), flops);
+  EXPECT_EQ(flopsOf("conv_grad_filter", y, x, w), flops);
 }
 
 TEST_F(CostTest, CausalAttentionIsHalf) {
-  const char *arguments = "%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>";
-  std::string signature =
-      ": (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, tensor<2x2x8x16xf32>) "
-      "-> (tensor<2x4x8x16xf32>, tensor<2x4x8xf32>)";
-  double full =
-      first(arguments,
-            "%0:2 = dpc.attention %q, %k, %k scale = 1.0 " + signature)
-          .getFlops();
-  double causal =
-      first(arguments,
-            "%0:2 = dpc.attention %q, %k, %k scale = 1.0 causal " + signature)
-          .getFlops();
-  EXPECT_EQ(full, 4.0 * 2 * 4 * 8 * 8 * 16);
-  EXPECT_EQ(causal, full / 2);
+  auto flopsOf = [&](StringRef causal) {
+    return first("%q: tensor<2x4x8x16xf32>, %k: tensor<2x2x8x16xf32>",
+                 ("%0:2 = dpc.attention %q, %k, %k scale = 1.0 " + causal +
+                  ": (tensor<2x4x8x16xf32>, tensor<2x2x8x16xf32>, "
+                  "tensor<2x2x8x16xf32>) -> (tensor<2x4x8x16xf32>, "
+                  "tensor<2x4x8xf32>)")
+                     .str())
+        .getFlops();
+  };
+  EXPECT_EQ(flopsOf(""), 4.0 * 2 * 4 * 8 * 8 * 16);
+  EXPECT_EQ(flopsOf("causal "), flopsOf("") / 2);
 }
 
 TEST_F(CostTest, TopKComparesEveryElementForEveryPick) {
@@ -126,55 +117,39 @@ TEST_F(CostTest, CollectivesAndMovementComputeNothing) {
 }
 
 TEST_F(CostTest, TruthValuesTakeAByte) {
-  auto bytes = [&](mlir::Type element) {
-    return sizeInBytes(mlir::RankedTensorType::get({3, 5}, element));
+  auto bytes = [&](Type element) {
+    return sizeInBytes(RankedTensorType::get({3, 5}, element));
   };
-  mlir::Builder builder(&context);
+  Builder builder(&context);
   EXPECT_EQ(bytes(builder.getI1Type()), 15);
   EXPECT_EQ(bytes(builder.getBF16Type()), 30);
   EXPECT_EQ(bytes(builder.getI64Type()), 120);
-  EXPECT_EQ(sizeInBytes(mlir::RankedTensorType::get({}, builder.getF32Type())),
-            4);
+  EXPECT_EQ(sizeInBytes(RankedTensorType::get({}, builder.getF32Type())), 4);
 }
 
-// Every op of the dialect but the two that are no work has a cost.
+/// All ops of the dialect have `Interface` except `without`, which are
+/// separated by spaces.
+template <typename Interface>
+void expectInterface(MLIRContext &context, StringRef without) {
+  SmallVector<StringRef> exceptions;
+  without.split(exceptions, ' ');
+  for (RegisteredOperationName name :
+       context.getRegisteredOperationsByDialect("dpc"))
+    EXPECT_NE(name.hasInterface<Interface>(),
+              llvm::is_contained(exceptions, name.stripDialect()))
+        << name.getStringRef().str();
+}
+
 TEST_F(CostTest, EveryOpHasACost) {
-  for (mlir::RegisteredOperationName name :
-       context.getRegisteredOperationsByDialect("dpc")) {
-    llvm::StringRef op = name.getStringRef();
-    bool isFree = op == "dpc.yield" || op == "dpc.reshard";
-    EXPECT_NE(name.hasInterface<CostOpInterface>(), isFree) << op.str();
-  }
+  expectInterface<CostOpInterface>(context, "yield reshard");
 }
 
-// Every op but those of the local altitude says how it may be split.
 TEST_F(CostTest, EveryGlobalOpHasAShardingRule) {
-  const llvm::StringRef local[] = {"dpc.accumulate",
-                                   "dpc.all_gather",
-                                   "dpc.all_reduce",
-                                   "dpc.all_to_all",
-                                   "dpc.kernel",
-                                   "dpc.mask",
-                                   "dpc.attention_probs",
-                                   "dpc.rank_slice",
-                                   "dpc.attention_scores_grad",
-                                   "dpc.reduce_scatter",
-                                   "dpc.sum_squares",
-                                   "dpc.yield",
-                                   "dpc.reshard",
-                                   "dpc.send",
-                                   "dpc.recv",
-                                   "dpc.stage_value",
-                                   "dpc.ring_shift",
-                                   "dpc.fetch",
-                                   "dpc.store"};
-  for (mlir::RegisteredOperationName name :
-       context.getRegisteredOperationsByDialect("dpc")) {
-    llvm::StringRef op = name.getStringRef();
-    EXPECT_NE(name.hasInterface<ShardingRuleOpInterface>(),
-              llvm::is_contained(local, op))
-        << op.str();
-  }
+  expectInterface<ShardingRuleOpInterface>(
+      context, "accumulate all_gather all_reduce all_to_all kernel mask "
+               "attention_probs rank_slice attention_scores_grad "
+               "reduce_scatter sum_squares yield reshard send recv stage_value "
+               "ring_shift fetch store");
 }
 
 } // namespace
