@@ -1,8 +1,8 @@
-//===- Assign.cpp - Shardings into types ----------------------------------===//
+//===- Assign.cpp - Writes shardings into types ---------------------------===//
 #include "passes/shard/Assign.h"
 
 #include "passes/cost/OpTime.h"
-#include "passes/shard/Assigner.h"
+#include "passes/shard/Assignment.h"
 #include "passes/shard/Degrees.h"
 #include "passes/shard/ReshardPlan.h"
 
@@ -11,14 +11,15 @@
 using namespace mlir;
 using namespace dpc;
 
-Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
-                   const LoweringSpec &degrees)
+using Axes = Assignment::Axes;
+
+Assignment::Assignment(const ProgramFacts &facts, const ShardChoices &choices,
+                       const LoweringSpec &spec)
     : facts(facts), choices(choices), func(facts.func),
-      mesh(meshFor(facts.func->getContext(), degrees)),
-      mbAxis(mesh.findAxis(kMicroBatchAxis)) {
-  // States are split over all ranks that hold the same, or over a node's.
-  for (auto [i, axis] : llvm::enumerate(axesOf(degrees))) {
-    bool isOuter = isHybrid(degrees) && axis.name == "dp";
+      mesh(meshFor(func->getContext(), spec)),
+      microBatchAxis(mesh.findAxis(kMicroBatchAxis)) {
+  for (auto [i, axis] : llvm::enumerate(axesOf(spec))) {
+    bool isOuter = isHybrid(spec) && axis.name == "dp";
     bool shares = axis.role == AxisRole::data ||
                   axis.role == AxisRole::expert ||
                   axis.role == AxisRole::sequence;
@@ -27,142 +28,151 @@ Assigner::Assigner(const ProgramFacts &facts, const ShardChoices &choices,
     if (shares && !isOuter)
       zeroAxes.push_back(i);
   }
-  // What is split inside a node first leaves it in shards: the axis that varies
-  // slowest is scattered first and gathered last.
+  // The axis inside a node comes first: only shards leave the node then.
   std::reverse(zeroAxes.begin(), zeroAxes.end());
   if (!zeroAxes.empty())
-    zero = degrees.zero;
-  Builder builder(facts.func->getContext());
-  if (!degrees.compressGradients.empty())
-    gradientCompression = builder.getStringAttr(degrees.compressGradients);
-  if (!degrees.compressWeights.empty())
-    weightCompression = builder.getStringAttr(degrees.compressWeights);
+    zero = spec.zero;
+  Builder builder(func->getContext());
+  if (!spec.compressGradients.empty())
+    gradientCompression = builder.getStringAttr(spec.compressGradients);
+  if (!spec.compressWeights.empty())
+    weightCompression = builder.getStringAttr(spec.compressWeights);
   for (const MeshAxis &axis : choices.axes)
     solvedAxes.push_back(*mesh.findAxis(axis.name));
 }
 
-/// What splits the batch, in this order.
-SmallVector<int64_t, 2> Assigner::batchAxes() const {
-  SmallVector<int64_t, 2> axes = dataAxes;
-  if (mbAxis && !separatesMicroBatches())
-    axes.push_back(*mbAxis);
-  return axes;
-}
-
-bool Assigner::separatesMicroBatches() const {
-  return mbAxis && !dataAxes.empty() && facts.microBatchClass >= 0 &&
+bool Assignment::separatesMicroBatches() const {
+  return microBatchAxis && !dataAxes.empty() && facts.microBatchClass >= 0 &&
          facts.batchFactor == productOfAxes(mesh, dataAxes);
 }
 
-/// The solved axes that split a factor, in the order in which they do. A
-/// sequence axis is outermost along the sequence, so that tensor axes gather
-/// inside of it, and innermost elsewhere: heads go from tp to tp and cp by one
-/// all-to-all.
-SmallVector<int64_t, 2>
-Assigner::inOrder(int64_t factorClass,
-                  llvm::function_ref<bool(size_t)> isSplit) const {
-  bool along = facts.sequenceClasses.contains(factorClass);
-  SmallVector<int64_t, 2> axes;
-  for (auto [k, axis] : llvm::enumerate(solvedAxes)) {
-    if (!isSplit(k))
-      continue;
-    bool first = along && choices.axes[k].role == AxisRole::sequence;
-    axes.insert(first ? axes.begin() : axes.end(), axis);
-  }
+const ShardingSpec &Assignment::actual(Value value) const {
+  auto [it, isNew] = specs.try_emplace(value.getType());
+  if (isNew)
+    it->second =
+        std::make_unique<ShardingSpec>(*ShardingSpec::get(tensorType(value)));
+  return *it->second;
+}
+
+int64_t Assignment::localBytes(Type type) {
+  auto [it, isNew] = bytes.try_emplace(type);
+  if (isNew)
+    it->second = sizeInBytes(localType(cast<RankedTensorType>(type)));
+  return it->second;
+}
+
+/// The axes that split the batch class.
+static Axes batchAxes(const Assignment &state) {
+  Axes axes = state.dataAxes;
+  if (state.microBatchAxis && !state.separatesMicroBatches())
+    axes.push_back(*state.microBatchAxis);
   return axes;
 }
 
-//===----------------------------------------------------------------------===//
-// What solved axes may do in an op
-//===----------------------------------------------------------------------===//
+Axes FactorAxes::next(int64_t factorClass, bool takesBatch,
+                      llvm::function_ref<bool(size_t)> isSplit) {
+  const ProgramFacts &facts = state.facts;
+  Axes axes, solved;
+  if (takesBatch && !batchDone && factorClass == facts.batchClass) {
+    batchDone = true;
+    axes = batchAxes(state);
+  } else if (takesBatch && !microBatchDone &&
+             factorClass == facts.microBatchClass) {
+    microBatchDone = true;
+    axes = {*state.microBatchAxis};
+  }
+  bool along = facts.sequenceClasses.contains(factorClass);
+  for (auto [k, axis] : llvm::enumerate(state.solvedAxes)) {
+    if (!isSplit(k))
+      continue;
+    bool first = along && state.choices.axes[k].role == AxisRole::sequence;
+    solved.insert(first ? solved.begin() : solved.end(), axis);
+  }
+  axes.append(solved);
+  return axes;
+}
 
-/// A gradient op splits what its forward op splits, found by class.
-AxisChoice Assigner::gradientChoice(Operation *op, Operation *forward,
-                                    const AxisChoice &choice) const {
+/// How one op is split: the shardings that its operands need, and the shardings
+/// of its results that follow.
+struct OpPlan {
+  std::vector<ShardingSpec> operands, results;
+  double bytes = 0; ///< Bytes that one rank sends for the reshards.
+};
+
+/// The choice of a gradient op: the factor of the same class as in `forward`.
+static AxisChoice gradientChoice(const FactorAnalysis &factors, Operation *op,
+                                 Operation *forward, const AxisChoice &choice) {
   if (choice.kind == AxisChoice::replicate)
     return choice;
-  if (choice.kind == AxisChoice::split) {
-    int64_t cls = facts.factors.classOf(forward, choice.factor);
-    for (IterFactor factor : facts.factors.splittable(op))
-      if (facts.factors.classOf(op, factor) == cls)
-        return {AxisChoice::split, factor, -1};
-  }
-  return {AxisChoice::gradPartial, {}, -1};
+  std::optional<IterFactor> factor;
+  if (choice.kind == AxisChoice::split)
+    factor = factors.splittable(op, factors.classOf(forward, choice.factor));
+  return factor ? AxisChoice{AxisChoice::split, *factor}
+                : AxisChoice{AxisChoice::gradPartial};
 }
 
-AxisChoices Assigner::everywhere(AxisChoice::Kind kind) const {
-  return AxisChoices(solvedAxes.size(), AxisChoice{kind, {}, -1});
+static AxisChoices everywhere(const Assignment &state, AxisChoice::Kind kind) {
+  return AxisChoices(state.solvedAxes.size(), AxisChoice{kind});
 }
 
-/// What search chose for the op, or for the one whose gradient it is.
-std::optional<AxisChoices> Assigner::decided(Operation *op) const {
-  auto chosen = choices.ops.find(op);
-  if (chosen != choices.ops.end())
+/// The choices of the search for `op` or for its forward op.
+static std::optional<AxisChoices> decided(const Assignment &state,
+                                          Operation *op) {
+  const ProgramFacts &facts = state.facts;
+  auto chosen = state.choices.ops.find(op);
+  if (chosen != state.choices.ops.end())
     return chosen->second;
   auto forward = facts.forwardOf.find(op);
   if (forward == facts.forwardOf.end())
     return std::nullopt;
+  auto found = state.choices.ops.find(forward->second);
+  if (found == state.choices.ops.end())
+    return everywhere(state, AxisChoice::replicate);
   AxisChoices result;
-  auto found = choices.ops.find(forward->second);
-  if (found == choices.ops.end())
-    return everywhere(AxisChoice::replicate);
   for (const AxisChoice &choice : found->second)
-    result.push_back(gradientChoice(op, forward->second, choice));
+    result.push_back(
+        gradientChoice(facts.factors, op, forward->second, choice));
   return result;
 }
 
-//===----------------------------------------------------------------------===//
-// Plans of ops
-//===----------------------------------------------------------------------===//
-
-std::vector<DimFactors> Assigner::iterSplits(Operation *op,
-                                             const AxisChoices &choice) const {
-  const ShardingRule &rule = facts.factors.rule(op);
+/// The split of each iteration dimension.
+static std::vector<DimFactors>
+iterSplits(const Assignment &state, Operation *op, const AxisChoices &choice) {
+  const FactorAnalysis &factors = state.facts.factors;
+  // Parameter, states and gradient have the same sharding, and so does a copy.
+  if (isa<AdamWOp, SgdOp>(op) || makesCopy(state, op)) {
+    Value parameter = op->getOperand(0);
+    auto update = state.updateSpecs.find(parameter);
+    bool isUpdate = isa<AdamWOp, SgdOp>(op);
+    const ShardingSpec &spec = isUpdate && update != state.updateSpecs.end()
+                                   ? update->second
+                                   : state.actual(parameter);
+    return {spec.dims.begin(), spec.dims.end()};
+  }
+  const ShardingRule &rule = factors.rule(op);
   std::vector<DimFactors> splits;
-  bool batchDone = false, microBatchDone = !separatesMicroBatches();
+  FactorAxes axes(state);
   for (int64_t d = 0, e = rule.dims.size(); d < e; ++d) {
     DimFactors dim;
-    for (auto [f, size] : llvm::enumerate(facts.factors.factors(op, d))) {
-      Factor factor{size, {}};
+    for (auto [f, size] : llvm::enumerate(factors.factors(op, d))) {
       IterFactor id{d, static_cast<int64_t>(f)};
-      if (!batchDone && facts.batchClass >= 0 &&
-          facts.factors.classOf(op, id) == facts.batchClass &&
-          facts.factors.canSplit(op, id)) {
-        batchDone = true;
-        factor.axes = batchAxes();
-      } else if (!microBatchDone &&
-                 facts.factors.classOf(op, id) == facts.microBatchClass &&
-                 facts.factors.canSplit(op, id)) {
-        microBatchDone = true;
-        factor.axes = {*mbAxis};
-      }
-      factor.axes.append(inOrder(facts.factors.classOf(op, id), [&](size_t k) {
+      auto isSplit = [&](size_t k) {
         return choice[k].kind == AxisChoice::split && choice[k].factor == id;
-      }));
-      dim.push_back(factor);
+      };
+      dim.push_back({size, axes.next(factors.classOf(op, id),
+                                     factors.canSplit(op, id), isSplit)});
     }
     if (dim.empty())
       dim.push_back({rule.dims[d].size, {}});
-    splits.push_back(canonicalize(mesh, dim));
-  }
-  // Parameter, states and gradient lie alike, however that is.
-  if (isa<AdamWOp, SgdOp>(op)) {
-    auto update = updateSpecs.find(op->getOperand(0));
-    const ShardingSpec &spec = update != updateSpecs.end()
-                                   ? update->second
-                                   : actual(op->getOperand(0));
-    splits.assign(spec.dims.begin(), spec.dims.end());
-  }
-  if (makesCopy(op)) {
-    ArrayRef<DimFactors> stored = actual(op->getOperand(0)).dims;
-    splits.assign(stored.begin(), stored.end());
+    splits.push_back(canonicalize(state.mesh, dim));
   }
   return splits;
 }
 
-ShardingSpec Assigner::specFor(const TensorMap &map, ArrayRef<int64_t> shape,
-                               const std::vector<DimFactors> &splits) const {
-  ShardingSpec spec = ShardingSpec::replicated(mesh, shape);
+/// The sharding of a tensor whose dimensions `map` maps to `splits`.
+static ShardingSpec specFor(MeshAttr mesh, const TensorMap &map, Value tensor,
+                            const std::vector<DimFactors> &splits) {
+  ShardingSpec spec = ShardingSpec::replicated(mesh, shapeOf(tensor));
   for (auto [d, dimMap] : llvm::enumerate(map)) {
     if (dimMap.empty())
       continue;
@@ -174,101 +184,101 @@ ShardingSpec Assigner::specFor(const TensorMap &map, ArrayRef<int64_t> shape,
   return spec;
 }
 
-/// Whether a gradient op reads what is yet to be summed over the batch: it is
-/// on the way from where a parameter's gradient is made to the parameter.
-bool Assigner::leadsToParameter(Operation *op) const {
-  if (!facts.forwardOf.contains(op))
+/// True if a gradient op reads a partial sum over the batch. It is then between
+/// the producer of a parameter's gradient and the parameter.
+static bool leadsToParameter(const Assignment &state, Operation *op) {
+  if (!state.facts.forwardOf.contains(op))
     return false;
-  SmallVector<int64_t, 2> axes = batchAxes();
+  Axes axes = batchAxes(state);
   return llvm::any_of(op->getOperands(), [&](Value operand) {
-    const ShardingSpec &spec = actual(operand);
+    const ShardingSpec &spec = state.actual(operand);
     return llvm::any_of(
         axes, [&](int64_t axis) { return spec.partialOver(axis).has_value(); });
   });
 }
 
-/// Lets operands stay partial where the op passes sums on: one reduction at the
-/// end is cheaper than many on the way. Over an axis where the op is done by
-/// all ranks alike its operands are complete; not so those of a copy's gradient
-/// (a parameter's in half precision, or transposed): that is summed over all
-/// axes at once, after the last micro-batch.
-void Assigner::keepPartials(Operation *op, const AxisChoices &choice,
-                            const std::vector<DimFactors> &splits,
-                            OpPlan &plan) const {
-  const ShardingRule &rule = facts.factors.rule(op);
+/// Keeps operands partial if the op is linear in them: one reduction at the end
+/// is cheaper than many on the way. If all ranks of an axis repeat the op, its
+/// operands must be complete over that axis. The gradient of a copy of a
+/// parameter (in half precision, or transposed) is an exception: it is summed
+/// over all axes at once, after the last micro-batch.
+static void keepPartials(const Assignment &state, Operation *op,
+                         const AxisChoices &choice,
+                         const std::vector<DimFactors> &splits, OpPlan &plan) {
+  const ShardingRule &rule = state.facts.factors.rule(op);
   llvm::SmallSet<int64_t, 4> used;
   for (const DimFactors &dim : splits)
     for (const Factor &factor : dim)
       used.insert(factor.axes.begin(), factor.axes.end());
-  bool anyLate = llvm::any_of(op->getOperands(),
-                              [&](Value v) { return late.contains(v); });
-  bool waits = leadsToParameter(op);
+  bool anyLate = state.isLate(op->getOperands());
+  bool waits = leadsToParameter(state, op);
   auto isReplicated = [&](int64_t axis) {
     if (waits)
       return false;
-    auto found = llvm::find(solvedAxes, axis);
-    return found != solvedAxes.end() &&
-           choice[found - solvedAxes.begin()].kind == AxisChoice::replicate;
+    auto found = llvm::find(state.solvedAxes, axis);
+    return found != state.solvedAxes.end() &&
+           choice[found - state.solvedAxes.begin()].kind ==
+               AxisChoice::replicate;
   };
-  for (int64_t axis = 0, e = mesh.getNames().size(); axis < e; ++axis) {
-    if (used.contains(axis) || (axis == mbAxis && anyLate) ||
+  for (int64_t axis = 0, e = state.mesh.getNames().size(); axis < e; ++axis) {
+    if (used.contains(axis) || (axis == state.microBatchAxis && anyLate) ||
         isReplicated(axis))
       continue;
-    SmallVector<int64_t, 2> holders;
+    Axes holders;
     ReduceKind kind = ReduceKind::sum;
     bool sums = true;
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      if (auto found = actual(operand).partialOver(axis)) {
+      if (auto found = state.actual(operand).partialOver(axis)) {
         holders.push_back(i);
         kind = *found;
         sums &= kind == ReduceKind::sum;
       }
     if (holders.empty())
       continue;
-    bool moved = rule.movesData && holders == SmallVector<int64_t, 2>{0};
+    bool moved = rule.movesData && holders == Axes{0};
     if (moved || (sums && llvm::is_contained(rule.linear, holders)))
       for (int64_t i : holders)
         plan.operands[i].partial.push_back({axis, kind});
   }
 }
 
-std::optional<OpPlan> Assigner::plan(Operation *op, const AxisChoices &choice) {
-  const ShardingRule &rule = facts.factors.rule(op);
-  std::vector<DimFactors> splits = iterSplits(op, choice);
+/// The plan for `choice`; nullopt, with the reason in `state.why`, if the op
+/// cannot be split so.
+static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
+                                    const AxisChoices &choice) {
+  const ShardingRule &rule = state.facts.factors.rule(op);
+  std::vector<DimFactors> splits = iterSplits(state, op, choice);
   OpPlan plan;
   for (auto [map, operand] : llvm::zip(rule.operands, op->getOperands())) {
-    ShardingSpec spec;
-    if (rule.combines) {
-      // Any sharding will do; a gradient has been brought to its parameter's.
-      auto parameter = parameterOf.find(operand);
-      spec = parameter != parameterOf.end() && parameter->second
-                 ? updateSpecs.at(parameter->second)
-                 : actual(operand);
-      spec.partial.clear();
-    } else {
-      spec = specFor(map, cast<RankedTensorType>(operand.getType()).getShape(),
-                     splits);
+    if (!rule.combines) {
+      plan.operands.push_back(specFor(state.mesh, map, operand, splits));
+      continue;
     }
+    // Any sharding fits. That of a gradient is the one of the update.
+    BlockArgument parameter = state.parameterOf.lookup(operand);
+    ShardingSpec spec =
+        parameter ? state.updateSpecs.at(parameter) : state.actual(operand);
+    spec.partial.clear();
     plan.operands.push_back(spec);
   }
   if (!rule.combines)
-    keepPartials(op, choice, splits, plan);
+    keepPartials(state, op, choice, splits, plan);
   std::vector<ShardingSpec> hints;
   for (auto [map, result] : llvm::zip(rule.results, op->getResults()))
-    hints.push_back(specFor(
-        map, cast<RankedTensorType>(result.getType()).getShape(), splits));
-  auto results = inferResults(rule, mesh, plan.operands, hints, why);
+    hints.push_back(specFor(state.mesh, map, result, splits));
+  auto results =
+      inferResults(rule, state.mesh, plan.operands, hints, state.why);
   if (!results)
     return std::nullopt;
   plan.results = std::move(*results);
-  for (auto [want, operand] : llvm::zip(plan.operands, op->getOperands())) {
-    if (isSamePlacement(actual(operand), want))
+  for (auto [wanted, operand] : llvm::zip(plan.operands, op->getOperands())) {
+    if (isSamePlacement(state.actual(operand), wanted))
       continue;
     ReshardCost cost =
-        reshardTraffic(actual(operand), want, elementBytes(operand));
+        reshardTraffic(state.actual(operand), wanted, elementBytes(operand));
     if (!cost.feasible) {
-      why = "it reads the whole batch, which micro-batches split; give "
-            "micro_batch= the whole batch of a rank";
+      state.why = "it reads the whole batch, which micro-batches split; give "
+                  "micro_batch= the whole batch of a rank";
       return std::nullopt;
     }
     plan.bytes += cost.sentBytes();
@@ -276,156 +286,45 @@ std::optional<OpPlan> Assigner::plan(Operation *op, const AxisChoices &choice) {
   return plan;
 }
 
-Value Assigner::reshard(OpBuilder &builder, Value value, const ShardingSpec &to,
-                        Attribute phase) {
-  if (isSamePlacement(actual(value), to))
-    return value;
-  return reshard(builder, value,
-                 withSharding(cast<RankedTensorType>(value.getType()), to),
-                 phase);
-}
-
-Value Assigner::reshard(OpBuilder &builder, Value value, RankedTensorType to,
-                        Attribute phase) {
-  if (value.getType() == to)
-    return value;
-  bool atUse = isGatheredAtUse(value);
-  Value &made =
-      reshards[{value, {to.getEncoding(), atUse ? phase : Attribute()}}];
-  if (made)
-    return made;
-  auto op = ReshardOp::create(builder, value.getLoc(), to, value);
-  if (phase)
-    op->setAttr(attr::kPhase, phase);
-  if (atUse)
-    op->setAttr(attr::kAtUse, builder.getUnitAttr());
-  if (atUse && weightCompression)
-    op->setAttr(attr::kCompress, weightCompression);
-  // What makes less of a value happens where that is made, before it travels;
-  // what makes more of it, at every stage that reads it.
-  Operation *producer = value.getDefiningOp();
-  Attribute stage = producer ? producer->getAttr(attr::kStage) : Attribute();
-  if (stage && localBytes(to) <= localBytes(value.getType()))
-    op->setAttr(attr::kStage, stage);
-  bool accumulates = mbAxis && actual(value).partialOver(*mbAxis) &&
-                     !actual(op.getResult()).partialOver(*mbAxis);
-  if (accumulates || late.contains(value))
-    late.insert(op.getResult());
-  return made = op.getResult();
-}
-
-/// Brings a gradient to where its parameter is updated. From ZeRO-2 on it is
-/// scattered before it is accumulated, so that no rank keeps all of it.
-void Assigner::reshardGradient(OpBuilder &builder, Value gradient,
-                               BlockArgument parameter, Attribute phase) {
-  const ShardingSpec &target = updateSpecs.at(parameter);
-  std::optional<ReduceKind> pending;
-  if (mbAxis)
-    pending = actual(gradient).partialOver(*mbAxis);
-  if (zero >= 2 && pending) {
-    ShardingSpec scattered = target;
-    scattered.partial.push_back({*mbAxis, *pending});
-    Value shard = reshard(builder, gradient, scattered, phase);
-    compressReduction(gradient, shard, parameter);
-    Value done = reshard(builder, shard, target, phase);
-    reshards[{gradient, {target.toAttr(), Attribute()}}] = done;
-    return;
-  }
-  compressReduction(gradient, reshard(builder, gradient, target, phase),
-                    parameter);
-}
-
-void Assigner::compressReduction(Value gradient, Value reduced,
-                                 BlockArgument parameter) {
-  if (!gradientCompression || reduced == gradient)
-    return;
-  Operation *op = reduced.getDefiningOp();
-  op->setAttr(attr::kCompress, gradientCompression);
-  // Whose state is what is kept back.
-  if (topkShare(cast<StringAttr>(gradientCompression).getValue()))
-    op->setAttr(attr::kOf,
-                func.getArgAttr(parameter.getArgNumber(), attr::kName));
-}
-
-OpTypes Assigner::typesOf(Operation *op, const OpPlan &plan) const {
-  OpTypes types;
-  for (auto [operand, want] : llvm::zip(op->getOperands(), plan.operands))
-    types.operands.push_back(
-        isSamePlacement(actual(operand), want)
-            ? RankedTensorType()
-            : withSharding(cast<RankedTensorType>(operand.getType()), want));
-  for (auto [result, spec] : llvm::zip(op->getResults(), plan.results))
-    types.results.push_back(
-        withSharding(cast<RankedTensorType>(result.getType()), spec));
-  return types;
-}
-
-void Assigner::apply(Operation *op, const OpTypes &types) {
-  OpBuilder builder(op);
-  Attribute phase = op->getAttr(attr::kPhase);
-  bool anyLate = false;
-  for (auto [operand, want] : llvm::zip(op->getOpOperands(), types.operands)) {
-    if (want)
-      operand.set(reshard(builder, operand.get(), want, phase));
-    anyLate |= late.contains(operand.get());
-  }
-  builder.setInsertionPointAfter(op);
-  if (makesCopy(op))
-    copies.insert(op->getResult(0));
-  for (auto [result, type] : llvm::zip(op->getResults(), types.results)) {
-    result.setType(type);
-    if (anyLate)
-      late.insert(result);
-    auto parameter = parameterOf.find(result);
-    if (parameter != parameterOf.end() && parameter->second)
-      reshardGradient(builder, result, parameter->second, phase);
-  }
-}
-
-/// The plan that sends least for an op that search did not decide about: one
-/// axis after the other, the rest left free.
-std::optional<OpPlan> Assigner::cheapest(Operation *op) {
-  AxisChoices best = everywhere(AxisChoice::gradPartial);
-  std::optional<OpPlan> bestPlan = plan(op, best);
-  // The optimizer lies as its parameter does, a combining op takes anything.
-  if (isa<AdamWOp, SgdOp>(op) || facts.factors.rule(op).combines)
+/// The plan that sends the fewest bytes for an op that the search does not
+/// decide. Axes are chosen one after the other.
+static std::optional<OpPlan> cheapestPlan(Assignment &state, Operation *op) {
+  const FactorAnalysis &factors = state.facts.factors;
+  AxisChoices best = everywhere(state, AxisChoice::gradPartial);
+  std::optional<OpPlan> bestPlan = planOp(state, op, best);
+  // The shardings of these ops do not depend on the choice.
+  if (isa<AdamWOp, SgdOp>(op) || factors.rule(op).combines)
     return bestPlan;
-  for (size_t k = 0; k < solvedAxes.size(); ++k) {
+  for (size_t k = 0; k < state.solvedAxes.size(); ++k) {
     SmallVector<AxisChoice> all;
-    for (IterFactor factor : facts.factors.splittable(op))
-      all.push_back({AxisChoice::split, factor, -1});
+    for (IterFactor factor : factors.splittable(op))
+      all.push_back({AxisChoice::split, factor});
     all.push_back(AxisChoice{});
     for (const AxisChoice &choice : all) {
       AxisChoices changed = best;
       changed[k] = choice;
-      std::optional<OpPlan> found = plan(op, changed);
+      std::optional<OpPlan> found = planOp(state, op, changed);
       if (!found || (bestPlan && found->bytes >= bestPlan->bytes))
         continue;
       best = changed;
       bestPlan = std::move(found);
     }
   }
-  return bestPlan ? bestPlan : plan(op, everywhere(AxisChoice::replicate));
+  return bestPlan ? bestPlan
+                  : planOp(state, op, everywhere(state, AxisChoice::replicate));
 }
 
-std::optional<OpPlan>
-Assigner::bestPlan(Operation *op, const std::optional<AxisChoices> &choice) {
-  std::optional<OpPlan> best;
-  if (choice)
-    best = plan(op, *choice);
-  // A choice that turns out not to fit.
-  return best ? best : cheapest(op);
-}
-
-/// What `bestPlan` reads of an op that does not combine its operands: the rule,
-/// its factors and what their classes mean, how operands lie, the choice.
-std::vector<int64_t> Assigner::keyOf(Operation *op,
-                                     const std::optional<AxisChoices> &choice) {
+/// All that decides the plan of an op that does not combine its operands: the
+/// rule, its factors and the meaning of their classes, the shardings of the
+/// operands, and the choice.
+static std::vector<int64_t> keyOf(const Assignment &state, Operation *op,
+                                  const std::optional<AxisChoices> &choice) {
+  const ProgramFacts &facts = state.facts;
   std::vector<int64_t> key;
   key.reserve(128);
   auto add = [&](int64_t value) { key.push_back(value); };
-  auto addPointer = [&](const void *pointer) {
-    key.push_back(reinterpret_cast<intptr_t>(pointer));
+  auto addPointer = [&](auto value) {
+    key.push_back(reinterpret_cast<intptr_t>(value.getAsOpaquePointer()));
   };
   auto addMap = [&](const TensorMap &map) {
     for (const DimMap &dims : map) {
@@ -433,18 +332,16 @@ std::vector<int64_t> Assigner::keyOf(Operation *op,
       key.insert(key.end(), dims.begin(), dims.end());
     }
   };
-  for (Type type : op->getOperandTypes())
-    addPointer(type.getAsOpaquePointer());
-  addPointer(op->getName().getAsOpaquePointer());
-  for (Type type : op->getResultTypes())
-    addPointer(type.getAsOpaquePointer());
+  llvm::for_each(op->getOperandTypes(), addPointer);
+  addPointer(op->getName());
+  llvm::for_each(op->getResultTypes(), addPointer);
   if (isa<AdamWOp, SgdOp>(op))
-    if (auto it = updateSpecs.find(op->getOperand(0)); it != updateSpecs.end())
-      addPointer(it->second.toAttr().getAsOpaquePointer());
-  add(makesCopy(op));
-  add(leadsToParameter(op));
-  add(llvm::any_of(op->getOperands(),
-                   [&](Value value) { return late.contains(value); }));
+    if (auto it = state.updateSpecs.find(op->getOperand(0));
+        it != state.updateSpecs.end())
+      addPointer(it->second.toAttr());
+  add(makesCopy(state, op));
+  add(leadsToParameter(state, op));
+  add(state.isLate(op->getOperands()));
   add(choice.has_value());
   if (choice)
     for (const AxisChoice &one : *choice)
@@ -471,59 +368,154 @@ std::vector<int64_t> Assigner::keyOf(Operation *op,
   return key;
 }
 
-LogicalResult Assigner::assignOp(Operation *op) {
-  std::optional<AxisChoices> choice = decided(op);
-  bool isShared = !facts.factors.rule(op).combines;
-  std::vector<int64_t> key =
-      isShared ? keyOf(op, choice) : std::vector<int64_t>();
-  if (auto it = known.find(key); isShared && it != known.end()) {
-    apply(op, it->second);
-    return success();
-  }
-  std::optional<OpPlan> best = bestPlan(op, choice);
-  if (!best)
-    return op->emitError("'")
-           << op->getName() << "' cannot be split over " << mesh << ": " << why;
-  OpTypes types = typesOf(op, *best);
-  apply(op, types);
-  if (isShared)
-    known.try_emplace(std::move(key), std::move(types));
-  return success();
+Value dpc::reshard(Assignment &state, OpBuilder &builder, Value value,
+                   const ShardingSpec &to, Attribute phase) {
+  if (isSamePlacement(state.actual(value), to))
+    return value;
+  return reshard(state, builder, value, withSharding(tensorType(value), to),
+                 phase);
 }
 
-LogicalResult Assigner::run() {
-  if (failed(assignArguments()))
-    return failure();
-  reduceNarrowGradients();
-  findParameterGradients();
-  SmallVector<Operation *> ops;
-  for (Operation &op : func.getBody().front())
-    ops.push_back(&op);
-  for (Operation *op : ops) {
-    if (auto ret = dyn_cast<func::ReturnOp>(op)) {
-      assignReturn(ret);
-      continue;
-    }
-    if (isInnerSum(op))
-      continue;
-    if (replaced.erase(op)) {
-      op->erase();
-      continue;
-    }
-    if (isGradientSum(op)) {
-      assignGradientSum(cast<BinaryOp>(op));
-      continue;
-    }
-    if (!facts.factors.hasRule(op))
-      return op->emitError("'") << op->getName() << "' has no sharding rule";
-    if (failed(assignOp(op)))
-      return failure();
+Value dpc::reshard(Assignment &state, OpBuilder &builder, Value value,
+                   RankedTensorType to, Attribute phase) {
+  if (value.getType() == to)
+    return value;
+  bool atUse = isGatheredAtUse(state, value);
+  Value &made =
+      state.reshards[{value, {to.getEncoding(), atUse ? phase : Attribute()}}];
+  if (made)
+    return made;
+  auto op = ReshardOp::create(builder, value.getLoc(), to, value);
+  if (phase)
+    op->setAttr(attr::kPhase, phase);
+  if (atUse)
+    op->setAttr(attr::kAtUse, builder.getUnitAttr());
+  if (atUse && state.weightCompression)
+    op->setAttr(attr::kCompress, state.weightCompression);
+  // A reshard that makes a value smaller runs at the stage of its producer,
+  // before the value is sent. Others run at every stage that reads the result.
+  Operation *producer = value.getDefiningOp();
+  Attribute stage = producer ? producer->getAttr(attr::kStage) : Attribute();
+  if (stage && state.localBytes(to) <= state.localBytes(value.getType()))
+    op->setAttr(attr::kStage, stage);
+  auto isPartial = [&](Value one) {
+    return state.actual(one).partialOver(*state.microBatchAxis).has_value();
+  };
+  bool accumulates =
+      state.microBatchAxis && isPartial(value) && !isPartial(op.getResult());
+  if (accumulates || state.late.contains(value))
+    state.late.insert(op.getResult());
+  return made = op.getResult();
+}
+
+/// Marks the reshard of a gradient with its compression, if any.
+static void compressReduction(Assignment &state, Value gradient, Value reduced,
+                              BlockArgument parameter) {
+  if (!state.gradientCompression || reduced == gradient)
+    return;
+  Operation *op = reduced.getDefiningOp();
+  op->setAttr(attr::kCompress, state.gradientCompression);
+  // The residual of topk is a state of this parameter.
+  if (topkShare(cast<StringAttr>(state.gradientCompression).getValue()))
+    op->setAttr(attr::kOf,
+                state.func.getArgAttr(parameter.getArgNumber(), attr::kName));
+}
+
+void dpc::reshardGradient(Assignment &state, OpBuilder &builder, Value gradient,
+                          BlockArgument parameter, Attribute phase) {
+  const ShardingSpec &target = state.updateSpecs.at(parameter);
+  std::optional<ReduceKind> pending;
+  if (state.microBatchAxis)
+    pending = state.actual(gradient).partialOver(*state.microBatchAxis);
+  if (state.zero < 2 || !pending)
+    return compressReduction(state, gradient,
+                             reshard(state, builder, gradient, target, phase),
+                             parameter);
+  ShardingSpec scattered = target;
+  scattered.partial.push_back({*state.microBatchAxis, *pending});
+  Value shard = reshard(state, builder, gradient, scattered, phase);
+  compressReduction(state, gradient, shard, parameter);
+  Value done = reshard(state, builder, shard, target, phase);
+  state.reshards[{gradient, {target.toAttr(), Attribute()}}] = done;
+}
+
+static OpTypes typesOf(const Assignment &state, Operation *op,
+                       const OpPlan &plan) {
+  OpTypes types;
+  for (auto [operand, wanted] : llvm::zip(op->getOperands(), plan.operands))
+    types.operands.push_back(isSamePlacement(state.actual(operand), wanted)
+                                 ? RankedTensorType()
+                                 : withSharding(tensorType(operand), wanted));
+  for (auto [result, spec] : llvm::zip(op->getResults(), plan.results))
+    types.results.push_back(withSharding(tensorType(result), spec));
+  return types;
+}
+
+static void apply(Assignment &state, Operation *op, const OpTypes &types) {
+  OpBuilder builder(op);
+  Attribute phase = op->getAttr(attr::kPhase);
+  for (auto [operand, type] : llvm::zip(op->getOpOperands(), types.operands))
+    if (type)
+      operand.set(reshard(state, builder, operand.get(), type, phase));
+  bool anyLate = state.isLate(op->getOperands());
+  builder.setInsertionPointAfter(op);
+  if (makesCopy(state, op))
+    state.copies.insert(op->getResult(0));
+  for (auto [result, type] : llvm::zip(op->getResults(), types.results)) {
+    result.setType(type);
+    if (anyLate)
+      state.late.insert(result);
+    if (BlockArgument parameter = state.parameterOf.lookup(result))
+      reshardGradient(state, builder, result, parameter, phase);
   }
+}
+
+static LogicalResult assignOp(Assignment &state, Operation *op) {
+  if (!state.facts.factors.hasRule(op))
+    return op->emitError("'") << op->getName() << "' has no sharding rule";
+  std::optional<AxisChoices> choice = decided(state, op);
+  bool isShared = !state.facts.factors.rule(op).combines;
+  std::vector<int64_t> key =
+      isShared ? keyOf(state, op, choice) : std::vector<int64_t>();
+  if (auto it = state.known.find(key); isShared && it != state.known.end()) {
+    apply(state, op, it->second);
+    return success();
+  }
+  std::optional<OpPlan> best;
+  if (choice)
+    best = planOp(state, op, *choice);
+  if (!best)
+    best = cheapestPlan(state, op);
+  if (!best)
+    return op->emitError("'") << op->getName() << "' cannot be split over "
+                              << state.mesh << ": " << state.why;
+  OpTypes types = typesOf(state, op, *best);
+  apply(state, op, types);
+  if (isShared)
+    state.known.try_emplace(std::move(key), std::move(types));
   return success();
 }
 
 LogicalResult dpc::assignShardings(const ProgramFacts &facts,
                                    const ShardChoices &choices,
-                                   const LoweringSpec &degrees) {
-  return Assigner(facts, choices, degrees).run();
+                                   const LoweringSpec &spec) {
+  Assignment state(facts, choices, spec);
+  if (failed(assignArguments(state)))
+    return failure();
+  findParameterGradients(state);
+  SmallVector<Operation *> ops =
+      llvm::to_vector(llvm::make_pointer_range(state.func.getBody().front()));
+  for (Operation *op : ops) {
+    if (isInnerSum(op))
+      continue;
+    if (auto ret = dyn_cast<func::ReturnOp>(op))
+      assignReturn(state, ret);
+    else if (state.replaced.erase(op))
+      op->erase();
+    else if (isGradientSum(op))
+      assignGradientSum(state, cast<BinaryOp>(op));
+    else if (failed(assignOp(state, op)))
+      return failure();
+  }
+  return success();
 }

@@ -1,17 +1,4 @@
-//===- Assign.h - Shardings into types ---------------------------*- C++
-//-*-===//
-//
-// Turns choices into types: every op gets the shardings its choice asks for,
-// `dpc.reshard` stands where an operand lies otherwise, results follow from the
-// op's rule. Ops that search did not decide about (sums of gradients, the
-// update) take what costs least given their operands.
-//
-// Invariants: one reshard per value and target sharding; it stands before the
-// first op that wants it, except for gradients of parameters, which are brought
-// to the parameter's sharding where they are made, so that their reduction can
-// overlap with what follows.
-//
-//===----------------------------------------------------------------------===//
+//===- Assign.h - Writes shardings into types -------------------*- C++ -*-===//
 #ifndef DPC_PASSES_SHARD_ASSIGN_H
 #define DPC_PASSES_SHARD_ASSIGN_H
 
@@ -19,13 +6,20 @@
 
 namespace dpc {
 
-/// Gives all values of `facts.func` a sharding and inserts reshards. `facts`
-/// cannot be used for queries about operands afterwards. Fails with a
-/// diagnostic at the op that cannot be split as asked, for example one that
-/// needs the whole batch when there are micro-batches.
+/// Gives every value of `facts.func` a sharding, and inserts a `dpc.reshard`
+/// where an operand has another sharding than its op needs. Ops that the search
+/// does not decide (sums of gradients, the update) take the cheapest shardings
+/// for their operands. `facts` must not be asked about operands afterwards.
+///
+/// A value is resharded once per target sharding, before the first op that
+/// needs it. Gradients of parameters are resharded right after their producer,
+/// so that later computation hides the reduction.
+///
+/// Fails with a diagnostic at an op that cannot be split as chosen, for example
+/// an op that needs the whole batch when there are micro-batches.
 mlir::LogicalResult assignShardings(const ProgramFacts &facts,
                                     const ShardChoices &choices,
-                                    const LoweringSpec &degrees);
+                                    const LoweringSpec &spec);
 
 } // namespace dpc
 

@@ -1,70 +1,51 @@
-//===- AssignArguments.cpp - Where arguments and results lie --------------===//
-#include "passes/shard/Assigner.h"
+//===- AssignArguments.cpp - Shardings of arguments and results -----------===//
+#include "passes/shard/Assignment.h"
+#include "passes/shard/Passes.h"
 
 using namespace mlir;
 using namespace dpc;
 
-ShardingSpec Assigner::argumentSpec(BlockArgument arg) {
-  auto type = cast<RankedTensorType>(arg.getType());
-  ShardingSpec spec = ShardingSpec::replicated(mesh, type.getShape());
-  auto role =
-      func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
-  bool isInput = role && role.getValue() == role::kInput;
-  AxisStates states(solvedAxes.size(), axis::replicated);
-  if (auto found = choices.arguments.find(arg);
-      found != choices.arguments.end())
+/// The sharding of an argument before ZeRO.
+static ShardingSpec argumentSpec(const Assignment &state, BlockArgument arg) {
+  const FactorAnalysis &factors = state.facts.factors;
+  auto type = tensorType(arg);
+  ShardingSpec spec = ShardingSpec::replicated(state.mesh, type.getShape());
+  bool isInput = roleOfArgument(state.func, arg.getArgNumber()) == role::kInput;
+  AxisStates states(state.solvedAxes.size(), axis::replicated);
+  if (auto found = state.choices.arguments.find(arg);
+      found != state.choices.arguments.end())
     states = found->second;
   int64_t index = 0;
-  bool batchDone = false, microBatchDone = !separatesMicroBatches();
+  FactorAxes axes(state);
   for (int64_t d = 0, e = type.getRank(); d < e; ++d) {
     DimFactors dim;
-    for (int64_t size : facts.factors.factors(arg, d)) {
-      Factor factor{size, {}};
-      if (isInput && !batchDone &&
-          facts.factors.classOf(arg, index) == facts.batchClass) {
-        batchDone = true;
-        factor.axes = batchAxes();
-      } else if (isInput && !microBatchDone &&
-                 facts.factors.classOf(arg, index) == facts.microBatchClass) {
-        microBatchDone = true;
-        factor.axes = {*mbAxis};
-      }
-      factor.axes.append(
-          inOrder(facts.factors.classOf(arg, index), [&](size_t k) {
-            return states[k] == axis::firstSplit + index;
-          }));
-      dim.push_back(factor);
+    for (int64_t size : factors.factors(arg, d)) {
+      auto isSplit = [&](size_t k) {
+        return states[k] == axis::firstSplit + index;
+      };
+      dim.push_back(
+          {size, axes.next(factors.classOf(arg, index), isInput, isSplit)});
       ++index;
     }
     if (!dim.empty())
-      spec.dims[d] = canonicalize(mesh, dim);
+      spec.dims[d] = canonicalize(state.mesh, dim);
   }
   return spec;
 }
 
-static bool isSplitOver(const ShardingSpec &spec, int64_t axis) {
-  return llvm::any_of(spec.dims, [&](const DimFactors &dim) {
-    return llvm::any_of(dim, [&](const Factor &factor) {
-      return llvm::is_contained(factor.axes, axis);
-    });
-  });
-}
-
-/// `spec` also split over the axes of ZeRO that it is not split over yet (as
-/// experts are over ep): on the factor that this pads least, the first of
-/// equals. Unchanged where nothing has two elements.
-ShardingSpec Assigner::splitOverData(ShardingSpec spec) const {
-  SmallVector<int64_t, 2> axes;
-  for (int64_t axis : zeroAxes)
-    if (!isSplitOver(spec, axis))
-      axes.push_back(axis);
+/// Splits `spec` over those ZeRO axes that do not split it yet (`ep` may split
+/// experts). They split the factor that needs the least padding, the first on
+/// ties. Returns `spec` if no shard has two elements.
+static ShardingSpec splitOverData(const Assignment &state, ShardingSpec spec) {
+  auto axes = llvm::filter_to_vector<2>(
+      state.zeroAxes, [&](int64_t axis) { return !spec.splitsAxis(axis); });
   Factor *best = nullptr;
   double bestWaste = std::numeric_limits<double>::infinity();
-  int64_t ranks = productOfAxes(mesh, axes);
+  int64_t ranks = productOfAxes(state.mesh, axes);
   for (DimFactors &dim : spec.dims)
     for (Factor &factor : dim) {
-      int64_t local = localFactorSize(mesh, factor.size, factor.axes);
-      int64_t shard = localFactorSize(mesh, local, axes);
+      int64_t local = localFactorSize(state.mesh, factor.size, factor.axes);
+      int64_t shard = localFactorSize(state.mesh, local, axes);
       double waste = double(shard * ranks) / local;
       if (local > 1 && waste < bestWaste) {
         best = &factor;
@@ -74,83 +55,78 @@ ShardingSpec Assigner::splitOverData(ShardingSpec spec) const {
   if (best)
     best->axes.append(axes);
   for (DimFactors &dim : spec.dims)
-    dim = canonicalize(mesh, dim);
+    dim = canonicalize(state.mesh, dim);
   return spec;
 }
 
-/// Stored split over dp, or a copy of what is (ZeRO-3): every phase gathers it
-/// anew.
-bool Assigner::isGatheredAtUse(Value value) const {
-  return zero == 3 && (updateSpecs.count(value) || copies.contains(value));
+bool dpc::isGatheredAtUse(const Assignment &state, Value value) {
+  return state.zero == 3 &&
+         (state.updateSpecs.count(value) || state.copies.contains(value));
 }
 
-static bool isHalf(Type elementType) {
-  return elementType.isBF16() || elementType.isF16();
+static bool isHalf(Value value) {
+  Type type = elementTypeOf(value);
+  return type.isBF16() || type.isF16();
 }
 
-/// Makes the copy of a parameter that a model of mixed precision computes with:
-/// each rank converts what it stores, and the copy is what is gathered.
-bool Assigner::makesCopy(Operation *op) const {
+bool dpc::makesCopy(const Assignment &state, Operation *op) {
   auto convert = dyn_cast<ConvertOp>(op);
-  return convert && updateSpecs.count(convert.getX()) &&
-         isHalf(convert.getResult().getType().getElementType());
+  return convert && state.updateSpecs.count(convert.getX()) &&
+         isHalf(convert.getResult());
 }
 
-/// Whether the model reads the parameter as a copy only. Then ZeRO stores each
-/// element of the parameter itself once, from its first stage on.
-bool Assigner::hasCopy(BlockArgument parameter) const {
+/// True if the model reads only a copy of the parameter. ZeRO then shards the
+/// parameter from stage 1 on.
+static bool hasCopy(BlockArgument parameter) {
   return llvm::all_of(parameter.getUsers(), [&](Operation *user) {
-    auto convert = dyn_cast<ConvertOp>(user);
     return isa<AdamWOp, SgdOp>(user) ||
-           (convert && isHalf(convert.getResult().getType().getElementType()));
+           (isa<ConvertOp>(user) && isHalf(user->getResult(0)));
   });
 }
 
-/// With one micro-batch the optimizer reads gradients of the compute type as
-/// they are, so that they are stored and reduced in it. Sums over micro-batches
-/// are in f32.
-void Assigner::reduceNarrowGradients() {
-  if (mbAxis)
-    return;
-  auto narrow = [](OpOperand &operand) {
-    auto convert = operand.get().getDefiningOp<ConvertOp>();
-    if (convert && isHalf(convert.getX().getType().getElementType()))
-      operand.set(convert.getX());
+void dpc::findParameterGradients(Assignment &state) {
+  auto skipConversion = [&](OpOperand &gradient) {
+    auto convert = gradient.get().getDefiningOp<ConvertOp>();
+    if (!state.microBatchAxis && convert && isHalf(convert.getX()))
+      gradient.set(convert.getX());
   };
-  func.walk([&](Operation *op) {
+  auto find = [&](OpOperand &gradient, Value parameter) {
+    skipConversion(gradient);
+    state.parameterOf[gradient.get()] = dyn_cast<BlockArgument>(parameter);
+  };
+  state.func.walk([&](Operation *op) {
     if (auto adamw = dyn_cast<AdamWOp>(op))
-      narrow(adamw.getGMutable());
-    if (auto sgd = dyn_cast<SgdOp>(op))
-      narrow(sgd.getGMutable());
-    if (isa<GlobalNormOp>(op))
-      for (OpOperand &operand : op->getOpOperands())
-        narrow(operand);
+      find(adamw.getGMutable(), adamw.getP());
+    else if (auto sgd = dyn_cast<SgdOp>(op))
+      find(sgd.getGMutable(), sgd.getP());
+    else if (isa<GlobalNormOp>(op))
+      llvm::for_each(op->getOpOperands(), skipConversion);
   });
 }
 
-LogicalResult Assigner::assignArguments() {
+LogicalResult dpc::assignArguments(Assignment &state) {
+  func::FuncOp func = state.func;
   auto attrOf = [&](BlockArgument arg, StringRef name) {
     return func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), name);
   };
   auto assign = [](BlockArgument arg, const ShardingSpec &spec) {
-    arg.setType(withSharding(cast<RankedTensorType>(arg.getType()), spec));
+    arg.setType(withSharding(tensorType(arg), spec));
   };
   llvm::StringMap<BlockArgument> parameters;
   for (BlockArgument arg : func.getArguments()) {
     if (attrOf(arg, attr::kOf))
       continue;
-    ShardingSpec spec = argumentSpec(arg);
-    auto name = attrOf(arg, attr::kName), role = attrOf(arg, attr::kRole);
-    if (role && role.getValue() == role::kParameter) {
-      updateSpecs[arg] = zero ? splitOverData(spec) : spec;
-      if (zero == 3 || (zero && hasCopy(arg)))
-        spec = updateSpecs[arg];
-      if (name)
+    ShardingSpec spec = argumentSpec(state, arg);
+    if (roleOfArgument(func, arg.getArgNumber()) == role::kParameter) {
+      ShardingSpec &update = state.updateSpecs[arg];
+      update = state.zero ? splitOverData(state, spec) : spec;
+      if (state.zero == 3 || (state.zero && hasCopy(arg)))
+        spec = update;
+      if (auto name = attrOf(arg, attr::kName))
         parameters[name.getValue()] = arg;
     }
     assign(arg, spec);
   }
-  // States lie where their parameter is updated.
   for (BlockArgument arg : func.getArguments()) {
     auto of = attrOf(arg, attr::kOf);
     if (!of)
@@ -158,40 +134,31 @@ LogicalResult Assigner::assignArguments() {
     auto error = [&] {
       return emitError(func.getLoc(), "state ")
              << func.getArgAttr(arg.getArgNumber(), attr::kName)
-             << " (argument " << arg.getArgNumber() << ") is of " << of;
+             << " (argument " << arg.getArgNumber() << ") belongs to " << of;
     };
     BlockArgument parameter = parameters.lookup(of.getValue());
     if (!parameter)
-      return error() << ", which is the name of no parameter";
-    if (cast<RankedTensorType>(parameter.getType()).getShape() !=
-        cast<RankedTensorType>(arg.getType()).getShape())
+      return error() << ", but no parameter has this name";
+    if (shapeOf(parameter) != shapeOf(arg))
       return error() << ", a parameter of another shape";
-    assign(arg, updateSpecs.at(parameter));
+    assign(arg, state.updateSpecs.at(parameter));
   }
   return success();
 }
 
-void Assigner::findParameterGradients() {
-  func.walk([&](Operation *op) {
-    if (auto adamw = dyn_cast<AdamWOp>(op))
-      parameterOf[adamw.getG()] = dyn_cast<BlockArgument>(adamw.getP());
-    if (auto sgd = dyn_cast<SgdOp>(op))
-      parameterOf[sgd.getG()] = dyn_cast<BlockArgument>(sgd.getP());
-  });
-}
-
-void Assigner::assignReturn(func::ReturnOp op) {
+void dpc::assignReturn(Assignment &state, func::ReturnOp op) {
+  func::FuncOp func = state.func;
   OpBuilder builder(op);
   for (OpOperand &operand : op->getOpOperands()) {
-    unsigned i = operand.getOperandNumber();
-    ShardingSpec to = actual(operand.get());
+    ShardingSpec to = state.actual(operand.get());
     to.partial.clear();
-    if (auto tied = func.getResultAttrOfType<IntegerAttr>(i, attr::kTies))
-      to = actual(func.getArgument(tied.getInt()));
+    if (auto tied = func.getResultAttrOfType<IntegerAttr>(
+            operand.getOperandNumber(), attr::kTies))
+      to = state.actual(func.getArgument(tied.getInt()));
     Operation *producer = operand.get().getDefiningOp();
     Attribute phase = producer ? producer->getAttr(attr::kPhase)
                                : phaseAttr(builder.getContext(), Phase::update);
-    operand.set(reshard(builder, operand.get(), to, phase));
+    operand.set(reshard(state, builder, operand.get(), to, phase));
   }
   func.setType(FunctionType::get(func->getContext(),
                                  func.getBody().front().getArgumentTypes(),

@@ -1,19 +1,19 @@
 //===- AssignGradients.cpp - Sums of gradients ----------------------------===//
 //
-// What several readers send back to a value is added pairwise. Contributions
-// that lie alike are added first, so that partial ones are reduced once. In a
-// pipeline those of one stage are added there. The sums of several stages meet
-//   * for a parameter: when each is complete (over micro-batches and data),
-//   once
-//     per step; every stage that holds the parameter makes the sum itself
-//     (so do those of a copy in half precision, converted before they are sums
-//     over micro-batches);
-//   * else on the way back: a stage adds its own to what comes from behind.
+// Differentiation adds the gradients that the readers of a value produce in
+// pairs. Gradients of equal type are added first here, so that partial sums are
+// reduced once. In a pipeline each stage adds its own gradients. The sums of
+// several stages are added
+//   * for a parameter: once per step, after each is complete over micro-batches
+//     and data axes. Every stage that holds the parameter computes this sum.
+//     The same holds for the copy of a parameter in half precision; its sums
+//     are converted before they are accumulated over micro-batches;
+//   * otherwise on the way back: a stage adds its sum to that of the next
+//   stage.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/shard/Assigner.h"
+#include "passes/shard/Assignment.h"
 
-#include "ir/Attributes.h"
 #include "passes/cost/OpTime.h"
 #include "passes/shard/ReshardPlan.h"
 
@@ -21,6 +21,9 @@
 
 using namespace mlir;
 using namespace dpc;
+
+/// Sums by stage, ascending.
+using StageSums = SmallVector<std::pair<int64_t, Value>>;
 
 bool dpc::isGradientSum(Operation *op) {
   auto add = dyn_cast<BinaryOp>(op);
@@ -46,35 +49,40 @@ static void collectAddends(Operation *sum, SmallVectorImpl<Value> &addends,
   }
 }
 
-/// Adds values of one type from the first to the last.
-Value Assigner::addUp(OpBuilder &builder, ArrayRef<Value> values,
-                      Operation *like) {
+static void setStage(Operation *op, int64_t stage) {
+  op->setAttr(attr::kStage, Builder(op->getContext()).getI64IntegerAttr(stage));
+}
+
+/// Adds values of one type in order, with the attributes of `like`.
+static Value addInOrder(Assignment &state, OpBuilder &builder,
+                        ArrayRef<Value> values, Operation *like) {
   Value sum = values.front();
   for (Value value : values.drop_front()) {
     auto add = BinaryOp::create(builder, like->getLoc(), sum.getType(),
                                 BinaryKind::add, sum, value);
     add->setAttrs(like->getAttrDictionary());
-    if (late.contains(sum) || late.contains(value))
-      late.insert(add.getResult());
+    if (state.isLate({sum, value}))
+      state.late.insert(add.getResult());
     sum = add.getResult();
   }
   return sum;
 }
 
-/// The sharding, among the values' own without what is partial, that takes
-/// least traffic to bring all of them to.
-ShardingSpec Assigner::cheapestCommon(ArrayRef<Value> values) const {
+/// Among the shardings of `values` without their partial sums, the one to which
+/// resharding all values sends the fewest bytes; the first on ties.
+static ShardingSpec cheapestCommon(const Assignment &state,
+                                   ArrayRef<Value> values) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   ShardingSpec best;
-  double bestBytes = std::numeric_limits<double>::infinity();
+  double bestBytes = kInfinity;
   for (Value candidate : values) {
-    ShardingSpec target = actual(candidate);
+    ShardingSpec target = state.actual(candidate);
     target.partial.clear();
     double bytes = 0;
     for (Value value : values) {
       ReshardCost cost =
-          reshardTraffic(actual(value), target, elementBytes(value));
-      bytes += cost.feasible ? cost.sentBytes()
-                             : std::numeric_limits<double>::infinity();
+          reshardTraffic(state.actual(value), target, elementBytes(value));
+      bytes += cost.feasible ? cost.sentBytes() : kInfinity;
     }
     if (bytes < bestBytes || !best.mesh) {
       best = target;
@@ -84,120 +92,111 @@ ShardingSpec Assigner::cheapestCommon(ArrayRef<Value> values) const {
   return best;
 }
 
-/// Adds contributions of one stage; `like` says when.
-Value Assigner::sumUp(OpBuilder &builder, ArrayRef<Value> addends,
-                      Operation *like) {
-  llvm::MapVector<Type, SmallVector<Value>> alike;
+/// Adds the gradients of one stage, with the attributes of `like`.
+static Value sumUp(Assignment &state, OpBuilder &builder,
+                   ArrayRef<Value> addends, Operation *like) {
+  llvm::MapVector<Type, SmallVector<Value>> byType;
   for (Value addend : addends)
-    alike[addend.getType()].push_back(addend);
+    byType[addend.getType()].push_back(addend);
   SmallVector<Value> sums;
-  for (auto &[type, values] : alike)
-    sums.push_back(addUp(builder, values, like));
+  for (auto &[type, values] : byType)
+    sums.push_back(addInOrder(state, builder, values, like));
   if (sums.size() > 1) {
-    ShardingSpec target = cheapestCommon(sums);
+    ShardingSpec target = cheapestCommon(state, sums);
     for (Value &sum : sums)
-      sum = reshard(builder, sum, target, like->getAttr(attr::kPhase));
+      sum = reshard(state, builder, sum, target, like->getAttr(attr::kPhase));
   }
-  return addUp(builder, sums, like);
+  return addInOrder(state, builder, sums, like);
 }
 
-/// The sum of what several stages send back to a parameter, as the optimizer
-/// reads it. No stage is its home.
-Value Assigner::sumOverStages(OpBuilder &builder,
-                              ArrayRef<std::pair<int64_t, Value>> sums,
-                              BlockArgument parameter, Operation *root) {
+/// The gradient of a parameter that several stages hold. It has no stage.
+static Value sumOverStages(Assignment &state, OpBuilder &builder,
+                           const StageSums &sums, BlockArgument parameter,
+                           Operation *root) {
   Attribute phase = root->getAttr(attr::kPhase);
   SmallVector<Value> complete;
   for (auto [stage, sum] : sums) {
-    reshardGradient(builder, sum, parameter, phase);
-    complete.push_back(reshard(builder, sum, updateSpecs.at(parameter), phase));
+    reshardGradient(state, builder, sum, parameter, phase);
+    complete.push_back(
+        reshard(state, builder, sum, state.updateSpecs.at(parameter), phase));
   }
   root->removeAttr(attr::kStage);
   setPhase(root, Phase::update);
-  return addUp(builder, complete, root);
+  return addInOrder(state, builder, complete, root);
 }
 
-/// Adds per stage from the last to the first.
-Value Assigner::sumBackwards(OpBuilder &builder,
-                             ArrayRef<std::pair<int64_t, Value>> sums,
-                             Operation *root) {
+/// Adds the sums from the last stage to the first.
+static Value sumBackwards(Assignment &state, OpBuilder &builder,
+                          const StageSums &sums, Operation *root) {
   Value total;
   for (auto [stage, sum] : llvm::reverse(sums)) {
-    root->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
-    total = total ? sumUp(builder, {total, sum}, root) : sum;
+    setStage(root, stage);
+    total = total ? sumUp(state, builder, {total, sum}, root) : sum;
   }
   return total;
 }
 
-/// The conversion that makes a parameter's gradient of `root`, if nothing else
-/// reads that.
-ConvertOp Assigner::conversionOf(BinaryOp root) const {
+/// The op that converts `root` to the gradient of a parameter, if it is the
+/// only reader of `root`.
+static ConvertOp conversionOf(const Assignment &state, BinaryOp root) {
   if (!root->hasOneUse())
     return nullptr;
   auto convert = dyn_cast<ConvertOp>(*root->user_begin());
-  return convert && parameterOf.contains(convert.getResult()) ? convert
-                                                              : nullptr;
+  return convert && state.parameterOf.contains(convert.getResult()) ? convert
+                                                                    : nullptr;
 }
 
-/// Converts what each stage has added up, there.
-void Assigner::convertSums(OpBuilder &builder,
-                           MutableArrayRef<std::pair<int64_t, Value>> sums,
-                           ConvertOp like) {
-  Type elementType =
-      cast<RankedTensorType>(like.getResult().getType()).getElementType();
+/// Converts the sum of each stage as `like` does, at that stage.
+static void convertSums(Assignment &state, OpBuilder &builder, StageSums &sums,
+                        ConvertOp like) {
+  Type elementType = elementTypeOf(like.getResult());
   for (auto &[stage, sum] : sums) {
-    auto type = cast<RankedTensorType>(sum.getType());
-    auto convert = ConvertOp::create(
-        builder, like.getLoc(),
-        RankedTensorType::get(type.getShape(), elementType, type.getEncoding()),
-        sum);
+    auto convert = ConvertOp::create(builder, like.getLoc(),
+                                     tensorType(sum).clone(elementType), sum);
     convert->setAttrs(like->getAttrDictionary());
-    convert->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
-    if (late.contains(sum))
-      late.insert(convert.getResult());
+    setStage(convert, stage);
+    if (state.late.contains(sum))
+      state.late.insert(convert.getResult());
     sum = convert.getResult();
   }
 }
 
-void Assigner::assignGradientSum(BinaryOp root) {
+void dpc::assignGradientSum(Assignment &state, BinaryOp root) {
   SmallVector<Value> addends;
   SmallVector<Operation *> inner;
   collectAddends(root, addends, inner);
-  std::optional<int64_t> home = stageOf(root);
+  std::optional<int64_t> rootStage = stageOf(root);
   std::map<int64_t, SmallVector<Value>> byStage;
   for (Value addend : addends) {
     Operation *producer = addend.getDefiningOp();
     auto stage = producer ? stageOf(producer) : std::nullopt;
-    byStage[stage.value_or(home.value_or(0))].push_back(addend);
+    byStage[stage.value_or(rootStage.value_or(0))].push_back(addend);
   }
   OpBuilder builder(root);
-  SmallVector<std::pair<int64_t, Value>> sums;
+  StageSums sums;
   for (auto &[stage, values] : byStage) {
-    if (home)
-      root->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
-    sums.push_back({stage, sumUp(builder, values, root)});
+    if (rootStage)
+      setStage(root, stage);
+    sums.push_back({stage, sumUp(state, builder, values, root)});
   }
   Value result = root.getResult();
-  if (ConvertOp convert = conversionOf(root); convert && sums.size() > 1) {
-    // The copy of a parameter that several stages read: its gradients meet once
-    // per step as well, when they are complete in the parameter's type.
-    convertSums(builder, sums, convert);
+  if (ConvertOp convert = conversionOf(state, root);
+      convert && sums.size() > 1) {
+    convertSums(state, builder, sums, convert);
     convert.getXMutable().set(addends.front());
-    replaced.insert(convert);
+    state.replaced.insert(convert);
     result = convert.getResult();
   }
-  auto found = parameterOf.find(result);
-  BlockArgument parameter;
-  if (found != parameterOf.end())
-    parameter = found->second;
+  BlockArgument parameter = state.parameterOf.lookup(result);
   Value total = sums.front().second;
   if (sums.size() > 1)
-    total = parameter ? sumOverStages(builder, sums, parameter, root)
-                      : sumBackwards(builder, sums, root);
+    total = parameter ? sumOverStages(state, builder, sums, parameter, root)
+                      : sumBackwards(state, builder, sums, root);
   if (parameter) {
-    parameterOf[total] = parameter;
+    state.parameterOf[total] = parameter;
     if (sums.size() == 1)
-      reshardGradient(builder, total, parameter, root->getAttr(attr::kPhase));
+      reshardGradient(state, builder, total, parameter,
+                      root->getAttr(attr::kPhase));
   }
   result.replaceAllUsesWith(total);
   root.erase();

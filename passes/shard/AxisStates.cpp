@@ -1,30 +1,23 @@
-//===- AxisStates.cpp - Forward and backward placement of a value
-//-----------===//
+//===- AxisStates.cpp - States of a value and its gradient ----------------===//
 #include "passes/shard/AxisStates.h"
 
 using namespace mlir;
 using namespace dpc;
 
-namespace {
-/// How one tensor (value or gradient) lies: a factor index, or one of these.
-constexpr int64_t kReplicated = -1, kPartial = -2;
-} // namespace
+/// How one tensor (a value or a gradient) is placed: the index of the factor
+/// that is split, or one of these.
+static constexpr int64_t kReplicated = -1, kPartial = -2;
 
-static int64_t valuePlace(AxisState state) {
+/// The placement of the tensor that is partial in state `partial`.
+static int64_t placeOf(AxisState state, AxisState partial) {
   if (state >= axis::firstSplit)
     return state - axis::firstSplit;
-  return state == axis::partial ? kPartial : kReplicated;
-}
-
-static int64_t gradientPlace(AxisState state) {
-  if (state >= axis::firstSplit)
-    return state - axis::firstSplit;
-  return state == axis::gradPartial ? kPartial : kReplicated;
+  return state == partial ? kPartial : kReplicated;
 }
 
 static AxisTransition::Move moveBetween(int64_t from, int64_t to) {
   if (from == to || (from == kReplicated && to >= 0))
-    return AxisTransition::none; // a slice is free
+    return AxisTransition::none; // a slice sends nothing
   if (to == kPartial)
     return AxisTransition::impossible;
   if (from == kPartial)
@@ -36,53 +29,45 @@ static AxisTransition::Move moveBetween(int64_t from, int64_t to) {
 
 AxisTransition dpc::transition(AxisState from, AxisState to, bool hasGradient) {
   AxisTransition result;
-  result.forward = moveBetween(valuePlace(from), valuePlace(to));
+  result.forward =
+      moveBetween(placeOf(from, axis::partial), placeOf(to, axis::partial));
   if (hasGradient)
-    result.backward = moveBetween(gradientPlace(to), gradientPlace(from));
+    result.backward = moveBetween(placeOf(to, axis::gradPartial),
+                                  placeOf(from, axis::gradPartial));
   return result;
+}
+
+/// The state of an operand or result under a choice other than `partial`.
+/// `absent`: the state if the tensor does not have the split factor.
+static AxisState stateOf(const FactorAnalysis &factors, Operation *op,
+                         const AxisChoice &choice, bool isResult,
+                         unsigned index, AxisState absent) {
+  if (choice.kind == AxisChoice::replicate)
+    return axis::replicated;
+  if (choice.kind == AxisChoice::gradPartial)
+    return axis::gradPartial;
+  int64_t position = factors.positionIn(op, isResult, index, choice.factor);
+  return position < 0 ? absent : axis::firstSplit + position;
 }
 
 AxisState dpc::operandState(const FactorAnalysis &factors, Operation *op,
                             const AxisChoice &choice, unsigned index) {
-  switch (choice.kind) {
-  case AxisChoice::replicate:
-    return axis::replicated;
-  case AxisChoice::gradPartial:
-    return axis::gradPartial;
-  case AxisChoice::partial: {
-    const ShardingRule &rule = factors.rule(op);
-    bool member = rule.movesData
-                      ? index == 0
-                      : llvm::is_contained(rule.linear[choice.group],
-                                           static_cast<int64_t>(index));
-    // The gradient of a factor is dy times the partial operand.
-    return member ? axis::partial : axis::gradPartial;
-  }
-  case AxisChoice::split: {
-    int64_t position =
-        factors.positionIn(op, /*isResult=*/false, index, choice.factor);
-    return position < 0 ? axis::gradPartial : axis::firstSplit + position;
-  }
-  }
-  llvm_unreachable("unknown choice");
+  if (choice.kind != AxisChoice::partial)
+    return stateOf(factors, op, choice, false, index, axis::gradPartial);
+  const ShardingRule &rule = factors.rule(op);
+  bool isTerm = rule.movesData
+                    ? index == 0
+                    : llvm::is_contained(rule.linear[choice.group],
+                                         static_cast<int64_t>(index));
+  // The gradient of the other factor of a product is dy times the partial one.
+  return isTerm ? axis::partial : axis::gradPartial;
 }
 
 AxisState dpc::resultState(const FactorAnalysis &factors, Operation *op,
                            const AxisChoice &choice, unsigned index) {
-  switch (choice.kind) {
-  case AxisChoice::replicate:
-    return axis::replicated;
-  case AxisChoice::gradPartial:
-    return axis::gradPartial;
-  case AxisChoice::partial:
-    return axis::partial;
-  case AxisChoice::split: {
-    int64_t position =
-        factors.positionIn(op, /*isResult=*/true, index, choice.factor);
-    return position < 0 ? axis::partial : axis::firstSplit + position;
-  }
-  }
-  llvm_unreachable("unknown choice");
+  return choice.kind == AxisChoice::partial
+             ? axis::partial
+             : stateOf(factors, op, choice, true, index, axis::partial);
 }
 
 SmallVector<AxisChoice> dpc::choicesOf(const FactorAnalysis &factors,
@@ -92,13 +77,13 @@ SmallVector<AxisChoice> dpc::choicesOf(const FactorAnalysis &factors,
   if (rule.combines)
     return choices;
   if (hasGradient)
-    choices.push_back({AxisChoice::gradPartial, {}, -1});
+    choices.push_back({AxisChoice::gradPartial});
   if (rule.movesData)
-    choices.push_back({AxisChoice::partial, {}, -1});
+    choices.push_back({AxisChoice::partial});
   else
     for (int64_t group = 0, e = rule.linear.size(); group < e; ++group)
       choices.push_back({AxisChoice::partial, {}, group});
   for (IterFactor factor : factors.splittable(op))
-    choices.push_back({AxisChoice::split, factor, -1});
+    choices.push_back({AxisChoice::split, factor});
   return choices;
 }

@@ -1,18 +1,17 @@
-//===- AxisStates.h - Forward and backward placement of a value ---*- C++
-//-*-===//
+//===- AxisStates.h - States of a value and its gradient --------*- C++ -*-===//
 //
-// Search decides about an op and its gradient together, so a value's state over
-// the axis that is solved for tells both how the value lies and how its
-// gradient does:
+// The search decides about an op and its gradient together. So the state of a
+// value over the axis that is solved gives the placement of the value and of
+// its gradient:
 //
 //   state          value        gradient
 //   replicated     replicated   replicated   every rank does the same work
 //   gradPartial    replicated   partial sum  input of a column-parallel matmul
 //   partial        partial sum  replicated   output of a row-parallel matmul
-//   split k        split on its factor k, both
+//   split k        both are split on factor k of the value
 //
-// Going from one state to another costs a collective forward, backward or both.
-// Megatron's f and g are two cells of this table:
+// A transition between states costs a collective forward, backward or both. Two
+// cells of this table are Megatron-LM's f and g:
 //
 //   from \ to      replicated     gradPartial      partial  split
 //   replicated     -              bwd all_reduce   no       bwd all_gather
@@ -21,10 +20,10 @@
 //                                                           bwd all_gather
 //   split          fwd all_gather fwd all_gather,  no       same factor: -
 //                                 bwd reduce_scatter        else all_to_all
-//                                 twice
+//                                                           both
 //
-// (gradPartial to replicated would have to turn a replicated gradient into a
-// partial one.) Values without gradient pay the forward part only.
+// (gradPartial to replicated would make a replicated gradient partial.) Values
+// without gradient pay only the forward part.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_AXISSTATES_H
@@ -34,12 +33,12 @@
 
 namespace dpc {
 
-/// What one axis does in an op (and in its gradient).
+/// What one axis does in an op and in its gradient.
 struct AxisChoice {
   enum Kind { replicate, gradPartial, partial, split };
   Kind kind = replicate;
-  IterFactor factor;  ///< split: what is split.
-  int64_t group = -1; ///< partial: index into ShardingRule::linear.
+  IterFactor factor = {}; ///< The factor to split.
+  int64_t group = -1;     ///< Of a partial op: index of ShardingRule::linear.
 };
 
 /// A value's state: one of the first three, or firstSplit + factor index.
@@ -49,7 +48,7 @@ inline constexpr AxisState replicated = 0, gradPartial = 1, partial = 2,
                            firstSplit = 3;
 } // namespace axis
 
-/// Collectives of going from one state to another.
+/// The collectives of a transition.
 struct AxisTransition {
   enum Move { none, allReduce, reduceScatter, allGather, allToAll, impossible };
   static constexpr size_t kNumMoves = impossible + 1;
@@ -60,15 +59,15 @@ struct AxisTransition {
 /// The table of the file comment.
 AxisTransition transition(AxisState from, AxisState to, bool hasGradient);
 
-/// The state an op with `choice` needs operand `index` in.
+/// The state in which an op with `choice` needs operand `index`.
 AxisState operandState(const FactorAnalysis &factors, mlir::Operation *op,
                        const AxisChoice &choice, unsigned index);
-/// The state an op with `choice` leaves result `index` in.
+/// The state in which an op with `choice` leaves result `index`.
 AxisState resultState(const FactorAnalysis &factors, mlir::Operation *op,
                       const AxisChoice &choice, unsigned index);
 
-/// All choices of `op`, replicate first. Those that only differ in how
-/// gradients flow are left out when `hasGradient` is false.
+/// All choices of `op`; the first is `replicate`. Without a gradient, choices
+/// that differ only in the gradient are left out.
 llvm::SmallVector<AxisChoice> choicesOf(const FactorAnalysis &factors,
                                         mlir::Operation *op, bool hasGradient);
 

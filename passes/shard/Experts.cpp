@@ -1,7 +1,8 @@
 //===- Experts.cpp - Which ops work on experts ----------------------------===//
 #include "passes/shard/Experts.h"
 
-#include "passes/cost/OpTime.h"
+#include "ir/TensorUtils.h"
+#include "passes/shard/Passes.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -33,8 +34,6 @@ private:
   const DenseSet<Value> &routedBy(int64_t size);
   bool meetsGate(const Reach &reach, int64_t cls, int64_t size);
   Reach reachOf(Value parameter, int64_t cls) const;
-  int64_t positionOf(Value value, int64_t cls) const;
-  std::optional<IterFactor> factorOf(Operation *op, int64_t cls) const;
   bool needsWhole(Operation *op, int64_t cls) const;
   void addParameters();
   void pullProducers();
@@ -43,22 +42,6 @@ private:
 };
 
 } // namespace
-
-/// Index of the first factor of `cls` in `value`, or -1.
-int64_t ExpertFinder::positionOf(Value value, int64_t cls) const {
-  for (int64_t i = 0, e = facts.factors.numFactors(value); i < e; ++i)
-    if (facts.factors.classOf(value, i) == cls)
-      return i;
-  return -1;
-}
-
-std::optional<IterFactor> ExpertFinder::factorOf(Operation *op,
-                                                 int64_t cls) const {
-  for (IterFactor factor : facts.factors.splittable(op))
-    if (facts.factors.classOf(op, factor) == cls)
-      return factor;
-  return std::nullopt;
-}
 
 bool ExpertFinder::needsWhole(Operation *op, int64_t cls) const {
   for (int64_t d = 0, e = facts.factors.rule(op).dims.size(); d < e; ++d)
@@ -78,12 +61,13 @@ Reach ExpertFinder::reachOf(Value parameter, int64_t cls) const {
       if (!facts.isForward(user))
         continue;
       reach.isGate |= needsWhole(user, cls);
-      std::optional<IterFactor> factor = factorOf(user, cls);
+      std::optional<IterFactor> factor = facts.factors.splittable(user, cls);
       if (!factor)
         continue;
       reach.ops[user] = *factor;
       for (Value result : user->getResults())
-        if (positionOf(result, cls) >= 0 && reach.values.insert(result).second)
+        if (facts.factors.indexOf(result, cls) >= 0 &&
+            reach.values.insert(result).second)
           worklist.push_back(result);
     }
   return reach;
@@ -96,9 +80,7 @@ const DenseSet<Value> &ExpertFinder::routedBy(int64_t size) {
     return values;
   for (Operation &op : facts.func->getRegion(0).front()) {
     bool chooses =
-        isa<TopKOp, SoftmaxOp>(op) &&
-        cast<RankedTensorType>(op.getOperand(0).getType()).getShape().back() ==
-            size;
+        isa<TopKOp, SoftmaxOp>(op) && shapeOf(op.getOperand(0)).back() == size;
     if (chooses || llvm::any_of(op.getOperands(), [&](Value operand) {
           return values.contains(operand);
         }))
@@ -113,7 +95,7 @@ bool ExpertFinder::meetsGate(const Reach &reach, int64_t cls, int64_t size) {
   return llvm::any_of(reach.ops, [&](const auto &entry) {
     return llvm::any_of(entry.first->getOperands(), [&](Value operand) {
       return !reach.values.contains(operand) && choices.contains(operand) &&
-             positionOf(operand, cls) >= 0;
+             facts.factors.indexOf(operand, cls) >= 0;
     });
   });
 }
@@ -136,7 +118,8 @@ bool ExpertFinder::isCandidate(BlockArgument arg, int64_t dim) const {
 void ExpertFinder::addParameters() {
   for (BlockArgument arg : facts.func->getRegion(0).getArguments())
     for (int64_t cls : classes) {
-      int64_t position = facts.stored.contains(arg) ? positionOf(arg, cls) : -1;
+      int64_t position =
+          facts.stored.contains(arg) ? facts.factors.indexOf(arg, cls) : -1;
       if (position < 0)
         continue;
       Reach reach = reachOf(arg, cls);
@@ -154,8 +137,8 @@ void ExpertFinder::addParameters() {
 double ExpertFinder::gatherBytes(ValueRange values, int64_t cls) const {
   double bytes = 0;
   for (Value value : values) {
-    double all = sizeInBytes(cast<RankedTensorType>(value.getType()));
-    bool both = facts.hasBatch(value) && positionOf(value, cls) >= 0;
+    double all = sizeInBytes(value);
+    bool both = facts.hasBatch(value) && facts.factors.indexOf(value, cls) >= 0;
     bytes += both ? all / ep : all;
   }
   return bytes;
@@ -181,8 +164,8 @@ void ExpertFinder::pullProducers() {
         !feedsExpertsOnly(&op))
       continue;
     for (int64_t cls : classes) {
-      std::optional<IterFactor> factor = factorOf(&op, cls);
-      if (!factor || positionOf(op.getResult(0), cls) < 0)
+      std::optional<IterFactor> factor = facts.factors.splittable(&op, cls);
+      if (!factor || facts.factors.indexOf(op.getResult(0), cls) < 0)
         continue;
       double early = 0;
       for (Value operand : op.getOperands())
@@ -218,28 +201,20 @@ Experts dpc::findExperts(const ProgramFacts &facts, int64_t ep) {
   return ExpertFinder(facts, ep).run();
 }
 
-/// Where `ep` splits the batch of an op that works on no experts.
+/// The choice of an op that does not work on experts: `ep` splits the batch.
 static AxisChoice batchChoice(const ProgramFacts &facts, Operation *op) {
-  for (IterFactor factor : facts.factors.splittable(op))
-    if (facts.batchClass >= 0 &&
-        facts.factors.classOf(op, factor) == facts.batchClass)
-      return {AxisChoice::split, factor, -1};
-  return {AxisChoice::gradPartial, {}, -1};
+  auto factor = facts.factors.splittable(op, facts.batchClass);
+  return factor ? AxisChoice{AxisChoice::split, *factor}
+                : AxisChoice{AxisChoice::gradPartial};
 }
 
-/// Where `ep` splits an argument that belongs to no expert: inputs on the
-/// batch, as other data axes do.
+/// The state of an argument that belongs to no expert: `ep` splits the batch of
+/// inputs.
 static AxisState batchState(const ProgramFacts &facts, BlockArgument arg) {
-  func::FuncOp func = facts.func;
-  auto role =
-      func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
-  if (!role || role.getValue() != role::kInput)
+  if (roleOfArgument(facts.func, arg.getArgNumber()) != role::kInput)
     return axis::replicated;
-  for (int64_t i = 0, e = facts.factors.numFactors(arg); i < e; ++i)
-    if (facts.batchClass >= 0 &&
-        facts.factors.classOf(arg, i) == facts.batchClass)
-      return axis::firstSplit + i;
-  return axis::replicated;
+  int64_t index = facts.factors.indexOf(arg, facts.batchClass);
+  return index < 0 ? axis::replicated : axis::firstSplit + index;
 }
 
 void dpc::chooseExperts(const ProgramFacts &facts, const Experts &experts,
@@ -259,7 +234,7 @@ void dpc::chooseExperts(const ProgramFacts &facts, const Experts &experts,
     auto found = experts.ops.find(&op);
     choices.ops[&op].push_back(
         found != experts.ops.end()
-            ? AxisChoice{AxisChoice::split, found->second, -1}
+            ? AxisChoice{AxisChoice::split, found->second}
             : batchChoice(facts, &op));
   }
   choices.axes.push_back(axis);

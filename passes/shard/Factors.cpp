@@ -1,33 +1,14 @@
 //===- Factors.cpp - Which dimensions of a program belong together --------===//
 #include "passes/shard/Factors.h"
 
+#include "llvm/ADT/SetVector.h"
+
 #include <numeric>
 
 using namespace mlir;
 using namespace dpc;
 
-/// The coarsest list that has the boundaries of both, or nullopt when those do
-/// not divide each other.
-static std::optional<SmallVector<int64_t, 2>> common(ArrayRef<int64_t> a,
-                                                     ArrayRef<int64_t> b) {
-  llvm::SmallVector<int64_t, 8> cuts;
-  for (ArrayRef<int64_t> list : {a, b}) {
-    int64_t product = 1;
-    for (int64_t size : list)
-      cuts.push_back(product *= size);
-  }
-  llvm::sort(cuts);
-  SmallVector<int64_t, 2> result;
-  int64_t before = 1;
-  for (int64_t cut : cuts) {
-    if (before == 0 || cut % before != 0)
-      return std::nullopt;
-    if (cut != before)
-      result.push_back(cut / before);
-    before = cut;
-  }
-  return result;
-}
+using Sizes = SmallVector<int64_t, 2>;
 
 void dpc::separateConstants(func::FuncOp func) {
   for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
@@ -41,92 +22,67 @@ void dpc::separateConstants(func::FuncOp func) {
   }
 }
 
-static SmallVector<int64_t, 2> initialFactors(int64_t size) {
-  return size == 1 ? SmallVector<int64_t, 2>{} : SmallVector<int64_t, 2>{size};
+// Refinement to a fixed point: it only adds boundaries, and the divisors of a
+// dimension bound their number.
+
+static Sizes initialFactors(int64_t size) {
+  return size == 1 ? Sizes{} : Sizes{size};
 }
 
-FactorAnalysis::FactorAnalysis(func::FuncOp func) {
-  Block &block = func.getBody().front();
-  size_t numOps = block.getOperations().size();
-  ops.reserve(numOps);
-  opIndex.reserve(numOps);
-  values.reserve(numOps + numOps / 4 + block.getNumArguments());
-  valueIndex.reserve(values.capacity());
-  for (BlockArgument arg : func.getArguments())
-    addValue(arg);
-  for (Operation &op : block) {
-    for (Value result : op.getResults())
-      addValue(result);
-    if (auto iface = dyn_cast<ShardingRuleOpInterface>(op))
-      addOp(op, iface.getShardingRule());
-  }
-  refineAll();
-  numberAtoms();
-}
-
-void FactorAnalysis::addOp(Operation &op, ShardingRule made) {
-  opIndex[&op] = ops.size();
-  OpInfo &info = ops.emplace_back();
-  info.op = &op;
-  info.rule = std::move(made);
-  const ShardingRule &rule = info.rule;
-  for (const IterDim &dim : rule.dims)
-    info.dims.push_back(initialFactors(dim.size));
-  info.blocked.assign(rule.dims.size(), false);
-  if (auto cuts = op.getAttrOfType<DenseI64ArrayAttr>(attr::kRingFactors))
-    info.dims[rule.operands[0][2].front()].assign(cuts.asArrayRef().begin(),
-                                                  cuts.asArrayRef().end());
-  assert(rule.operands.size() == op.getNumOperands() &&
-         rule.results.size() == op.getNumResults() && "a map per tensor");
-  for (Value value : op.getOperands())
-    info.values.push_back(valueIndex.lookup(value));
-  for (Value value : op.getResults())
-    info.values.push_back(valueIndex.lookup(value));
-}
-
-void FactorAnalysis::addValue(Value value) {
+static void addValue(FactorTables &tables, Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   if (!type)
     return;
-  valueIndex[value] = values.size();
-  ValueInfo &info = values.emplace_back();
+  tables.valueIndex[value] = tables.values.size();
+  ValueFactors &factors = tables.values.emplace_back();
   for (int64_t size : type.getShape())
-    info.dims.push_back(initialFactors(size));
+    factors.dims.push_back(initialFactors(size));
 }
 
-bool FactorAnalysis::isBlocked(const OpInfo &info, const DimMap &map) const {
-  return llvm::any_of(map, [&](int64_t dim) { return info.blocked[dim]; });
+static void addOp(FactorTables &tables, Operation &op, ShardingRule made) {
+  tables.opIndex[&op] = tables.ops.size();
+  OpFactors &factors = tables.ops.emplace_back();
+  factors.op = &op;
+  factors.rule = std::move(made);
+  const ShardingRule &rule = factors.rule;
+  for (const IterDim &dim : rule.dims)
+    factors.dims.push_back(initialFactors(dim.size));
+  factors.blocked.assign(rule.dims.size(), false);
+  if (auto cuts = op.getAttrOfType<DenseI64ArrayAttr>(attr::kRingFactors))
+    factors.dims[rule.operands[0][2].front()].assign(cuts.asArrayRef().begin(),
+                                                     cuts.asArrayRef().end());
+  assert(rule.operands.size() == op.getNumOperands() &&
+         rule.results.size() == op.getNumResults() && "a map per tensor");
+  for (ValueRange range : {ValueRange(op.getOperands()), ValueRange(op.getResults())})
+    for (Value value : range)
+      factors.values.push_back(tables.valueIndex.lookup(value));
 }
 
-//===----------------------------------------------------------------------===//
-// Refinement to a fixed point: boundaries only ever get more, and a dimension
-// has finitely many divisors.
-//===----------------------------------------------------------------------===//
-
-void FactorAnalysis::refineAll() {
-  Worklist worklist;
-  for (int32_t i = ops.size(); i-- > 0;) {
-    ops[i].isQueued = true;
-    worklist.push_back(i);
+/// The coarsest factors with the boundaries of both `a` and `b`; nullopt when
+/// these boundaries do not divide each other.
+static std::optional<Sizes> common(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  llvm::SmallVector<int64_t, 8> cuts;
+  for (ArrayRef<int64_t> list : {a, b}) {
+    int64_t product = 1;
+    for (int64_t size : list)
+      cuts.push_back(product *= size);
   }
-  while (!worklist.empty()) {
-    OpInfo &info = ops[worklist.pop_back_val()];
-    info.isQueued = false;
-    while (refine(info, worklist))
-      ;
+  llvm::sort(cuts);
+  Sizes result;
+  int64_t before = 1;
+  for (int64_t cut : cuts) {
+    if (before == 0 || cut % before != 0)
+      return std::nullopt;
+    if (cut != before)
+      result.push_back(cut / before);
+    before = cut;
   }
+  return result;
 }
 
-bool FactorAnalysis::refine(OpInfo &info, Worklist &worklist) {
-  bool changed = false;
-  for (size_t tensor = 0; tensor < info.values.size(); ++tensor)
-    changed |= refineTensor(info, tensor, worklist);
-  return changed;
-}
-
-/// Whether the dimensions of `map`, one after the other, have the factors
-/// `sizes`, which can be aligned with themselves.
-static bool isAligned(ArrayRef<SmallVector<int64_t, 2>> dims, const DimMap &map,
+/// True if the dimensions of `map`, one after the other, have the factors
+/// `sizes`, none of which is 0.
+static bool isAligned(ArrayRef<Sizes> dims, const DimMap &map,
                       ArrayRef<int64_t> sizes) {
   if (llvm::is_contained(sizes, 0))
     return false;
@@ -138,126 +94,141 @@ static bool isAligned(ArrayRef<SmallVector<int64_t, 2>> dims, const DimMap &map,
   return sizes.empty();
 }
 
-void FactorAnalysis::queue(Operation *op, const OpInfo &from,
-                           Worklist &worklist) {
-  if (op == from.op)
-    return;
-  auto it = opIndex.find(op);
-  if (it == opIndex.end() || ops[it->second].isQueued)
-    return;
-  ops[it->second].isQueued = true;
-  worklist.push_back(it->second);
+static bool isBlocked(const OpFactors &factors, const DimMap &map) {
+  return llvm::any_of(map, [&](int64_t dim) { return factors.blocked[dim]; });
 }
 
-/// Aligns the factors of a value with those of the op's dimensions. Returns
-/// whether either changed; puts the value's other neighbours on the list when
-/// the value's did.
-bool FactorAnalysis::refineTensor(OpInfo &info, size_t tensor,
-                                  Worklist &worklist) {
-  ValueInfo &valueInfo = values[info.values[tensor]];
+/// Indices of ops to refine; the last one is next.
+using Worklist = llvm::SetVector<int32_t>;
+
+/// Aligns the factors of an operand or result with those of the op's
+/// dimensions. Returns true if either changed. If those of the value changed,
+/// adds its other producer and users to the worklist.
+static bool refineTensor(FactorTables &tables, OpFactors &op, size_t tensor,
+                         Worklist &worklist) {
+  ValueFactors &factors = tables.values[op.values[tensor]];
   bool opChanged = false, valueChanged = false;
-  for (auto [dimMap, sizes] : llvm::zip(mapOf(info, tensor), valueInfo.dims)) {
-    if (dimMap.empty() || isBlocked(info, dimMap) ||
-        isAligned(info.dims, dimMap, sizes))
+  for (auto [map, sizes] : llvm::zip(op.mapOf(tensor), factors.dims)) {
+    if (map.empty() || isBlocked(op, map) || isAligned(op.dims, map, sizes))
       continue;
     Sizes own;
-    for (int64_t dim : dimMap)
-      own.append(info.dims[dim]);
+    for (int64_t dim : map)
+      own.append(op.dims[dim]);
     auto merged = common(own, sizes);
     if (!merged) {
-      for (int64_t dim : dimMap)
-        info.blocked[dim] = true;
+      for (int64_t dim : map)
+        op.blocked[dim] = true;
       continue;
     }
-    if (*merged != sizes) {
-      sizes = *merged;
-      valueChanged = true;
-    }
+    valueChanged |= *merged != sizes;
+    sizes = *merged;
     if (*merged == own)
       continue;
     opChanged = true;
     ArrayRef<int64_t> rest = *merged;
-    for (int64_t dim : dimMap) {
+    for (int64_t dim : map) {
       Sizes part;
-      for (int64_t left = info.rule.dims[dim].size; left > 1;
+      for (int64_t left = op.rule.dims[dim].size; left > 1;
            left /= part.back()) {
         part.push_back(rest.front());
         rest = rest.drop_front();
       }
-      info.dims[dim] = part;
+      op.dims[dim] = part;
     }
   }
   if (valueChanged) {
-    size_t operands = info.rule.operands.size();
-    Value value = tensor < operands ? info.op->getOperand(tensor)
-                                    : info.op->getResult(tensor - operands);
+    auto add = [&](Operation *neighbour) {
+      auto it = tables.opIndex.find(neighbour);
+      if (neighbour != op.op && it != tables.opIndex.end())
+        worklist.insert(it->second);
+    };
+    size_t operands = op.rule.operands.size();
+    Value value = tensor < operands ? op.op->getOperand(tensor)
+                                    : op.op->getResult(tensor - operands);
     if (Operation *producer = value.getDefiningOp())
-      queue(producer, info, worklist);
-    for (Operation *user : value.getUsers())
-      queue(user, info, worklist);
+      add(producer);
+    llvm::for_each(value.getUsers(), add);
   }
-  // A value used twice by the op must agree with itself.
   return opChanged || valueChanged;
 }
 
-//===----------------------------------------------------------------------===//
-// Classes
-//===----------------------------------------------------------------------===//
-
-int64_t FactorAnalysis::find(int64_t atom) const {
-  while (parent[atom] != atom)
-    atom = parent[atom] = parent[parent[atom]];
-  return atom;
+static void refineAll(FactorTables &tables) {
+  Worklist worklist;
+  for (int32_t i = tables.ops.size(); i-- > 0;)
+    worklist.insert(i);
+  while (!worklist.empty()) {
+    OpFactors &op = tables.ops[worklist.pop_back_val()];
+    // Repeated, because an op may use a value twice.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t tensor = 0; tensor < op.values.size(); ++tensor)
+        changed |= refineTensor(tables, op, tensor, worklist);
+    }
+  }
 }
 
-void FactorAnalysis::numberAtoms() {
+/// Numbers all factors and joins those with the same index: a union-find whose
+/// representatives are the classes.
+static void joinClasses(FactorTables &tables) {
   int64_t count = 0;
-  for (ValueInfo &info : values) {
-    info.firstAtom = count;
-    for (const Sizes &sizes : info.dims)
+  for (ValueFactors &value : tables.values) {
+    value.first = count;
+    for (const Sizes &sizes : value.dims)
       count += sizes.size();
   }
-  for (OpInfo &info : ops)
-    for (const Sizes &sizes : info.dims) {
-      info.firstAtom.push_back(count);
+  for (OpFactors &op : tables.ops)
+    for (const Sizes &sizes : op.dims) {
+      op.first.push_back(count);
       count += sizes.size();
     }
+  std::vector<int64_t> &parent = tables.classes;
   parent.resize(count);
   std::iota(parent.begin(), parent.end(), 0);
-  for (const OpInfo &info : ops)
-    for (size_t tensor = 0; tensor < info.values.size(); ++tensor)
-      joinTensor(info, tensor);
+  auto find = [&](int64_t factor) {
+    while (parent[factor] != factor)
+      factor = parent[factor] = parent[parent[factor]];
+    return factor;
+  };
+  for (const OpFactors &op : tables.ops)
+    for (size_t tensor = 0; tensor < op.values.size(); ++tensor) {
+      const ValueFactors &value = tables.values[op.values[tensor]];
+      int64_t first = value.first;
+      for (auto [map, sizes] : llvm::zip(op.mapOf(tensor), value.dims)) {
+        int64_t factor = first;
+        first += sizes.size();
+        if (map.empty() || isBlocked(op, map))
+          continue;
+        for (int64_t dim : map)
+          for (size_t i = 0; i < op.dims[dim].size(); ++i, ++factor)
+            parent[find(op.first[dim] + i)] = find(factor);
+      }
+    }
+  for (int64_t factor = 0; factor < count; ++factor)
+    parent[factor] = find(factor);
 }
 
-void FactorAnalysis::joinTensor(const OpInfo &info, size_t tensor) {
-  const ValueInfo &valueInfo = values[info.values[tensor]];
-  int64_t first = valueInfo.firstAtom;
-  for (auto [dimMap, sizes] : llvm::zip(mapOf(info, tensor), valueInfo.dims)) {
-    int64_t atom = first;
-    first += sizes.size();
-    if (dimMap.empty() || isBlocked(info, dimMap))
-      continue;
-    for (int64_t dim : dimMap)
-      for (size_t i = 0; i < info.dims[dim].size(); ++i, ++atom)
-        parent[find(info.firstAtom[dim] + i)] = find(atom);
+FactorAnalysis::FactorAnalysis(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  size_t numOps = block.getOperations().size();
+  tables.ops.reserve(numOps);
+  tables.opIndex.reserve(numOps);
+  tables.values.reserve(numOps + numOps / 4 + block.getNumArguments());
+  tables.valueIndex.reserve(tables.values.capacity());
+  for (BlockArgument arg : func.getArguments())
+    addValue(tables, arg);
+  for (Operation &op : block) {
+    for (Value result : op.getResults())
+      addValue(tables, result);
+    if (auto iface = dyn_cast<ShardingRuleOpInterface>(op))
+      addOp(tables, op, iface.getShardingRule());
   }
+  refineAll(tables);
+  joinClasses(tables);
 }
 
-//===----------------------------------------------------------------------===//
-// Queries
-//===----------------------------------------------------------------------===//
-
-ArrayRef<int64_t> FactorAnalysis::factors(Operation *op, int64_t dim) const {
-  return of(op).dims[dim];
-}
-
-int64_t FactorAnalysis::classOf(Operation *op, IterFactor factor) const {
-  return find(of(op).firstAtom[factor.dim] + factor.factor);
-}
-
-/// The iteration dimension in which `op` looks places up, or -1. Ranks look up
-/// in a range of places: in a dimension of several factors, as a table has that
-/// was a grid, a shard may be none.
+/// The iteration dimension in which `op` looks up indices, or -1. Ranks look up
+/// a contiguous range: if a table was a grid and this dimension has several
+/// factors, a shard may not be such a range.
 static int64_t lookupDim(Operation *op, const ShardingRule &rule) {
   const DimMap *map = nullptr;
   if (isa<EmbeddingOp>(op))
@@ -270,24 +241,27 @@ static int64_t lookupDim(Operation *op, const ShardingRule &rule) {
 }
 
 bool FactorAnalysis::canSplit(Operation *op, IterFactor factor) const {
-  const OpInfo &info = of(op);
-  return !info.rule.dims[factor.dim].whole && !info.blocked[factor.dim] &&
-         (info.dims[factor.dim].size() == 1 ||
-          factor.dim != lookupDim(op, info.rule));
+  const OpFactors &factors = of(op);
+  return !factors.rule.dims[factor.dim].whole && !factors.blocked[factor.dim] &&
+         (factors.dims[factor.dim].size() == 1 ||
+          factor.dim != lookupDim(op, factors.rule));
 }
 
 SmallVector<IterFactor> FactorAnalysis::splittable(Operation *op) const {
   SmallVector<IterFactor> result;
-  const OpInfo &info = of(op);
-  for (int64_t dim = 0, e = info.dims.size(); dim < e; ++dim)
-    for (int64_t i = 0, n = info.dims[dim].size(); i < n; ++i)
-      if (canSplit(op, {dim, i}))
-        result.push_back({dim, i});
+  for (auto [dim, sizes] : llvm::enumerate(of(op).dims))
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (IterFactor factor{int64_t(dim), int64_t(i)}; canSplit(op, factor))
+        result.push_back(factor);
   return result;
 }
 
-ArrayRef<int64_t> FactorAnalysis::factors(Value value, int64_t dim) const {
-  return of(value).dims[dim];
+std::optional<IterFactor> FactorAnalysis::splittable(Operation *op,
+                                                     int64_t cls) const {
+  for (IterFactor factor : splittable(op))
+    if (classOf(op, factor) == cls)
+      return factor;
+  return std::nullopt;
 }
 
 int64_t FactorAnalysis::numFactors(Value value) const {
@@ -306,22 +280,25 @@ int64_t FactorAnalysis::factorSize(Value value, int64_t index) const {
   llvm_unreachable("factor index out of range");
 }
 
-int64_t FactorAnalysis::classOf(Value value, int64_t index) const {
-  return find(of(value).firstAtom + index);
+int64_t FactorAnalysis::indexOf(Value value, int64_t cls) const {
+  for (int64_t i = 0, e = numFactors(value); i < e; ++i)
+    if (classOf(value, i) == cls)
+      return i;
+  return -1;
 }
 
 int64_t FactorAnalysis::positionIn(Operation *op, bool isResult, unsigned index,
                                    IterFactor factor) const {
-  const OpInfo &info = of(op);
-  size_t tensor = isResult ? info.rule.operands.size() + index : index;
+  const OpFactors &factors = of(op);
+  size_t tensor = isResult ? factors.rule.operands.size() + index : index;
   int64_t position = 0;
-  for (auto [dimMap, sizes] :
-       llvm::zip(mapOf(info, tensor), values[info.values[tensor]].dims)) {
+  for (auto [map, sizes] : llvm::zip(
+           factors.mapOf(tensor), tables.values[factors.values[tensor]].dims)) {
     int64_t inner = position;
-    for (int64_t dim : dimMap) {
+    for (int64_t dim : map) {
       if (dim == factor.dim)
         return inner + factor.factor;
-      inner += info.dims[dim].size();
+      inner += factors.dims[dim].size();
     }
     position += sizes.size();
   }

@@ -1,6 +1,8 @@
 //===- Offload.cpp - What lies outside the device's memory ----------------===//
 #include "passes/shard/Offload.h"
 
+#include "passes/shard/Passes.h"
+
 using namespace mlir;
 using namespace dpc;
 
@@ -19,24 +21,23 @@ static bool isMaster(BlockArgument parameter) {
   return hasCopy;
 }
 
-void dpc::markOffload(func::FuncOp func, const LoweringSpec &degrees) {
-  if (degrees.offload == cost::Offload::None)
+void dpc::markOffload(func::FuncOp func, const LoweringSpec &spec) {
+  if (spec.offload == cost::Offload::None)
     return;
   Builder builder(func.getContext());
-  bool optimizer = degrees.offload != cost::Offload::Parameters;
-  bool parameters = degrees.offload != cost::Offload::Optimizer;
+  bool optimizer = spec.offload != cost::Offload::Parameters;
+  bool parameters = spec.offload != cost::Offload::Optimizer;
   for (BlockArgument arg : func.getArguments()) {
     unsigned i = arg.getArgNumber();
-    auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);
-    bool isState = role && role.getValue() == role::kState &&
-                   func.getArgAttr(i, attr::kOf);
-    bool isParameter = role && role.getValue() == role::kParameter;
+    StringRef role = roleOfArgument(func, i);
+    bool isState = role == role::kState && func.getArgAttr(i, attr::kOf);
+    bool isParameter = role == role::kParameter;
     bool moves =
         isParameter ? parameters || isMaster(arg) : isState && optimizer;
     if (!moves)
       continue;
     func.setArgAttr(i, attr::kSpace,
-                    builder.getStringAttr(stringify(degrees.offloadTo)));
+                    builder.getStringAttr(stringify(spec.offloadTo)));
     if (isParameter && parameters)
       func.setArgAttr(i, attr::kAtUse, builder.getUnitAttr());
   }

@@ -17,7 +17,7 @@ namespace dpc {
 ///   parameters   parameters; they get `dpc.at_use` too, so that every phase
 ///                makes anew what it needs of them
 ///   all          both
-void markOffload(mlir::func::FuncOp func, const LoweringSpec &degrees);
+void markOffload(mlir::func::FuncOp func, const LoweringSpec &spec);
 
 } // namespace dpc
 

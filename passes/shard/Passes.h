@@ -1,5 +1,4 @@
-//===- Passes.h - Passes of the sharded altitude -----------------*- C++
-//-*-===//
+//===- Passes.h - Passes of the sharded altitude ----------------*- C++ -*-===//
 #ifndef DPC_PASSES_SHARD_PASSES_H
 #define DPC_PASSES_SHARD_PASSES_H
 
@@ -13,11 +12,17 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/shard/Passes.h.inc"
 
-/// Makes the passes of this folder known by their flags.
+/// Registers the passes of this folder.
 inline void registerShardPasses() { registerDpcShardPasses(); }
 
 /// `@train_step`, or `@forward` when there is no `@train_step`, or null.
 mlir::func::FuncOp findProgram(mlir::ModuleOp module);
+
+/// `dpc.role` of an argument; empty without one.
+inline llvm::StringRef roleOfArgument(mlir::func::FuncOp func, unsigned index) {
+  auto role = func.getArgAttrOfType<mlir::StringAttr>(index, attr::kRole);
+  return role ? role.getValue() : llvm::StringRef();
+}
 
 } // namespace dpc
 

@@ -1,4 +1,5 @@
 //===- ProgramFacts.cpp - What sharding must know about a program ---------===//
+#include "ir/TensorUtils.h"
 #include "passes/graph/Autodiff.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/StrategyGraph.h"
@@ -10,12 +11,6 @@ func::FuncOp dpc::findProgram(ModuleOp module) {
   if (auto func = module.lookupSymbol<func::FuncOp>("train_step"))
     return func;
   return module.lookupSymbol<func::FuncOp>("forward");
-}
-
-static StringRef roleOf(func::FuncOp func, BlockArgument arg) {
-  auto role =
-      func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
-  return role ? role.getValue() : StringRef();
 }
 
 /// Into how many stripes the positions of a ring are cut (ExpandRing.cpp): with
@@ -32,12 +27,11 @@ static int64_t stripesOf(Operation *op, int64_t positions, int64_t ranks) {
   return positions % (2 * ranks) == 0 ? 2 : 1;
 }
 
-void dpc::markRings(func::FuncOp func, const LoweringSpec &degrees) {
-  if (degrees.cp == 1 || degrees.cpKind != cost::CpKind::Ring)
+void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
+  if (spec.cp == 1 || spec.cpKind != cost::CpKind::Ring)
     return;
   auto positions = [](Operation *op, unsigned operand) {
-    auto type = cast<RankedTensorType>(op->getOperand(operand).getType());
-    return type.getDimSize(2);
+    return shapeOf(op->getOperand(operand))[2];
   };
   SmallVector<Operation *> rings;
   func.walk([&](Operation *op) {
@@ -51,7 +45,7 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &degrees) {
   FactorAnalysis uncut(func);
   for (Operation *op : rings) {
     int64_t dim = uncut.rule(op).operands[0][2].front();
-    int64_t stripes = stripesOf(op, positions(op, 0), degrees.cp);
+    int64_t stripes = stripesOf(op, positions(op, 0), spec.cp);
     // Cuts of others need not agree with stripes.
     if (stripes > 1 && uncut.factors(op, dim).size() == 1)
       op->setAttr(attr::kRingFactors,
@@ -77,7 +71,7 @@ ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
   findHidden();
   SmallVector<Value> parameters;
   for (BlockArgument arg : func.getArguments())
-    if (roleOf(func, arg) == role::kParameter)
+    if (roleOfArgument(func, arg.getArgNumber()) == role::kParameter)
       parameters.push_back(arg);
   // Without a gradient phase (inference) nothing has a gradient.
   findGroups();
@@ -89,7 +83,7 @@ ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
 void ProgramFacts::findInputs() {
   for (BlockArgument arg : func.getArguments()) {
     auto type = dyn_cast<RankedTensorType>(arg.getType());
-    if (!type || roleOf(func, arg) != role::kInput)
+    if (!type || roleOfArgument(func, arg.getArgNumber()) != role::kInput)
       continue;
     auto batchDim =
         func.getArgAttrOfType<IntegerAttr>(arg.getArgNumber(), attr::kBatchDim);
@@ -196,13 +190,13 @@ void ProgramFacts::findWeights() {
     return found;
   };
   for (BlockArgument arg : func.getArguments())
-    if (roleOf(func, arg) == role::kParameter)
+    if (roleOfArgument(func, arg.getArgNumber()) == role::kParameter)
       stored.insert(arg);
   for (Operation &op : func.getBody().front())
     if ((isMove(&op) || isa<SliceOp>(op)) && stored.contains(op.getOperand(0)))
       stored.insert(op.getResult(0));
   for (BlockArgument arg : func.getArguments()) {
-    StringRef role = roleOf(func, arg);
+    StringRef role = roleOfArgument(func, arg.getArgNumber());
     auto type = dyn_cast<RankedTensorType>(arg.getType());
     if (type && type.getRank() >= 2 && isa<FloatType>(type.getElementType()) &&
         (role == role::kParameter || role == role::kBuffer))
@@ -227,10 +221,7 @@ void ProgramFacts::findForward() {
 }
 
 bool ProgramFacts::hasBatch(Value value) const {
-  for (int64_t i = 0, e = factors.numFactors(value); i < e; ++i)
-    if (factors.classOf(value, i) == batchClass)
-      return true;
-  return false;
+  return factors.indexOf(value, batchClass) >= 0;
 }
 
 bool ProgramFacts::hasSequence(Value value) const {

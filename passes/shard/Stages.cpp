@@ -217,7 +217,7 @@ public:
       : facts(facts), func(facts.func), cluster(cluster) {
     findHomed();
   }
-  LogicalResult run(const LoweringSpec &degrees);
+  LogicalResult run(const LoweringSpec &spec);
   HomedOps homedOps();
 
 private:
@@ -373,17 +373,17 @@ void Marker::markGradients() {
   }
 }
 
-LogicalResult Marker::run(const LoweringSpec &degrees) {
-  int64_t stages = degrees.stages();
+LogicalResult Marker::run(const LoweringSpec &spec) {
+  int64_t stages = spec.stages();
   if (static_cast<int64_t>(homed.size()) < stages)
     return func.emitError("pp = ")
-           << degrees.pp << ", vpp = " << degrees.vpp << " makes " << stages
+           << spec.pp << ", vpp = " << spec.vpp << " makes " << stages
            << " stages, but the program has only " << homed.size()
            << " ops to put on them";
-  std::vector<int64_t> starts = degrees.stageStarts;
+  std::vector<int64_t> starts = spec.stageStarts;
   if (starts.empty())
-    starts = chooseStageStarts(homedOps(), !facts.forwardOf.empty(), cluster,
-                               degrees);
+    starts =
+        chooseStageStarts(homedOps(), !facts.forwardOf.empty(), cluster, spec);
   int64_t stage = 0;
   for (auto [i, op] : llvm::enumerate(homed)) {
     if (stage < static_cast<int64_t>(starts.size()) &&
@@ -404,10 +404,10 @@ HomedOps dpc::findHomedOps(const ProgramFacts &facts,
 static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
                                           std::vector<double> cuts,
                                           const cost::Cluster &cluster,
-                                          const LoweringSpec &degrees) {
-  int64_t ranksPerStage = numRanks(degrees) / degrees.pp;
+                                          const LoweringSpec &spec) {
+  int64_t ranksPerStage = numRanks(spec) / spec.pp;
   double share =
-      1.0 / (static_cast<double>(ranksPerStage) * degrees.numMicroBatches);
+      1.0 / (static_cast<double>(ranksPerStage) * spec.numMicroBatches);
   StageProblem problem;
   problem.cutSeconds = std::move(cuts);
   problem.seconds.push_back(ops.seconds);
@@ -418,26 +418,26 @@ static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
       one *= share;
   for (double one : problem.seconds.front())
     all += one;
-  cost::RankOrder order = rankOrder(degrees);
-  for (int64_t v = 0; v < degrees.stages(); ++v) {
-    int64_t stage = v % degrees.pp;
+  cost::RankOrder order = rankOrder(spec);
+  for (int64_t v = 0; v < spec.stages(); ++v) {
+    int64_t stage = v % spec.pp;
     problem.kinds.push_back(
         1 +
         cost::devicesOfStage(cluster, order, stage, cost::DType::F32).group);
-    if (!degrees.stageRoom.empty())
-      problem.room.push_back(degrees.stageRoom[stage] * all / degrees.vpp);
+    if (!spec.stageRoom.empty())
+      problem.room.push_back(spec.stageRoom[stage] * all / spec.vpp);
   }
   return balanceStages(problem);
 }
 
 /// Seconds of the rank that has the most in all its chunks.
 static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
-                          ArrayRef<double> cuts, const LoweringSpec &degrees) {
-  std::vector<double> ranks(degrees.pp);
-  for (int64_t v = 0; v < degrees.stages(); ++v) {
+                          ArrayRef<double> cuts, const LoweringSpec &spec) {
+  std::vector<double> ranks(spec.pp);
+  for (int64_t v = 0; v < spec.stages(); ++v) {
     int64_t begin = v == 0 ? 0 : starts[v - 1];
-    int64_t end = v + 1 == degrees.stages() ? seconds.size() : starts[v];
-    double &rank = ranks[v % degrees.pp];
+    int64_t end = v + 1 == spec.stages() ? seconds.size() : starts[v];
+    double &rank = ranks[v % spec.pp];
     for (int64_t i = begin; i < end; ++i)
       rank += seconds[i];
     rank += (begin > 0 ? cuts[begin - 1] : 0) +
@@ -448,20 +448,20 @@ static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
 
 std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
                                             const cost::Cluster &cluster,
-                                            const LoweringSpec &degrees) {
-  int64_t ranksPerStage = numRanks(degrees) / degrees.pp;
+                                            const LoweringSpec &spec) {
+  int64_t ranksPerStage = numRanks(spec) / spec.pp;
   double share =
-      1.0 / (static_cast<double>(ranksPerStage) * degrees.numMicroBatches);
+      1.0 / (static_cast<double>(ranksPerStage) * spec.numMicroBatches);
   std::vector<double> seconds;
   seconds.reserve(ops.seconds.size());
   for (double whole : ops.seconds)
     seconds.push_back(whole * share);
   cost::GroupPlacement group = cost::placeAxis(
-      cluster, cost::strideOf(rankOrder(degrees), kPipelineAxis.str()), 2);
-  share = 1.0 / (degrees.dp * degrees.cp * degrees.numMicroBatches *
-                 (degrees.sp ? degrees.tp : 1));
+      cluster, cost::strideOf(rankOrder(spec), kPipelineAxis.str()), 2);
+  share = 1.0 /
+          (spec.dp * spec.cp * spec.numMicroBatches * (spec.sp ? spec.tp : 1));
   // A stage that goes on meanwhile waits for the first message only.
-  double times = cluster.software.overlap ? degrees.numMicroBatches : 1;
+  double times = cluster.software.overlap ? spec.numMicroBatches : 1;
   std::vector<double> cuts;
   cuts.reserve(ops.size());
   std::unordered_map<double, double> messages; // seconds by bytes
@@ -476,28 +476,28 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
     cuts.push_back((trains ? 2 * message->second : message->second) / times);
   }
   if (cluster.software.equalStages)
-    weighLayersOnly(ops, degrees.stages(), seconds, cuts);
+    weighLayersOnly(ops, spec.stages(), seconds, cuts);
   if (!ops.secondsOfGroup.empty())
-    return balanceUnlike(ops, std::move(cuts), cluster, degrees);
-  std::vector<int64_t> starts = balanceStages(seconds, cuts, degrees.stages());
-  if (degrees.vpp == 1)
+    return balanceUnlike(ops, std::move(cuts), cluster, spec);
+  std::vector<int64_t> starts = balanceStages(seconds, cuts, spec.stages());
+  if (spec.vpp == 1)
     return starts;
   // Chunks of a rank make up for each other, which the balance of chunks does
   // not see: where messages count more, the cuts move to where less crosses.
   std::vector<double> whole(cuts);
   for (double &cut : whole)
     cut *= times;
-  std::vector<int64_t> others = balanceStages(seconds, whole, degrees.stages());
-  return slowestRank(others, seconds, cuts, degrees) <
-                 slowestRank(starts, seconds, cuts, degrees)
+  std::vector<int64_t> others = balanceStages(seconds, whole, spec.stages());
+  return slowestRank(others, seconds, cuts, spec) <
+                 slowestRank(starts, seconds, cuts, spec)
              ? others
              : starts;
 }
 
 LogicalResult dpc::markStages(const ProgramFacts &facts,
                               const cost::Cluster &cluster,
-                              const LoweringSpec &degrees) {
-  if (degrees.stages() == 1)
+                              const LoweringSpec &spec) {
+  if (spec.stages() == 1)
     return success();
-  return Marker(facts, cluster).run(degrees);
+  return Marker(facts, cluster).run(spec);
 }

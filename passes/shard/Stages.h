@@ -47,14 +47,14 @@ HomedOps findHomedOps(const ProgramFacts &facts, const cost::Cluster &cluster);
 /// least as many ops as stages.
 std::vector<int64_t> chooseStageStarts(const HomedOps &ops, bool trains,
                                        const cost::Cluster &cluster,
-                                       const LoweringSpec &degrees);
+                                       const LoweringSpec &spec);
 
-/// Marks the ops of `facts.func`: stages begin where `degrees.stageStarts`
+/// Marks the ops of `facts.func`: stages begin where `spec.stageStarts`
 /// says, or where they are balanced. Fails with a diagnostic when the program
 /// has fewer ops with a home than stages.
 mlir::LogicalResult markStages(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
-                               const LoweringSpec &degrees);
+                               const LoweringSpec &spec);
 
 /// Ops worth cutting behind, rising: those with no cheaper neighbour. All of
 /// them when there are few, or fewer good ones than `wanted`.

@@ -1,6 +1,6 @@
 //===- StrategyGraph.h - From a program to an optimization problem -*- C++ -*-//
 //
-// Chooses, for given degrees, what the tensor and sequence axes do in every op:
+// Chooses, for given spec, what the tensor and sequence axes do in every op:
 // one problem (cost-model/solve/Problem.h) per axis, tensor axes first, in mesh
 // order. Each axis sees what the ones before it have split: a factor that is
 // taken may be split further, and everything has the size that is left of it.
@@ -115,12 +115,12 @@ private:
 
 /// Marks attention that can run as a ring (`dpc.ring`) where the degrees ask
 /// for it. Stands before ProgramFacts: the mark changes the op's rule.
-void markRings(mlir::func::FuncOp func, const LoweringSpec &degrees);
+void markRings(mlir::func::FuncOp func, const LoweringSpec &spec);
 
 /// Solves for the choices. The error names what made it fail.
 Expected<ShardChoices> chooseShards(const ProgramFacts &facts,
                                     const cost::Cluster &cluster,
-                                    const LoweringSpec &degrees);
+                                    const LoweringSpec &spec);
 
 } // namespace dpc
 

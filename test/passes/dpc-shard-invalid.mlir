@@ -17,7 +17,7 @@ module {
 
 // -----
 
-// expected-error@+1 {{state "m" (argument 1) is of "nope", which is the name of no parameter}}
+// expected-error@+1 {{state "m" (argument 1) belongs to "nope", but no parameter has this name}}
 func.func @train_step(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"}, %m: tensor<4xf32> {dpc.name = "m", dpc.role = "state", dpc.of = "nope", dpc.slot = "momentum"}, %x: tensor<8x4xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}) -> tensor<4xf32> {
   %0 = dpc.reduce sum %x dims = [0] : tensor<8x4xf32> -> tensor<4xf32>
   return %0 : tensor<4xf32>
@@ -25,7 +25,7 @@ func.func @train_step(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"}
 
 // -----
 
-// expected-error@+1 {{state "m" (argument 1) is of "w", a parameter of another shape}}
+// expected-error@+1 {{state "m" (argument 1) belongs to "w", a parameter of another shape}}
 func.func @train_step(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"}, %m: tensor<4x1xf32> {dpc.name = "m", dpc.role = "state", dpc.of = "w", dpc.slot = "momentum"}, %x: tensor<8x4xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64}) -> tensor<4xf32> {
   %0 = dpc.reduce sum %x dims = [0] : tensor<8x4xf32> -> tensor<4xf32>
   return %0 : tensor<4xf32>
