@@ -113,76 +113,6 @@ struct Bucket {
   bool closed = false;
 };
 
-class Bucketer {
-public:
-  Bucketer(Block &block, int64_t limit)
-      : block(block), limit(limit), before(crossingsBefore(block)) {}
-  void run();
-
-private:
-  void addLive(Needs &to, const Needs &from, bool asDirect);
-  Needs neededBy(Operation *op);
-  bool reaches(const Needs &from, uint32_t bucket);
-  uint32_t homeOf(Operation *op, const Needs &needs);
-
-  Block &block;
-  int64_t limit;
-  llvm::DenseMap<Operation *, Operation *> before; ///< See crossingsBefore.
-  std::vector<Bucket> buckets;
-  /// The newest of each key.
-  std::map<BucketKey, uint32_t> newest;
-  llvm::DenseMap<Operation *, Needs> opNeeds;
-};
-
-/// Adds what is live of `from` to `to`; of others, what they need.
-void Bucketer::addLive(Needs &to, const Needs &from, bool asDirect) {
-  for (Needs::Entry entry : from.entries) {
-    Bucket &bucket = buckets[entry.bucket];
-    if (!bucket.closed) {
-      to.add(entry.bucket, asDirect && entry.direct);
-      continue;
-    }
-    // It does not grow any more: what it needs is looked up once for all.
-    Needs behind;
-    addLive(behind, bucket.needs, false);
-    bucket.needs = behind;
-    for (Needs::Entry other : behind.entries)
-      to.add(other.bucket, false);
-  }
-}
-
-Needs Bucketer::neededBy(Operation *op) {
-  Needs all;
-  auto add = [&](Operation *producer, bool asDirect) {
-    auto it = opNeeds.find(producer);
-    if (it != opNeeds.end())
-      addLive(all, it->second, asDirect);
-  };
-  for (Value operand : op->getOperands())
-    add(operand.getDefiningOp(), true);
-  add(before.lookup(op), false);
-  return all;
-}
-
-/// Whether `bucket` is among `from` or what those need in turn.
-bool Bucketer::reaches(const Needs &from, uint32_t bucket) {
-  SmallVector<uint32_t> stack;
-  llvm::SmallDenseSet<uint32_t> seen;
-  auto push = [&](const Needs &needs) {
-    for (Needs::Entry entry : needs.entries)
-      if (seen.insert(entry.bucket).second)
-        stack.push_back(entry.bucket);
-  };
-  push(from);
-  while (!stack.empty()) {
-    uint32_t id = stack.pop_back_val();
-    if (id == bucket)
-      return true;
-    push(buckets[id].needs);
-  }
-  return false;
-}
-
 /// Where an op goes: at its own index, or behind the op at `position` that it
 /// has to wait for, `level` dependences later; before it at a negative level.
 struct Place {
@@ -264,54 +194,117 @@ private:
   std::vector<Place> places; ///< By index; that of one not placed yet is -1.
 };
 
-/// The bucket that `op` joins, a new one if need be.
-uint32_t Bucketer::homeOf(Operation *op, const Needs &needs) {
-  BucketKey key = keyOf(op);
-  // Only the newest: older ones were closed by size or dependence.
-  if (auto it = newest.find(key); it != newest.end()) {
-    Bucket &bucket = buckets[it->second];
-    if (!bucket.closed && bucket.bytes + bucketedBytes(op) <= limit &&
-        !reaches(needs, it->second))
-      return it->second;
+class Bucketer {
+public:
+  Bucketer(Block &block, int64_t limit)
+      : block(block), limit(limit), before(crossingsBefore(block)) {}
+  void run() {
+    for (Operation &op : block) {
+      Needs needs = neededBy(&op);
+      if (isBucketed(&op) && !isGatheredAhead(&op)) {
+        uint32_t home = homeOf(&op, needs);
+        buckets[home].members.push_back(&op);
+        buckets[home].bytes += bucketedBytes(&op);
+        addLive(buckets[home].needs, needs, true);
+        needs = Needs();
+        needs.add(home, true);
+      }
+      if (isa<MatmulOp, ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
+              AttentionGradOp>(&op))
+        for (Needs::Entry entry : needs.entries)
+          if (entry.direct)
+            buckets[entry.bucket].closed = true;
+      if (!needs.entries.empty())
+        opNeeds[&op] = std::move(needs);
+    }
+    for (const Bucket &bucket : buckets)
+      if (bucket.members.size() > 1)
+        mergeCollectives(bucket.members);
   }
-  uint32_t made = buckets.size();
-  buckets.emplace_back();
-  // Sums that are compressed by parameter have calls of their own.
-  if (op->hasAttr(attr::kOf)) {
-    buckets.back().closed = true;
+
+private:
+  /// Adds what is live of `from` to `to`; of others, what they need.
+  void addLive(Needs &to, const Needs &from, bool asDirect) {
+    for (Needs::Entry entry : from.entries) {
+      Bucket &bucket = buckets[entry.bucket];
+      if (!bucket.closed) {
+        to.add(entry.bucket, asDirect && entry.direct);
+        continue;
+      }
+      // It does not grow any more: what it needs is looked up once for all.
+      Needs behind;
+      addLive(behind, bucket.needs, false);
+      bucket.needs = behind;
+      for (Needs::Entry other : behind.entries)
+        to.add(other.bucket, false);
+    }
+  }
+
+  Needs neededBy(Operation *op) {
+    Needs all;
+    auto add = [&](Operation *producer, bool asDirect) {
+      auto it = opNeeds.find(producer);
+      if (it != opNeeds.end())
+        addLive(all, it->second, asDirect);
+    };
+    for (Value operand : op->getOperands())
+      add(operand.getDefiningOp(), true);
+    add(before.lookup(op), false);
+    return all;
+  }
+
+  /// Whether `bucket` is among `from` or what those need in turn.
+  bool reaches(const Needs &from, uint32_t bucket) {
+    SmallVector<uint32_t> stack;
+    llvm::SmallDenseSet<uint32_t> seen;
+    auto push = [&](const Needs &needs) {
+      for (Needs::Entry entry : needs.entries)
+        if (seen.insert(entry.bucket).second)
+          stack.push_back(entry.bucket);
+    };
+    push(from);
+    while (!stack.empty()) {
+      uint32_t id = stack.pop_back_val();
+      if (id == bucket)
+        return true;
+      push(buckets[id].needs);
+    }
+    return false;
+  }
+
+  /// The bucket that `op` joins, a new one if need be.
+  uint32_t homeOf(Operation *op, const Needs &needs) {
+    BucketKey key = keyOf(op);
+    // Only the newest: older ones were closed by size or dependence.
+    if (auto it = newest.find(key); it != newest.end()) {
+      Bucket &bucket = buckets[it->second];
+      if (!bucket.closed && bucket.bytes + bucketedBytes(op) <= limit &&
+          !reaches(needs, it->second))
+        return it->second;
+    }
+    uint32_t made = buckets.size();
+    buckets.emplace_back();
+    // Sums that are compressed by parameter have calls of their own.
+    if (op->hasAttr(attr::kOf)) {
+      buckets.back().closed = true;
+      return made;
+    }
+    auto [it, isFirst] = newest.try_emplace(key, made);
+    if (!isFirst) {
+      buckets[it->second].closed = true;
+      it->second = made;
+    }
     return made;
   }
-  auto [it, isFirst] = newest.try_emplace(key, made);
-  if (!isFirst) {
-    buckets[it->second].closed = true;
-    it->second = made;
-  }
-  return made;
-}
 
-void Bucketer::run() {
-  for (Operation &op : block) {
-    Needs needs = neededBy(&op);
-    if (isBucketed(&op) && !isGatheredAhead(&op)) {
-      uint32_t home = homeOf(&op, needs);
-      buckets[home].members.push_back(&op);
-      buckets[home].bytes += bucketedBytes(&op);
-      addLive(buckets[home].needs, needs, true);
-      needs = Needs();
-      needs.add(home, true);
-    }
-    if (isa<MatmulOp, ConvOp, ConvGradInputOp, ConvGradFilterOp, AttentionOp,
-            AttentionGradOp>(&op))
-      for (Needs::Entry entry : needs.entries)
-        if (entry.direct)
-          buckets[entry.bucket].closed = true;
-    if (!needs.entries.empty())
-      opNeeds[&op] = std::move(needs);
-  }
-  for (const Bucket &bucket : buckets)
-    if (bucket.members.size() > 1)
-      mergeCollectives(bucket.members);
-}
+  Block &block;
+  int64_t limit;
+  llvm::DenseMap<Operation *, Operation *> before; ///< See crossingsBefore.
+  std::vector<Bucket> buckets;
+  /// The newest of each key.
+  std::map<BucketKey, uint32_t> newest;
+  llvm::DenseMap<Operation *, Needs> opNeeds;
+};
 
 struct BucketCollectivesPass
     : impl::DpcBucketCollectivesBase<BucketCollectivesPass> {

@@ -107,20 +107,111 @@ public:
         pieces(isa<ReduceScatterOp>(op) ? ranks : 1) {}
 
   /// Whether fewer bytes travel than without.
-  bool pays() const;
+  bool pays() const {
+    int64_t plain = 0;
+    for (Value input : op->getOperands())
+      plain += sizeInBytes(tensorType(input));
+    int64_t sent = rowsPerRank() * kBlockBytes * (isGather() ? 1 : ranks);
+    return sent < plain;
+  }
+
   /// Emits what happens where the collective stands.
-  void handOver();
+  void handOver() {
+    OpBuilder builder(op, &listener);
+    GraphBuilder g(builder, op->getLoc());
+    SmallVector<Value> all;
+    int64_t rows = 0;
+    for (Value input : op->getOperands()) {
+      all.push_back(asRows(g, input));
+      rows += shapeOf(all.back())[1];
+    }
+    Value x = all.front();
+    auto typed = [&](int64_t n) {
+      return RankedTensorType::get({pieces, n, kBlock}, builder.getF32Type());
+    };
+    if (all.size() > 1)
+      x = ConcatOp::create(builder, op->getLoc(), typed(rows), all, 1);
+    int64_t perRank = rowsPerRank();
+    if (isa<AllReduceOp>(op)) {
+      if (rows != perRank * ranks)
+        x = g.pad(x, {1, perRank * ranks, kBlock}, {0, 0, 0}, {1, 1, 1});
+      x = g.reshape(x, {ranks, perRank, kBlock});
+    } else if (isGather()) {
+      x = g.reshape(x, {perRank, kBlock});
+    }
+    Codes own = QuantizeBuilder(g).encode(x);
+    travelled = isGather() ? exchange<AllGatherOp>(builder, own)
+                           : exchange<AllToAllOp>(builder, own);
+  }
+
   /// What follows: before `sumAt`, and before `resultsAt` what readers need.
-  void finish(Operation *sumAt, Operation *resultsAt);
+  void finish(Operation *sumAt, Operation *resultsAt) {
+    OpBuilder builder(sumAt, &listener);
+    GraphBuilder g(builder, op->getLoc());
+    QuantizeBuilder quantize(g);
+    Value sum;
+    if (!isGather())
+      sum = g.reduce(ReduceKind::sum, quantize.decode(travelled), {0});
+    if (isa<AllReduceOp>(op))
+      travelled = exchange<AllGatherOp>(builder, quantize.encode(sum));
+    builder.setInsertionPoint(resultsAt);
+    replaceAll(g, isa<ReduceScatterOp>(op) ? sum : quantize.decode(travelled));
+    op->erase();
+  }
 
 private:
   bool isGather() const { return isa<AllGatherOp>(op); }
   /// Rows that a rank reduces, or brings to a gather.
-  int64_t rowsPerRank() const;
-  Value asRows(GraphBuilder &g, Value x);
+  int64_t rowsPerRank() const {
+    int64_t rows = 0;
+    for (Value input : op->getOperands())
+      rows += ceilDiv(elementsOf(input) / pieces, kBlock);
+    return isa<AllReduceOp>(op) ? ceilDiv(rows, ranks) : rows;
+  }
+
+  /// [pieces, rows of 256], in f32, with zeros behind.
+  Value asRows(GraphBuilder &g, Value x) {
+    int64_t count = elementsOf(x) / pieces, rows = ceilDiv(count, kBlock);
+    x = g.reshape(g.convert(x, g.builder.getF32Type()), {pieces, count});
+    if (rows * kBlock != count)
+      x = g.pad(x, {pieces, rows * kBlock}, {0, 0}, {1, 1});
+    return g.reshape(x, {pieces, rows, kBlock});
+  }
+
   Codes gather(GraphBuilder &g, Codes own);
-  template <typename Exchange> Codes exchange(OpBuilder &builder, Codes from);
-  void replaceAll(GraphBuilder &g, Value rows);
+  template <typename Exchange> Codes exchange(OpBuilder &builder, Codes from) {
+    auto send = [&](Value x) -> Value {
+      SmallVector<int64_t> shape(shapeOf(x));
+      if (std::is_same_v<Exchange, AllGatherOp>)
+        shape.insert(shape.begin(), ranks);
+      auto type = RankedTensorType::get(shape, elementTypeOf(x));
+      return Exchange::create(builder, op->getLoc(), type, x, axes)
+          ->getResult(0);
+    };
+    Value codes = send(from.codes);
+    return {codes, send(from.scales)};
+  }
+
+  /// Hands `rows`, [.., 256] of f32, out to the readers of the results.
+  void replaceAll(GraphBuilder &g, Value rows) {
+    int64_t lead = isGather() ? ranks : 1;
+    int64_t count = elementsOf(rows) / kBlock / lead, first = 0;
+    rows = g.reshape(rows, {lead, count, kBlock});
+    for (Value result : op->getResults()) {
+      RankedTensorType type = tensorType(result);
+      int64_t size = type.getNumElements() / lead;
+      int64_t own = ceilDiv(size, kBlock);
+      Value x = rows;
+      if (own != count)
+        x = g.slice(x, {lead, own, kBlock}, {0, first, 0}, {1, 1, 1});
+      first += own;
+      x = g.reshape(x, {lead, own * kBlock});
+      if (own * kBlock != size)
+        x = g.slice(x, {lead, size}, {0, 0}, {1, 1});
+      x = g.convert(g.reshape(x, type.getShape()), type.getElementType());
+      result.replaceAllUsesWith(x);
+    }
+  }
 
   Operation *op;
   AttributeListener listener;
@@ -130,106 +221,6 @@ private:
   int64_t pieces;
   Codes travelled;
 };
-
-int64_t Compressor::rowsPerRank() const {
-  int64_t rows = 0;
-  for (Value input : op->getOperands())
-    rows += ceilDiv(elementsOf(input) / pieces, kBlock);
-  return isa<AllReduceOp>(op) ? ceilDiv(rows, ranks) : rows;
-}
-
-bool Compressor::pays() const {
-  int64_t plain = 0;
-  for (Value input : op->getOperands())
-    plain += sizeInBytes(tensorType(input));
-  int64_t sent = rowsPerRank() * kBlockBytes * (isGather() ? 1 : ranks);
-  return sent < plain;
-}
-
-/// [pieces, rows of 256], in f32, with zeros behind.
-Value Compressor::asRows(GraphBuilder &g, Value x) {
-  int64_t count = elementsOf(x) / pieces, rows = ceilDiv(count, kBlock);
-  x = g.reshape(g.convert(x, g.builder.getF32Type()), {pieces, count});
-  if (rows * kBlock != count)
-    x = g.pad(x, {pieces, rows * kBlock}, {0, 0}, {1, 1});
-  return g.reshape(x, {pieces, rows, kBlock});
-}
-
-template <typename Exchange>
-Codes Compressor::exchange(OpBuilder &builder, Codes from) {
-  auto send = [&](Value x) -> Value {
-    SmallVector<int64_t> shape(shapeOf(x));
-    if (std::is_same_v<Exchange, AllGatherOp>)
-      shape.insert(shape.begin(), ranks);
-    auto type = RankedTensorType::get(shape, elementTypeOf(x));
-    return Exchange::create(builder, op->getLoc(), type, x, axes)->getResult(0);
-  };
-  Value codes = send(from.codes);
-  return {codes, send(from.scales)};
-}
-
-void Compressor::handOver() {
-  OpBuilder builder(op, &listener);
-  GraphBuilder g(builder, op->getLoc());
-  SmallVector<Value> all;
-  int64_t rows = 0;
-  for (Value input : op->getOperands()) {
-    all.push_back(asRows(g, input));
-    rows += shapeOf(all.back())[1];
-  }
-  Value x = all.front();
-  auto typed = [&](int64_t n) {
-    return RankedTensorType::get({pieces, n, kBlock}, builder.getF32Type());
-  };
-  if (all.size() > 1)
-    x = ConcatOp::create(builder, op->getLoc(), typed(rows), all, 1);
-  int64_t perRank = rowsPerRank();
-  if (isa<AllReduceOp>(op)) {
-    if (rows != perRank * ranks)
-      x = g.pad(x, {1, perRank * ranks, kBlock}, {0, 0, 0}, {1, 1, 1});
-    x = g.reshape(x, {ranks, perRank, kBlock});
-  } else if (isGather()) {
-    x = g.reshape(x, {perRank, kBlock});
-  }
-  Codes own = QuantizeBuilder(g).encode(x);
-  travelled = isGather() ? exchange<AllGatherOp>(builder, own)
-                         : exchange<AllToAllOp>(builder, own);
-}
-
-/// Hands `rows`, [.., 256] of f32, out to the readers of the results.
-void Compressor::replaceAll(GraphBuilder &g, Value rows) {
-  int64_t lead = isGather() ? ranks : 1;
-  int64_t count = elementsOf(rows) / kBlock / lead, first = 0;
-  rows = g.reshape(rows, {lead, count, kBlock});
-  for (Value result : op->getResults()) {
-    RankedTensorType type = tensorType(result);
-    int64_t size = type.getNumElements() / lead;
-    int64_t own = ceilDiv(size, kBlock);
-    Value x = rows;
-    if (own != count)
-      x = g.slice(x, {lead, own, kBlock}, {0, first, 0}, {1, 1, 1});
-    first += own;
-    x = g.reshape(x, {lead, own * kBlock});
-    if (own * kBlock != size)
-      x = g.slice(x, {lead, size}, {0, 0}, {1, 1});
-    x = g.convert(g.reshape(x, type.getShape()), type.getElementType());
-    result.replaceAllUsesWith(x);
-  }
-}
-
-void Compressor::finish(Operation *sumAt, Operation *resultsAt) {
-  OpBuilder builder(sumAt, &listener);
-  GraphBuilder g(builder, op->getLoc());
-  QuantizeBuilder quantize(g);
-  Value sum;
-  if (!isGather())
-    sum = g.reduce(ReduceKind::sum, quantize.decode(travelled), {0});
-  if (isa<AllReduceOp>(op))
-    travelled = exchange<AllGatherOp>(builder, quantize.encode(sum));
-  builder.setInsertionPoint(resultsAt);
-  replaceAll(g, isa<ReduceScatterOp>(op) ? sum : quantize.decode(travelled));
-  op->erase();
-}
 
 /// Compresses what is marked in a function of the local altitude.
 class FunctionCompressor {

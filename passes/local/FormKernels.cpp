@@ -49,12 +49,82 @@ public:
       : ops(ops), members(ops.begin(), ops.end()), builder(builder),
         untimed(untimed) {}
   /// Creates the kernel and redirects outside uses to it.
-  KernelOp build();
+  KernelOp build() {
+    OpBuilder::InsertionGuard guard(builder);
+    auto place = builder.saveInsertionPoint();
+    auto region = std::make_unique<Region>();
+    body = new Block;
+    region->push_back(body);
+    for (Operation *op : ops) {
+      for (Value operand : op->getOperands())
+        import(operand);
+      builder.setInsertionPointToEnd(body);
+      Operation *inner = builder.clone(*op, map);
+      untimed.apply(inner, {}, [](NamedAttrList &list) {
+        list.erase(attr::kPhase);
+        list.erase(attr::kChunk);
+      });
+    }
+    SmallVector<Value> escaping, yielded;
+    for (Operation *op : ops)
+      for (Value result : op->getResults())
+        if (isReadOutside(result)) {
+          escaping.push_back(result);
+          yielded.push_back(map.lookup(result));
+        }
+    Location loc = ops.back()->getLoc();
+    builder.setInsertionPointToEnd(body);
+    YieldOp::create(builder, loc, yielded);
+    builder.restoreInsertionPoint(place);
+    OperationState state(loc, KernelOp::getOperationName());
+    state.addOperands(inputs);
+    state.addTypes(TypeRange(ValueRange(escaping)));
+    state.addRegion(std::move(region));
+    copyAttributes(ops.front(), state.attributes, {attr::kPhase, attr::kChunk});
+    auto kernel = cast<KernelOp>(builder.create(state));
+    for (auto [value, result] : llvm::zip_equal(escaping, kernel.getOutputs()))
+      value.replaceUsesWithIf(result, [&](OpOperand &use) {
+        return !members.contains(use.getOwner());
+      });
+    return kernel;
+  }
 
 private:
-  Value import(Value value);
-  bool reachesMember(Value value) const;
-  bool isReadOutside(Value value) const;
+  /// `value` inside the body: a member's clone, a copied source or an argument.
+  Value import(Value value) {
+    if (Value known = map.lookupOrNull(value))
+      return known;
+    Operation *op = value.getDefiningOp();
+    if (op && (isSourceChain(value) || reachesMember(value))) {
+      for (Value operand : op->getOperands())
+        import(operand);
+      builder.setInsertionPointToEnd(body);
+      builder.clone(*op, map);
+      return map.lookup(value);
+    }
+    Value argument = body->addArgument(value.getType(), value.getLoc());
+    inputs.push_back(value);
+    map.map(value, argument);
+    return argument;
+  }
+
+  /// Whether reshapes lead from `value` to an op of this kernel.
+  bool reachesMember(Value value) const {
+    Operation *op = value.getDefiningOp();
+    while (isa_and_nonnull<ReshapeOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    return op && members.contains(op);
+  }
+
+  /// Whether anything but this kernel reads `value`; a reshape between members
+  /// is copied into the kernel.
+  bool isReadOutside(Value value) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      if (members.contains(user))
+        return false;
+      return !isa<ReshapeOp>(user) || isReadOutside(user->getResult(0));
+    });
+  }
 
   ArrayRef<Operation *> ops;
   llvm::SmallPtrSet<Operation *, 16> members;
@@ -65,91 +135,71 @@ private:
   IRMapping map;
 };
 
-} // namespace
-
-/// Whether reshapes lead from `value` to an op of this kernel.
-bool KernelBuilder::reachesMember(Value value) const {
-  Operation *op = value.getDefiningOp();
-  while (isa_and_nonnull<ReshapeOp>(op))
-    op = op->getOperand(0).getDefiningOp();
-  return op && members.contains(op);
-}
-
-/// Whether anything but this kernel reads `value`; a reshape between members
-/// is copied into the kernel.
-bool KernelBuilder::isReadOutside(Value value) const {
-  return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    if (members.contains(user))
-      return false;
-    return !isa<ReshapeOp>(user) || isReadOutside(user->getResult(0));
-  });
-}
-
-/// `value` inside the body: a member's clone, a copied source or an argument.
-Value KernelBuilder::import(Value value) {
-  if (Value known = map.lookupOrNull(value))
-    return known;
-  Operation *op = value.getDefiningOp();
-  if (op && (isSourceChain(value) || reachesMember(value))) {
-    for (Value operand : op->getOperands())
-      import(operand);
-    builder.setInsertionPointToEnd(body);
-    builder.clone(*op, map);
-    return map.lookup(value);
-  }
-  Value argument = body->addArgument(value.getType(), value.getLoc());
-  inputs.push_back(value);
-  map.map(value, argument);
-  return argument;
-}
-
-KernelOp KernelBuilder::build() {
-  OpBuilder::InsertionGuard guard(builder);
-  auto place = builder.saveInsertionPoint();
-  auto region = std::make_unique<Region>();
-  body = new Block;
-  region->push_back(body);
-  for (Operation *op : ops) {
-    for (Value operand : op->getOperands())
-      import(operand);
-    builder.setInsertionPointToEnd(body);
-    Operation *inner = builder.clone(*op, map);
-    untimed.apply(inner, {}, [](NamedAttrList &list) {
-      list.erase(attr::kPhase);
-      list.erase(attr::kChunk);
-    });
-  }
-  SmallVector<Value> escaping, yielded;
-  for (Operation *op : ops)
-    for (Value result : op->getResults())
-      if (isReadOutside(result)) {
-        escaping.push_back(result);
-        yielded.push_back(map.lookup(result));
-      }
-  Location loc = ops.back()->getLoc();
-  builder.setInsertionPointToEnd(body);
-  YieldOp::create(builder, loc, yielded);
-  builder.restoreInsertionPoint(place);
-  OperationState state(loc, KernelOp::getOperationName());
-  state.addOperands(inputs);
-  state.addTypes(TypeRange(ValueRange(escaping)));
-  state.addRegion(std::move(region));
-  copyAttributes(ops.front(), state.attributes, {attr::kPhase, attr::kChunk});
-  auto kernel = cast<KernelOp>(builder.create(state));
-  for (auto [value, result] : llvm::zip_equal(escaping, kernel.getOutputs()))
-    value.replaceUsesWithIf(result, [&](OpOperand &use) {
-      return !members.contains(use.getOwner());
-    });
-  return kernel;
-}
-
-namespace {
-
 /// Orders units so that operands come first and otherwise as before.
 class UnitScheduler {
 public:
-  UnitScheduler(Block &block, ArrayRef<SmallVector<Operation *>> groups);
-  std::vector<SmallVector<Operation *>> order();
+  UnitScheduler(Block &block, ArrayRef<SmallVector<Operation *>> groups)
+      : units(groups.begin(), groups.end()) {
+    size_t numOps = block.getOperations().size();
+    DenseMap<Operation *, int64_t> unitOf, position;
+    unitOf.reserve(numOps);
+    position.reserve(numOps);
+    for (auto [i, unit] : llvm::enumerate(units))
+      for (Operation *op : unit)
+        unitOf[op] = i;
+    for (Operation &op : block.without_terminator())
+      if (unitOf.try_emplace(&op, units.size()).second)
+        units.push_back({&op});
+    for (auto [i, op] : llvm::enumerate(block))
+      position[&op] = i;
+    RunOrders orders(block.getParentOp()->getContext());
+    users.resize(units.size());
+    missing.resize(units.size());
+    for (auto [i, unit] : llvm::enumerate(units)) {
+      priority.push_back({orders.of(unit.front()), position[unit.front()]});
+      llvm::SmallDenseSet<int64_t> needed;
+      for (Operation *op : unit)
+        for (Value operand : op->getOperands())
+          if (Operation *def = operand.getDefiningOp())
+            if (int64_t other = unitOf.find(def)->second;
+                other != static_cast<int64_t>(i))
+              needed.insert(other);
+      // A reshape between two members reads and feeds its own kernel; the copy
+      // inside the kernel makes it harmless there, so it waits, not the kernel.
+      for (int64_t other : needed) {
+        bool inner = units[other].size() == 1 &&
+                     isa<ReshapeOp>(units[other].front()) && [&] {
+                       Operation *op = units[other].front();
+                       while (isa_and_nonnull<ReshapeOp>(op))
+                         op = op->getOperand(0).getDefiningOp();
+                       return op && unitOf[op] == static_cast<int64_t>(i);
+                     }();
+        if (inner)
+          continue;
+        users[other].push_back(i);
+        ++missing[i];
+      }
+    }
+  }
+
+  std::vector<SmallVector<Operation *>> order() {
+    using Entry = std::pair<std::pair<int64_t, int64_t>, int64_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (size_t i = 0; i < units.size(); ++i)
+      if (missing[i] == 0)
+        ready.push({priority[i], i});
+    std::vector<SmallVector<Operation *>> result;
+    while (!ready.empty()) {
+      int64_t i = ready.top().second;
+      ready.pop();
+      result.push_back(units[i]);
+      for (int64_t user : users[i])
+        if (--missing[user] == 0)
+          ready.push({priority[user], user});
+    }
+    assert(result.size() == units.size() && "kernels must not form a cycle");
+    return result;
+  }
 
 private:
   std::vector<SmallVector<Operation *>> units;
@@ -157,74 +207,6 @@ private:
   std::vector<SmallVector<int64_t>> users;
   std::vector<int64_t> missing;
 };
-
-} // namespace
-
-UnitScheduler::UnitScheduler(Block &block,
-                             ArrayRef<SmallVector<Operation *>> groups)
-    : units(groups.begin(), groups.end()) {
-  size_t numOps = block.getOperations().size();
-  DenseMap<Operation *, int64_t> unitOf, position;
-  unitOf.reserve(numOps);
-  position.reserve(numOps);
-  for (auto [i, unit] : llvm::enumerate(units))
-    for (Operation *op : unit)
-      unitOf[op] = i;
-  for (Operation &op : block.without_terminator())
-    if (unitOf.try_emplace(&op, units.size()).second)
-      units.push_back({&op});
-  for (auto [i, op] : llvm::enumerate(block))
-    position[&op] = i;
-  RunOrders orders(block.getParentOp()->getContext());
-  users.resize(units.size());
-  missing.resize(units.size());
-  for (auto [i, unit] : llvm::enumerate(units)) {
-    priority.push_back({orders.of(unit.front()), position[unit.front()]});
-    llvm::SmallDenseSet<int64_t> needed;
-    for (Operation *op : unit)
-      for (Value operand : op->getOperands())
-        if (Operation *def = operand.getDefiningOp())
-          if (int64_t other = unitOf.find(def)->second;
-              other != static_cast<int64_t>(i))
-            needed.insert(other);
-    // A reshape between two members reads and feeds its own kernel; the copy
-    // inside the kernel makes it harmless there, so it waits, not the kernel.
-    for (int64_t other : needed) {
-      bool inner = units[other].size() == 1 &&
-                   isa<ReshapeOp>(units[other].front()) && [&] {
-                     Operation *op = units[other].front();
-                     while (isa_and_nonnull<ReshapeOp>(op))
-                       op = op->getOperand(0).getDefiningOp();
-                     return op && unitOf[op] == static_cast<int64_t>(i);
-                   }();
-      if (inner)
-        continue;
-      users[other].push_back(i);
-      ++missing[i];
-    }
-  }
-}
-
-std::vector<SmallVector<Operation *>> UnitScheduler::order() {
-  using Entry = std::pair<std::pair<int64_t, int64_t>, int64_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  for (size_t i = 0; i < units.size(); ++i)
-    if (missing[i] == 0)
-      ready.push({priority[i], i});
-  std::vector<SmallVector<Operation *>> result;
-  while (!ready.empty()) {
-    int64_t i = ready.top().second;
-    ready.pop();
-    result.push_back(units[i]);
-    for (int64_t user : users[i])
-      if (--missing[user] == 0)
-        ready.push({priority[user], user});
-  }
-  assert(result.size() == units.size() && "kernels must not form a cycle");
-  return result;
-}
-
-namespace {
 
 /// The kernels of one function.
 struct KernelFormer {

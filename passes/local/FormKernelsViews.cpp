@@ -129,30 +129,6 @@ static OpResult stridedSource(Value value) {
   return dyn_cast<OpResult>(value);
 }
 
-namespace {
-
-class ViewMarker {
-public:
-  explicit ViewMarker(Block &block) : block(block) {}
-  void run();
-
-private:
-  void permuteResults();
-  /// Views of all values from `begin` on; the first operand that its reader
-  /// cannot take. Views of values before `begin` must be known.
-  std::optional<Value> findConflict(Block::iterator begin);
-  bool accepts(OpOperand &operand, const StridedView &view) const;
-  StridedView lookup(Value value) const;
-  bool isAccepted(AttentionGradOp grad, OpOperand &operand) const;
-  bool canBeDense(Value value) const;
-
-  Block &block;
-  DenseMap<Value, StridedView> views;
-  llvm::SmallPtrSet<Operation *, 16> buffered;
-};
-
-} // namespace
-
 /// The order that the first transpose of `value` wants, or null. The innermost
 /// dimension must stay where it is written.
 static DenseI64ArrayAttr orderOfReaders(Value value) {
@@ -166,106 +142,122 @@ static DenseI64ArrayAttr orderOfReaders(Value value) {
   return nullptr;
 }
 
-void ViewMarker::permuteResults() {
-  for (Operation &op : block) {
-    if (isa<MatmulOp>(op)) {
-      if (DenseI64ArrayAttr order = orderOfReaders(op.getResult(0)))
-        op.setAttr(attr::kOutPerm, order);
-    } else if (op.hasAttr(attr::kFused)) {
-      SmallVector<Attribute> orders;
-      for (Value result : op.getResults()) {
-        DenseI64ArrayAttr order;
-        if (shapeOf(result).size() == 4)
-          order = orderOfReaders(result);
-        orders.push_back(order ? order
-                               : DenseI64ArrayAttr::get(op.getContext(),
-                                                        ArrayRef<int64_t>()));
+namespace {
+
+class ViewMarker {
+public:
+  explicit ViewMarker(Block &block) : block(block) {}
+  void run() {
+    permuteResults();
+    Block::iterator begin = block.begin();
+    while (auto value = findConflict(begin)) {
+      OpResult source = stridedSource(*value);
+      Operation *op = source ? source.getOwner() : nullptr;
+      // What comes before the op that changes keeps its views.
+      begin = op ? op->getIterator() : block.begin();
+      if (source && !writtenOrder(source).empty()) {
+        dropOrder(source);
+        continue;
       }
-      op.setAttr(attr::kOutPerms, ArrayAttr::get(op.getContext(), orders));
+      bool isNew = op && buffered.insert(op).second;
+      assert(isNew && "only a mover makes a value strided");
+      if (!isNew)
+        return;
+    }
+    for (Operation &op : block)
+      if (isa<TransposeOp, SliceOp, BroadcastOp>(op) && !buffered.contains(&op))
+        op.setAttr(attr::kView, UnitAttr::get(op.getContext()));
+  }
+
+private:
+  void permuteResults() {
+    for (Operation &op : block) {
+      if (isa<MatmulOp>(op)) {
+        if (DenseI64ArrayAttr order = orderOfReaders(op.getResult(0)))
+          op.setAttr(attr::kOutPerm, order);
+      } else if (op.hasAttr(attr::kFused)) {
+        SmallVector<Attribute> orders;
+        for (Value result : op.getResults()) {
+          DenseI64ArrayAttr order;
+          if (shapeOf(result).size() == 4)
+            order = orderOfReaders(result);
+          orders.push_back(order ? order
+                                 : DenseI64ArrayAttr::get(op.getContext(),
+                                                          ArrayRef<int64_t>()));
+        }
+        op.setAttr(attr::kOutPerms, ArrayAttr::get(op.getContext(), orders));
+      }
     }
   }
-}
 
-StridedView ViewMarker::lookup(Value value) const {
-  auto it = views.find(value);
-  return it != views.end() ? it->second : StridedView::dense(shapeOf(value));
-}
-
-bool ViewMarker::accepts(OpOperand &operand, const StridedView &view) const {
-  Operation *op = operand.getOwner();
-  if (isa<KernelOp>(op) || kernelRole(op) == KernelRole::mover)
-    return true;
-  if (isa<MatmulOp>(op))
-    return isMatrix(view);
-  if (op->hasAttr(attr::kFused) && view.shape.size() == 4) {
-    auto grad = dyn_cast<AttentionGradOp>(op);
-    return isAttentionOperand(view) && (!grad || isAccepted(grad, operand));
-  }
-  return view.isDense();
-}
-
-/// Whether making a buffer, or writing in the usual order, would make it dense.
-bool ViewMarker::canBeDense(Value value) const {
-  OpResult source = stridedSource(value);
-  if (!source)
-    return false;
-  Operation *op = source.getOwner();
-  return !writtenOrder(source).empty() ||
-         (kernelRole(op) == KernelRole::mover && !buffered.contains(op));
-}
-
-/// Where out and dout lie unlike each other, dout becomes dense, then out.
-bool ViewMarker::isAccepted(AttentionGradOp grad, OpOperand &operand) const {
-  bool isOut = operand.get() == grad.getOut(),
-       isDout = operand.get() == grad.getDout();
-  if ((!isOut && !isDout) ||
-      liesAlike(lookup(grad.getOut()), lookup(grad.getDout())))
-    return true;
-  return isDout ? !canBeDense(grad.getDout()) : canBeDense(grad.getDout());
-}
-
-std::optional<Value> ViewMarker::findConflict(Block::iterator begin) {
-  for (Operation &op : llvm::make_range(begin, block.end())) {
-    for (Value result : op.getResults())
-      views.erase(result);
-    for (OpResult result : op.getResults()) {
-      if (!writtenOrder(result).empty())
-        views[result] = writtenView(result);
+  /// Views of all values from `begin` on; the first operand that its reader
+  /// cannot take. Views of values before `begin` must be known.
+  std::optional<Value> findConflict(Block::iterator begin) {
+    for (Operation &op : llvm::make_range(begin, block.end())) {
+      for (Value result : op.getResults())
+        views.erase(result);
+      for (OpResult result : op.getResults()) {
+        if (!writtenOrder(result).empty())
+          views[result] = writtenView(result);
+      }
+      for (OpOperand &operand : op.getOpOperands())
+        if (!accepts(operand, lookup(operand.get())))
+          return operand.get();
+      if (kernelRole(&op) != KernelRole::mover || buffered.contains(&op))
+        continue;
+      auto view = viewOf(&op, lookup(op.getOperand(0)));
+      if (!view)
+        return op.getOperand(0);
+      views[op.getResult(0)] = *view;
     }
-    for (OpOperand &operand : op.getOpOperands())
-      if (!accepts(operand, lookup(operand.get())))
-        return operand.get();
-    if (kernelRole(&op) != KernelRole::mover || buffered.contains(&op))
-      continue;
-    auto view = viewOf(&op, lookup(op.getOperand(0)));
-    if (!view)
-      return op.getOperand(0);
-    views[op.getResult(0)] = *view;
+    return std::nullopt;
   }
-  return std::nullopt;
-}
 
-void ViewMarker::run() {
-  permuteResults();
-  Block::iterator begin = block.begin();
-  while (auto value = findConflict(begin)) {
-    OpResult source = stridedSource(*value);
-    Operation *op = source ? source.getOwner() : nullptr;
-    // What comes before the op that changes keeps its views.
-    begin = op ? op->getIterator() : block.begin();
-    if (source && !writtenOrder(source).empty()) {
-      dropOrder(source);
-      continue;
+  bool accepts(OpOperand &operand, const StridedView &view) const {
+    Operation *op = operand.getOwner();
+    if (isa<KernelOp>(op) || kernelRole(op) == KernelRole::mover)
+      return true;
+    if (isa<MatmulOp>(op))
+      return isMatrix(view);
+    if (op->hasAttr(attr::kFused) && view.shape.size() == 4) {
+      auto grad = dyn_cast<AttentionGradOp>(op);
+      return isAttentionOperand(view) && (!grad || isAccepted(grad, operand));
     }
-    bool isNew = op && buffered.insert(op).second;
-    assert(isNew && "only a mover makes a value strided");
-    if (!isNew)
-      return;
+    return view.isDense();
   }
-  for (Operation &op : block)
-    if (isa<TransposeOp, SliceOp, BroadcastOp>(op) && !buffered.contains(&op))
-      op.setAttr(attr::kView, UnitAttr::get(op.getContext()));
-}
+
+  StridedView lookup(Value value) const {
+    auto it = views.find(value);
+    return it != views.end() ? it->second : StridedView::dense(shapeOf(value));
+  }
+
+  /// Where out and dout lie unlike each other, dout becomes dense, then out.
+  bool isAccepted(AttentionGradOp grad, OpOperand &operand) const {
+    bool isOut = operand.get() == grad.getOut(),
+         isDout = operand.get() == grad.getDout();
+    if ((!isOut && !isDout) ||
+        liesAlike(lookup(grad.getOut()), lookup(grad.getDout())))
+      return true;
+    return isDout ? !canBeDense(grad.getDout()) : canBeDense(grad.getDout());
+  }
+
+  /// Whether making a buffer, or writing in the usual order, would make it
+  /// dense.
+  bool canBeDense(Value value) const {
+    OpResult source = stridedSource(value);
+    if (!source)
+      return false;
+    Operation *op = source.getOwner();
+    return !writtenOrder(source).empty() ||
+           (kernelRole(op) == KernelRole::mover && !buffered.contains(op));
+  }
+
+  Block &block;
+  DenseMap<Value, StridedView> views;
+  llvm::SmallPtrSet<Operation *, 16> buffered;
+};
+
+} // namespace
 
 void markViews(Block &block) { ViewMarker(block).run(); }
 

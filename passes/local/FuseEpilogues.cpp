@@ -32,15 +32,115 @@ class EpilogueKernel {
 public:
   EpilogueKernel(MatmulOp matmul, FusedEpilogue &fused)
       : matmul(matmul), fused(fused), builder(matmul) {}
-  void build();
+  void build() {
+    if (fused.bias)
+      makeViewsReady(fused.bias);
+    if (fused.aux)
+      makeViewsReady(fused.aux);
+    body = new Block;
+    builder.setInsertionPointToEnd(body);
+    addMatmul();
+    for (Operation *part : fused.parts)
+      addPart(cast<KernelOp>(part));
+    if (fused.widening) { // as it begins
+      IRMapping sums;
+      Block &block = fused.widening.getBody().front();
+      sums.map(block.getArgument(0), map.lookup(fused.sums));
+      Operation *narrow = builder.clone(block.front(), sums);
+      map.map(fused.sums, narrow->getResult(0));
+    }
+    KernelOp kernel = create();
+    fused.result.replaceAllUsesWith(kernel.getResult(0));
+    if (fused.widening)
+      narrowSums(kernel.getResult(kEpilogueResult));
+    else if (kernel.getNumResults() > kEpilogueResult)
+      (fused.sums ? fused.sums : fused.aux)
+          .replaceAllUsesWith(kernel.getResult(kEpilogueResult));
+    Operation *last = kernel;
+    for (Operation *op : fused.waiting) {
+      op->moveAfter(last);
+      last = op;
+    }
+    for (Operation *part : llvm::reverse(fused.parts))
+      part->erase();
+    matmul.erase();
+  }
 
 private:
-  void makeViewsReady(Value value);
-  Value argumentFor(Value value);
-  void addMatmul();
-  void addPart(KernelOp part);
-  KernelOp create();
-  void narrowSums(Value sums);
+  /// Moves the views that lead to `value` before the matmul.
+  void makeViewsReady(Value value) {
+    Operation *view = value.getDefiningOp();
+    if (!view || !isMovedView(view) || view->isBeforeInBlock(matmul))
+      return;
+    makeViewsReady(view->getOperand(0));
+    view->moveBefore(matmul);
+  }
+
+  Value argumentFor(Value value) {
+    if (Value known = map.lookupOrNull(value))
+      return known;
+    Value argument = body->addArgument(value.getType(), value.getLoc());
+    inputs.push_back(value);
+    map.map(value, argument);
+    return argument;
+  }
+
+  /// The factors are the first two operands, also where they are one value.
+  void addMatmul() {
+    for (Value factor : matmul->getOperands()) {
+      Value argument = body->addArgument(factor.getType(), factor.getLoc());
+      inputs.push_back(factor);
+      map.map(factor, argument);
+    }
+    auto inner = cast<MatmulOp>(builder.clone(*matmul));
+    for (unsigned i = 0; i < inner->getNumOperands(); ++i)
+      inner->setOperand(i, body->getArgument(i));
+    inner->removeAttr(attr::kPhase);
+    inner->removeAttr(attr::kChunk);
+    map.map(matmul.getResult(), inner.getResult());
+  }
+
+  void addPart(KernelOp part) {
+    Block &from = part.getBody().front();
+    IRMapping inside;
+    for (auto [argument, input] :
+         llvm::zip_equal(from.getArguments(), part.getInputs()))
+      inside.map(argument, argumentFor(input));
+    for (Operation &op : from.without_terminator())
+      builder.clone(op, inside);
+    for (auto [result, value] : llvm::zip_equal(
+             part.getOutputs(), from.getTerminator()->getOperands()))
+      map.map(result, inside.lookup(value));
+  }
+
+  KernelOp create() {
+    SmallVector<Value> yielded = {map.lookup(fused.result)};
+    if (fused.sums)
+      yielded.push_back(map.lookup(fused.sums));
+    else if (fused.aux && fused.epilogue != "gelu_grad")
+      yielded.push_back(map.lookup(fused.aux));
+    YieldOp::create(builder, matmul.getLoc(), yielded);
+    builder.setInsertionPoint(matmul);
+    OperationState state(matmul.getLoc(), KernelOp::getOperationName());
+    state.addOperands(inputs);
+    state.addTypes(TypeRange(ValueRange(yielded)));
+    state.addAttribute(attr::kEpilogue, builder.getStringAttr(fused.epilogue));
+    state.addRegion()->push_back(body);
+    copyAttributes(matmul, state.attributes, {attr::kPhase, attr::kChunk});
+    return cast<KernelOp>(builder.create(state));
+  }
+
+  /// Lets the kernel that converts sums and converts them back read `sums`,
+  /// which the matmul writes in its own type.
+  void narrowSums(Value sums) {
+    Block &block = fused.widening.getBody().front();
+    Operation *convert = &block.front();
+    BlockArgument argument = block.getArgument(0);
+    fused.widening->setOperand(0, sums);
+    argument.setType(sums.getType());
+    convert->getResult(0).replaceAllUsesWith(argument);
+    convert->erase();
+  }
 
   MatmulOp matmul;
   FusedEpilogue &fused;
@@ -51,115 +151,6 @@ private:
 };
 
 } // namespace
-
-/// Moves the views that lead to `value` before the matmul.
-void EpilogueKernel::makeViewsReady(Value value) {
-  Operation *view = value.getDefiningOp();
-  if (!view || !isMovedView(view) || view->isBeforeInBlock(matmul))
-    return;
-  makeViewsReady(view->getOperand(0));
-  view->moveBefore(matmul);
-}
-
-Value EpilogueKernel::argumentFor(Value value) {
-  if (Value known = map.lookupOrNull(value))
-    return known;
-  Value argument = body->addArgument(value.getType(), value.getLoc());
-  inputs.push_back(value);
-  map.map(value, argument);
-  return argument;
-}
-
-/// The factors are the first two operands, also where they are one value.
-void EpilogueKernel::addMatmul() {
-  for (Value factor : matmul->getOperands()) {
-    Value argument = body->addArgument(factor.getType(), factor.getLoc());
-    inputs.push_back(factor);
-    map.map(factor, argument);
-  }
-  auto inner = cast<MatmulOp>(builder.clone(*matmul));
-  for (unsigned i = 0; i < inner->getNumOperands(); ++i)
-    inner->setOperand(i, body->getArgument(i));
-  inner->removeAttr(attr::kPhase);
-  inner->removeAttr(attr::kChunk);
-  map.map(matmul.getResult(), inner.getResult());
-}
-
-void EpilogueKernel::addPart(KernelOp part) {
-  Block &from = part.getBody().front();
-  IRMapping inside;
-  for (auto [argument, input] :
-       llvm::zip_equal(from.getArguments(), part.getInputs()))
-    inside.map(argument, argumentFor(input));
-  for (Operation &op : from.without_terminator())
-    builder.clone(op, inside);
-  for (auto [result, value] :
-       llvm::zip_equal(part.getOutputs(), from.getTerminator()->getOperands()))
-    map.map(result, inside.lookup(value));
-}
-
-KernelOp EpilogueKernel::create() {
-  SmallVector<Value> yielded = {map.lookup(fused.result)};
-  if (fused.sums)
-    yielded.push_back(map.lookup(fused.sums));
-  else if (fused.aux && fused.epilogue != "gelu_grad")
-    yielded.push_back(map.lookup(fused.aux));
-  YieldOp::create(builder, matmul.getLoc(), yielded);
-  builder.setInsertionPoint(matmul);
-  OperationState state(matmul.getLoc(), KernelOp::getOperationName());
-  state.addOperands(inputs);
-  state.addTypes(TypeRange(ValueRange(yielded)));
-  state.addAttribute(attr::kEpilogue, builder.getStringAttr(fused.epilogue));
-  state.addRegion()->push_back(body);
-  copyAttributes(matmul, state.attributes, {attr::kPhase, attr::kChunk});
-  return cast<KernelOp>(builder.create(state));
-}
-
-/// Lets the kernel that converts sums and converts them back read `sums`, which
-/// the matmul writes in its own type.
-void EpilogueKernel::narrowSums(Value sums) {
-  Block &block = fused.widening.getBody().front();
-  Operation *convert = &block.front();
-  BlockArgument argument = block.getArgument(0);
-  fused.widening->setOperand(0, sums);
-  argument.setType(sums.getType());
-  convert->getResult(0).replaceAllUsesWith(argument);
-  convert->erase();
-}
-
-void EpilogueKernel::build() {
-  if (fused.bias)
-    makeViewsReady(fused.bias);
-  if (fused.aux)
-    makeViewsReady(fused.aux);
-  body = new Block;
-  builder.setInsertionPointToEnd(body);
-  addMatmul();
-  for (Operation *part : fused.parts)
-    addPart(cast<KernelOp>(part));
-  if (fused.widening) { // as it begins
-    IRMapping sums;
-    Block &block = fused.widening.getBody().front();
-    sums.map(block.getArgument(0), map.lookup(fused.sums));
-    Operation *narrow = builder.clone(block.front(), sums);
-    map.map(fused.sums, narrow->getResult(0));
-  }
-  KernelOp kernel = create();
-  fused.result.replaceAllUsesWith(kernel.getResult(0));
-  if (fused.widening)
-    narrowSums(kernel.getResult(kEpilogueResult));
-  else if (kernel.getNumResults() > kEpilogueResult)
-    (fused.sums ? fused.sums : fused.aux)
-        .replaceAllUsesWith(kernel.getResult(kEpilogueResult));
-  Operation *last = kernel;
-  for (Operation *op : fused.waiting) {
-    op->moveAfter(last);
-    last = op;
-  }
-  for (Operation *part : llvm::reverse(fused.parts))
-    part->erase();
-  matmul.erase();
-}
 
 static void fuse(MatmulOp matmul, FusedEpilogue fused) {
   if (fused.adds)

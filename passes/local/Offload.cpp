@@ -34,40 +34,6 @@ Value rootOf(Value value) {
   return value;
 }
 
-/// Handles one function.
-class Offloader {
-public:
-  explicit Offloader(func::FuncOp func)
-      : func(func), block(func.getBody().front()), builder(func.getContext()) {}
-  LogicalResult run();
-
-private:
-  bool isOffloaded(Value value) {
-    auto arg = dyn_cast<BlockArgument>(value);
-    return arg && arg.getOwner() == &block &&
-           func.getArgAttr(arg.getArgNumber(), attr::kSpace);
-  }
-  bool isMadeAtUse(Value value) {
-    return isOffloaded(value) &&
-           func.getArgAttr(cast<BlockArgument>(value).getArgNumber(),
-                           attr::kAtUse);
-  }
-  void sinkSetup();
-  Value remake(Value value, Operation *reader);
-  LogicalResult storeResults();
-  void fetchPhase(ArrayRef<Operation *> ops);
-  void eraseDead(llvm::function_ref<bool(Operation *)> mayErase);
-
-  func::FuncOp func;
-  Block &block;
-  OpBuilder builder;
-  /// Values of setup that offloaded parameters alone decide.
-  llvm::SetVector<Value> derived;
-  /// What `remake` made, by value, phase and chunk.
-  llvm::DenseMap<std::pair<Value, std::pair<Attribute, Attribute>>, Value>
-      remade;
-};
-
 /// Splits the readers of a phase into units.
 class Units {
 public:
@@ -81,7 +47,27 @@ public:
   Units(Operation *begin, int64_t limit) : limit(limit), starts{begin} {}
 
   /// The next op of the phase that reads offloaded arguments.
-  void add(Operation *op, ArrayRef<OpOperand *> operands);
+  void add(Operation *op, ArrayRef<OpOperand *> operands) {
+    int64_t missing = missingBytes(operands);
+    if (missing > 0 && (unit < 0 || bytes + missing > limit)) {
+      ++unit;
+      starts.push_back(op);
+      bytes = 0;
+      missing = missingBytes(operands); // what is too old now is fetched again
+    }
+    bytes += missing;
+    for (OpOperand *operand : operands) {
+      Value root = rootOf(operand->get());
+      if (!isHere(root)) {
+        last[root] = {fetches.size(), unit};
+        // starts[unit] is where the unit before this one begins.
+        fetches.push_back({root, starts[unit], {}});
+      }
+      last[root].unit = unit;
+      fetches[last[root].fetch].readers.push_back(operand);
+    }
+  }
+
   ArrayRef<Fetch> all() const { return fetches; }
 
 private:
@@ -93,7 +79,16 @@ private:
     auto it = last.find(argument);
     return it != last.end() && it->second.unit + 1 >= unit;
   }
-  int64_t missingBytes(ArrayRef<OpOperand *> operands) const;
+  int64_t missingBytes(ArrayRef<OpOperand *> operands) const {
+    llvm::SetVector<Value> missing;
+    for (OpOperand *operand : operands)
+      if (Value root = rootOf(operand->get()); !isHere(root))
+        missing.insert(root);
+    int64_t sum = 0;
+    for (Value value : missing)
+      sum += sizeInBytes(value);
+    return sum;
+  }
 
   int64_t limit;
   int64_t unit = -1, bytes = 0;
@@ -103,131 +98,15 @@ private:
   llvm::SmallVector<Fetch> fetches;
 };
 
-int64_t Units::missingBytes(ArrayRef<OpOperand *> operands) const {
-  llvm::SetVector<Value> missing;
-  for (OpOperand *operand : operands)
-    if (Value root = rootOf(operand->get()); !isHere(root))
-      missing.insert(root);
-  int64_t sum = 0;
-  for (Value value : missing)
-    sum += sizeInBytes(value);
-  return sum;
-}
-
-void Units::add(Operation *op, ArrayRef<OpOperand *> operands) {
-  int64_t missing = missingBytes(operands);
-  if (missing > 0 && (unit < 0 || bytes + missing > limit)) {
-    ++unit;
-    starts.push_back(op);
-    bytes = 0;
-    missing = missingBytes(operands); // what is too old now is fetched again
-  }
-  bytes += missing;
-  for (OpOperand *operand : operands) {
-    Value root = rootOf(operand->get());
-    if (!isHere(root)) {
-      last[root] = {fetches.size(), unit};
-      // starts[unit] is where the unit before this one begins.
-      fetches.push_back({root, starts[unit], {}});
-    }
-    last[root].unit = unit;
-    fetches[last[root].fetch].readers.push_back(operand);
-  }
-}
-
 } // namespace
 
 //===----------------------------------------------------------------------===//
 // What setup makes of parameters
 //===----------------------------------------------------------------------===//
 
-/// `value` again, in the phase of `reader`.
-Value Offloader::remake(Value value, Operation *reader) {
-  if (!derived.contains(value))
-    return value;
-  Operation *op = value.getDefiningOp();
-  // One clone per phase, at its first reader: readers come in order.
-  PhaseKey phase = phaseKey(reader);
-  if (Value made = remade.lookup({value, phase}))
-    return made;
-  IRMapping map;
-  for (Value operand : op->getOperands())
-    map.map(operand, remake(operand, reader));
-  builder.setInsertionPoint(reader);
-  Operation *clone = builder.clone(*op, map);
-  moveToPhase(clone, reader);
-  for (auto [old, fresh] : llvm::zip(op->getResults(), clone->getResults()))
-    remade[{old, phase}] = fresh;
-  return remade[{value, phase}];
-}
-
-/// What setup makes of parameters would stay on the device for all of the step.
-/// Each phase that reads it makes it anew instead.
-void Offloader::sinkSetup() {
-  auto isKnown = [&](Value value) {
-    return isMadeAtUse(value) || derived.contains(value);
-  };
-  SmallVector<Operation *> readers;
-  for (Operation &op : block.without_terminator())
-    if (phaseOf(&op) != Phase::setup)
-      readers.push_back(&op);
-    else if (op.getNumOperands() > 0 && llvm::all_of(op.getOperands(), isKnown))
-      derived.insert(op.result_begin(), op.result_end());
-  for (Operation *reader : readers)
-    for (OpOperand &operand : reader->getOpOperands())
-      operand.set(remake(operand.get(), reader));
-  eraseDead([&](Operation *op) {
-    return phaseOf(op) == Phase::setup && op->getNumResults() > 0 &&
-           derived.contains(op->getResult(0));
-  });
-}
-
-void Offloader::eraseDead(llvm::function_ref<bool(Operation *)> mayErase) {
-  SmallVector<Operation *> ops;
-  for (Operation &op : block.without_terminator())
-    ops.push_back(&op);
-  for (Operation *op : llvm::reverse(ops))
-    if (op->use_empty() && mayErase(op))
-      op->erase();
-}
-
 //===----------------------------------------------------------------------===//
 // Stores
 //===----------------------------------------------------------------------===//
-
-/// Next values go back behind the last reader of the present ones.
-LogicalResult Offloader::storeResults() {
-  llvm::DenseMap<Value, Operation *> lastReader;
-  for (Operation &op : block.without_terminator())
-    if (!isMovedView(&op))
-      for (Value operand : op.getOperands())
-        lastReader[rootOf(operand)] = &op;
-  Operation *end = block.getTerminator();
-  for (OpOperand &result : end->getOpOperands()) {
-    auto ties = func.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
-                                                      attr::kTies);
-    if (!ties || ties.getInt() < 0 || ties.getInt() >= func.getNumArguments())
-      continue;
-    Value target = func.getArgument(ties.getInt());
-    if (!isOffloaded(target) || rootOf(result.get()) == target ||
-        result.get().getDefiningOp<StoreOp>())
-      continue;
-    Operation *after = result.get().getDefiningOp();
-    if (!after)
-      return func.emitError("result ")
-             << result.getOperandNumber()
-             << " replaces an offloaded argument by another argument";
-    if (Operation *reader = lastReader.lookup(target);
-        reader && after->isBeforeInBlock(reader))
-      after = reader;
-    builder.setInsertionPointAfter(after);
-    auto store = StoreOp::create(builder, after->getLoc(), target.getType(),
-                                 result.get(), target);
-    moveToPhase(store, after);
-    result.set(store.getResult());
-  }
-  return success();
-}
 
 //===----------------------------------------------------------------------===//
 // Fetches
@@ -261,59 +140,170 @@ static Value viewOfFetched(OpBuilder &builder, Value value, Value fetched,
   return clone->getResult(0);
 }
 
-/// `ops` are those of one phase and chunk.
-void Offloader::fetchPhase(ArrayRef<Operation *> ops) {
-  auto isOffloadedValue = [&](Value value) { return isOffloaded(value); };
-  llvm::MapVector<Operation *, SmallVector<OpOperand *>> readers;
-  int64_t limit = 0;
-  for (Operation *op : ops) {
-    SmallVector<OpOperand *> operands = offloadedOperands(op, isOffloadedValue);
-    if (operands.empty())
-      continue;
-    llvm::SetVector<Value> arguments;
-    int64_t bytes = 0;
-    for (OpOperand *operand : operands)
-      if (arguments.insert(rootOf(operand->get())))
-        bytes += sizeInBytes(arguments.back());
-    limit = std::max(limit, bytes);
-    readers.insert({op, std::move(operands)});
-  }
-  if (readers.empty())
-    return;
-  Units units(ops.front(), limit);
-  for (auto &[op, operands] : readers)
-    units.add(op, operands);
-  for (const Units::Fetch &fetch : units.all()) {
-    builder.setInsertionPoint(fetch.place);
-    auto made = FetchOp::create(builder, fetch.place->getLoc(),
-                                fetch.argument.getType(), fetch.argument);
-    moveToPhase(made, fetch.place);
-    for (OpOperand *operand : fetch.readers)
-      operand->set(
-          viewOfFetched(builder, operand->get(), made.getValue(), fetch.place));
-  }
-}
-
-LogicalResult Offloader::run() {
-  if (llvm::none_of(func.getArguments(),
-                    [&](Value value) { return isOffloaded(value); }))
-    return success();
-  sinkSetup();
-  if (failed(storeResults()))
-    return failure();
-  std::vector<SmallVector<Operation *>> phases;
-  for (Operation &op : block.without_terminator()) {
-    if (phases.empty() || !isSamePhase(phases.back().front(), &op))
-      phases.emplace_back();
-    phases.back().push_back(&op);
-  }
-  for (ArrayRef<Operation *> ops : phases)
-    fetchPhase(ops);
-  eraseDead([](Operation *op) { return isMovedView(op); });
-  return success();
-}
-
 namespace {
+
+/// Handles one function.
+class Offloader {
+public:
+  explicit Offloader(func::FuncOp func)
+      : func(func), block(func.getBody().front()), builder(func.getContext()) {}
+  LogicalResult run() {
+    if (llvm::none_of(func.getArguments(),
+                      [&](Value value) { return isOffloaded(value); }))
+      return success();
+    sinkSetup();
+    if (failed(storeResults()))
+      return failure();
+    std::vector<SmallVector<Operation *>> phases;
+    for (Operation &op : block.without_terminator()) {
+      if (phases.empty() || !isSamePhase(phases.back().front(), &op))
+        phases.emplace_back();
+      phases.back().push_back(&op);
+    }
+    for (ArrayRef<Operation *> ops : phases)
+      fetchPhase(ops);
+    eraseDead([](Operation *op) { return isMovedView(op); });
+    return success();
+  }
+
+private:
+  bool isOffloaded(Value value) {
+    auto arg = dyn_cast<BlockArgument>(value);
+    return arg && arg.getOwner() == &block &&
+           func.getArgAttr(arg.getArgNumber(), attr::kSpace);
+  }
+  bool isMadeAtUse(Value value) {
+    return isOffloaded(value) &&
+           func.getArgAttr(cast<BlockArgument>(value).getArgNumber(),
+                           attr::kAtUse);
+  }
+  /// What setup makes of parameters would stay on the device for all of the
+  /// step. Each phase that reads it makes it anew instead.
+  void sinkSetup() {
+    auto isKnown = [&](Value value) {
+      return isMadeAtUse(value) || derived.contains(value);
+    };
+    SmallVector<Operation *> readers;
+    for (Operation &op : block.without_terminator())
+      if (phaseOf(&op) != Phase::setup)
+        readers.push_back(&op);
+      else if (op.getNumOperands() > 0 &&
+               llvm::all_of(op.getOperands(), isKnown))
+        derived.insert(op.result_begin(), op.result_end());
+    for (Operation *reader : readers)
+      for (OpOperand &operand : reader->getOpOperands())
+        operand.set(remake(operand.get(), reader));
+    eraseDead([&](Operation *op) {
+      return phaseOf(op) == Phase::setup && op->getNumResults() > 0 &&
+             derived.contains(op->getResult(0));
+    });
+  }
+
+  /// `value` again, in the phase of `reader`.
+  Value remake(Value value, Operation *reader) {
+    if (!derived.contains(value))
+      return value;
+    Operation *op = value.getDefiningOp();
+    // One clone per phase, at its first reader: readers come in order.
+    PhaseKey phase = phaseKey(reader);
+    if (Value made = remade.lookup({value, phase}))
+      return made;
+    IRMapping map;
+    for (Value operand : op->getOperands())
+      map.map(operand, remake(operand, reader));
+    builder.setInsertionPoint(reader);
+    Operation *clone = builder.clone(*op, map);
+    moveToPhase(clone, reader);
+    for (auto [old, fresh] : llvm::zip(op->getResults(), clone->getResults()))
+      remade[{old, phase}] = fresh;
+    return remade[{value, phase}];
+  }
+
+  /// Next values go back behind the last reader of the present ones.
+  LogicalResult storeResults() {
+    llvm::DenseMap<Value, Operation *> lastReader;
+    for (Operation &op : block.without_terminator())
+      if (!isMovedView(&op))
+        for (Value operand : op.getOperands())
+          lastReader[rootOf(operand)] = &op;
+    Operation *end = block.getTerminator();
+    for (OpOperand &result : end->getOpOperands()) {
+      auto ties = func.getResultAttrOfType<IntegerAttr>(
+          result.getOperandNumber(), attr::kTies);
+      if (!ties || ties.getInt() < 0 || ties.getInt() >= func.getNumArguments())
+        continue;
+      Value target = func.getArgument(ties.getInt());
+      if (!isOffloaded(target) || rootOf(result.get()) == target ||
+          result.get().getDefiningOp<StoreOp>())
+        continue;
+      Operation *after = result.get().getDefiningOp();
+      if (!after)
+        return func.emitError("result ")
+               << result.getOperandNumber()
+               << " replaces an offloaded argument by another argument";
+      if (Operation *reader = lastReader.lookup(target);
+          reader && after->isBeforeInBlock(reader))
+        after = reader;
+      builder.setInsertionPointAfter(after);
+      auto store = StoreOp::create(builder, after->getLoc(), target.getType(),
+                                   result.get(), target);
+      moveToPhase(store, after);
+      result.set(store.getResult());
+    }
+    return success();
+  }
+
+  /// `ops` are those of one phase and chunk.
+  void fetchPhase(ArrayRef<Operation *> ops) {
+    auto isOffloadedValue = [&](Value value) { return isOffloaded(value); };
+    llvm::MapVector<Operation *, SmallVector<OpOperand *>> readers;
+    int64_t limit = 0;
+    for (Operation *op : ops) {
+      SmallVector<OpOperand *> operands =
+          offloadedOperands(op, isOffloadedValue);
+      if (operands.empty())
+        continue;
+      llvm::SetVector<Value> arguments;
+      int64_t bytes = 0;
+      for (OpOperand *operand : operands)
+        if (arguments.insert(rootOf(operand->get())))
+          bytes += sizeInBytes(arguments.back());
+      limit = std::max(limit, bytes);
+      readers.insert({op, std::move(operands)});
+    }
+    if (readers.empty())
+      return;
+    Units units(ops.front(), limit);
+    for (auto &[op, operands] : readers)
+      units.add(op, operands);
+    for (const Units::Fetch &fetch : units.all()) {
+      builder.setInsertionPoint(fetch.place);
+      auto made = FetchOp::create(builder, fetch.place->getLoc(),
+                                  fetch.argument.getType(), fetch.argument);
+      moveToPhase(made, fetch.place);
+      for (OpOperand *operand : fetch.readers)
+        operand->set(viewOfFetched(builder, operand->get(), made.getValue(),
+                                   fetch.place));
+    }
+  }
+
+  void eraseDead(llvm::function_ref<bool(Operation *)> mayErase) {
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::reverse(block.without_terminator())))
+      if (op.use_empty() && mayErase(&op))
+        op.erase();
+  }
+
+  func::FuncOp func;
+  Block &block;
+  OpBuilder builder;
+  /// Values of setup that offloaded parameters alone decide.
+  llvm::SetVector<Value> derived;
+  /// What `remake` made, by value, phase and chunk.
+  llvm::DenseMap<std::pair<Value, std::pair<Attribute, Attribute>>, Value>
+      remade;
+};
+
 struct OffloadPass : impl::DpcOffloadBase<OffloadPass> {
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>())

@@ -50,15 +50,119 @@ struct Facts {
   bool pinned = false;        ///< Made where it is used (dpc.at_use).
 };
 
+static bool slicesMicroBatches(Operation *op) {
+  auto slice = dyn_cast<RankSliceOp>(op);
+  return slice && llvm::any_of(slice.getAxes(), [](Attribute axis) {
+           return cast<StringAttr>(axis).getValue() == kMicroBatchAxis;
+         });
+}
+
 class PhaseAssigner {
 public:
-  explicit PhaseAssigner(func::FuncOp step);
-  LogicalResult run();
+  explicit PhaseAssigner(func::FuncOp step) : step(step) {
+    MLIRContext *context = step.getContext();
+    phaseName = StringAttr::get(context, attr::kPhase);
+    atUseName = StringAttr::get(context, attr::kAtUse);
+    for (size_t i = 0; i < kPhases; ++i)
+      phases[i] = phaseAttr(context, static_cast<Phase>(i));
+    auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
+    std::optional<int64_t> mb = mesh.findAxis(kMicroBatchAxis);
+    hasMicroBatches = mesh.axisSize(kMicroBatchAxis) > 1;
+    for (BlockArgument argument : step.getArguments()) {
+      Facts facts;
+      unsigned i = argument.getArgNumber();
+      auto role = step.getArgAttrOfType<StringAttr>(i, attr::kRole);
+      facts.fromInput = role && role.getValue() == role::kInput;
+      auto global = step.getArgAttrOfType<TypeAttr>(i, attr::kGlobal);
+      auto spec = ShardingSpec::get(cast<RankedTensorType>(global.getValue()));
+      facts.varies = mb && spec->usesAxis(*mb);
+      known[argument] = facts;
+    }
+  }
+
+  LogicalResult run() {
+    Block &body = step.getBody().front();
+    SmallVector<SmallVector<Operation *>, 5> byPhase(kPhases);
+    for (Operation &op : body.without_terminator()) {
+      FailureOr<Phase> phase = visit(&op);
+      if (failed(phase))
+        return failure();
+      byPhase[static_cast<size_t>(*phase)].push_back(&op);
+    }
+    for (ArrayRef<Operation *> ops : byPhase)
+      for (Operation *op : ops)
+        op->moveBefore(body.getTerminator());
+    return success();
+  }
 
 private:
-  Phase phaseFor(Operation *op, const Facts &facts) const;
-  bool isSplitByTime(Type type);
-  FailureOr<Phase> visit(Operation *op);
+  Phase phaseFor(Operation *op, const Facts &facts) const {
+    std::optional<Phase> graph;
+    if (auto phase =
+            dyn_cast_or_null<StringAttr>(op->getDiscardableAttr(phaseName)))
+      graph = symbolizePhase(phase.getValue());
+    Phase least = facts.phase;
+    if (!hasMicroBatches) {
+      Phase wanted = graph.value_or(std::max(least, Phase::forward));
+      if (wanted == Phase::forward && !facts.fromInput && !facts.pinned)
+        wanted = Phase::setup;
+      return std::max(least, wanted);
+    }
+    if (facts.accumulated)
+      return Phase::update;
+    if (!facts.varies && !facts.pinned)
+      return Phase::setup;
+    // A graph phase `update` inside the loop (a clip factor per micro-batch)
+    // still has to run inside it.
+    Phase wanted = std::clamp(graph.value_or(Phase::forward), Phase::forward,
+                              Phase::backward);
+    return std::max(least, wanted);
+  }
+
+  /// Where a shard lies, and its padding, may depend on the micro-batch.
+  bool isSplitByTime(Type type) {
+    auto [it, isNew] = isSplit.try_emplace(type, false);
+    if (isNew) {
+      auto spec = ShardingSpec::get(cast<RankedTensorType>(type));
+      std::optional<int64_t> mb = spec->mesh.findAxis(kMicroBatchAxis);
+      it->second = mb && spec->splitsAxis(*mb);
+    }
+    return it->second;
+  }
+
+  /// Returns the phase.
+  FailureOr<Phase> visit(Operation *op) {
+    Facts facts;
+    for (Value operand : op->getOperands()) {
+      const Facts &from = known.find(operand)->second;
+      facts.phase = std::max(facts.phase, from.phase);
+      facts.varies |= from.varies;
+      facts.accumulated |= from.accumulated;
+      facts.fromInput |= from.fromInput;
+      facts.pinned |= from.pinned;
+    }
+    facts.pinned |= static_cast<bool>(op->getDiscardableAttr(atUseName));
+    if (slicesMicroBatches(op))
+      facts.varies = true;
+    if (auto global = op->getAttrOfType<TypeAttr>("global"))
+      facts.varies |= isSplitByTime(global.getValue());
+    if (isa<AccumulateOp>(op))
+      facts.varies = true; // also a value that does not vary is added each time
+    if (facts.varies && facts.accumulated)
+      return op->emitError("reads a value of one micro-batch together with a "
+                           "sum over all of them (not supported)");
+    facts.phase = phaseFor(op, facts);
+    StringAttr phase = phases[static_cast<size_t>(facts.phase)];
+    edits.apply(op, {phase},
+                [&](NamedAttrList &list) { list.set(phaseName, phase); });
+    if (isa<AccumulateOp>(op)) {
+      facts.varies = false;
+      facts.accumulated = true;
+    }
+    for (Value result : op->getResults())
+      known[result] = facts;
+    return facts.phase;
+  }
 
   func::FuncOp step;
   bool hasMicroBatches;
@@ -69,117 +173,6 @@ private:
   std::array<StringAttr, kPhases> phases;
   AttributeEdits edits;
 };
-
-PhaseAssigner::PhaseAssigner(func::FuncOp step) : step(step) {
-  MLIRContext *context = step.getContext();
-  phaseName = StringAttr::get(context, attr::kPhase);
-  atUseName = StringAttr::get(context, attr::kAtUse);
-  for (size_t i = 0; i < kPhases; ++i)
-    phases[i] = phaseAttr(context, static_cast<Phase>(i));
-  auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
-  std::optional<int64_t> mb = mesh.findAxis(kMicroBatchAxis);
-  hasMicroBatches = mesh.axisSize(kMicroBatchAxis) > 1;
-  for (BlockArgument argument : step.getArguments()) {
-    Facts facts;
-    unsigned i = argument.getArgNumber();
-    auto role = step.getArgAttrOfType<StringAttr>(i, attr::kRole);
-    facts.fromInput = role && role.getValue() == role::kInput;
-    auto global = step.getArgAttrOfType<TypeAttr>(i, attr::kGlobal);
-    auto spec = ShardingSpec::get(cast<RankedTensorType>(global.getValue()));
-    facts.varies = mb && spec->usesAxis(*mb);
-    known[argument] = facts;
-  }
-}
-
-Phase PhaseAssigner::phaseFor(Operation *op, const Facts &facts) const {
-  std::optional<Phase> graph;
-  if (auto phase =
-          dyn_cast_or_null<StringAttr>(op->getDiscardableAttr(phaseName)))
-    graph = symbolizePhase(phase.getValue());
-  Phase least = facts.phase;
-  if (!hasMicroBatches) {
-    Phase wanted = graph.value_or(std::max(least, Phase::forward));
-    if (wanted == Phase::forward && !facts.fromInput && !facts.pinned)
-      wanted = Phase::setup;
-    return std::max(least, wanted);
-  }
-  if (facts.accumulated)
-    return Phase::update;
-  if (!facts.varies && !facts.pinned)
-    return Phase::setup;
-  // A graph phase `update` inside the loop (a clip factor per micro-batch)
-  // still has to run inside it.
-  Phase wanted = std::clamp(graph.value_or(Phase::forward), Phase::forward,
-                            Phase::backward);
-  return std::max(least, wanted);
-}
-
-static bool slicesMicroBatches(Operation *op) {
-  auto slice = dyn_cast<RankSliceOp>(op);
-  return slice && llvm::any_of(slice.getAxes(), [](Attribute axis) {
-           return cast<StringAttr>(axis).getValue() == kMicroBatchAxis;
-         });
-}
-
-/// Where a shard lies, and its padding, may depend on the micro-batch.
-bool PhaseAssigner::isSplitByTime(Type type) {
-  auto [it, isNew] = isSplit.try_emplace(type, false);
-  if (isNew) {
-    auto spec = ShardingSpec::get(cast<RankedTensorType>(type));
-    std::optional<int64_t> mb = spec->mesh.findAxis(kMicroBatchAxis);
-    it->second = mb && spec->splitsAxis(*mb);
-  }
-  return it->second;
-}
-
-/// Returns the phase.
-FailureOr<Phase> PhaseAssigner::visit(Operation *op) {
-  Facts facts;
-  for (Value operand : op->getOperands()) {
-    const Facts &from = known.find(operand)->second;
-    facts.phase = std::max(facts.phase, from.phase);
-    facts.varies |= from.varies;
-    facts.accumulated |= from.accumulated;
-    facts.fromInput |= from.fromInput;
-    facts.pinned |= from.pinned;
-  }
-  facts.pinned |= static_cast<bool>(op->getDiscardableAttr(atUseName));
-  if (slicesMicroBatches(op))
-    facts.varies = true;
-  if (auto global = op->getAttrOfType<TypeAttr>("global"))
-    facts.varies |= isSplitByTime(global.getValue());
-  if (isa<AccumulateOp>(op))
-    facts.varies = true; // also a value that does not vary is added each time
-  if (facts.varies && facts.accumulated)
-    return op->emitError("reads a value of one micro-batch together with a "
-                         "sum over all of them (not supported)");
-  facts.phase = phaseFor(op, facts);
-  StringAttr phase = phases[static_cast<size_t>(facts.phase)];
-  edits.apply(op, {phase},
-              [&](NamedAttrList &list) { list.set(phaseName, phase); });
-  if (isa<AccumulateOp>(op)) {
-    facts.varies = false;
-    facts.accumulated = true;
-  }
-  for (Value result : op->getResults())
-    known[result] = facts;
-  return facts.phase;
-}
-
-LogicalResult PhaseAssigner::run() {
-  Block &body = step.getBody().front();
-  SmallVector<SmallVector<Operation *>, 5> byPhase(kPhases);
-  for (Operation &op : body.without_terminator()) {
-    FailureOr<Phase> phase = visit(&op);
-    if (failed(phase))
-      return failure();
-    byPhase[static_cast<size_t>(*phase)].push_back(&op);
-  }
-  for (ArrayRef<Operation *> ops : byPhase)
-    for (Operation *op : ops)
-      op->moveBefore(body.getTerminator());
-  return success();
-}
 
 } // namespace
 

@@ -73,12 +73,69 @@ namespace {
 class GatherPhase {
 public:
   void add(Operation *gather) { gathers.push_back(gather); }
-  void merge(int64_t bucketBytes, double depth);
+  void merge(int64_t bucketBytes, double depth) {
+    int64_t total = 0;
+    for (Operation *gather : gathers)
+      total += bucketedBytes(gather);
+    constexpr int64_t kParts = 16;
+    total = std::llround(total * depth);
+    limit = std::min(bucketBytes, ceilDiv(total, kParts));
+    SmallVector<Operation *> members;
+    int64_t bytes = 0, largest = 0;
+    auto close = [&] {
+      if (!members.empty())
+        buckets.push_back(mergeCollectives(members));
+      members.clear();
+      bytes = largest = 0;
+    };
+    for (Operation *gather : gathers) {
+      int64_t more = bucketedBytes(gather);
+      int64_t sum = bytes + more, most = std::max(largest, more);
+      constexpr int64_t kSmall = 8; // an eighth of the largest is small
+      if (sum > limit && kSmall * (sum - most) > most)
+        close();
+      members.push_back(gather);
+      bytes += more;
+      largest = std::max(largest, more);
+    }
+    close();
+  }
+
   /// After `merge` of all phases: `first` is the first op of this one.
-  void place(Operation *first, Anchors &anchors) const;
+  void place(Operation *first, Anchors &anchors) const {
+    // Before starts[i] bucket i can be issued: there bucket i - 1 is first
+    // read.
+    SmallVector<Operation *> starts{first};
+    for (Operation *bucket : buckets) {
+      Operation *reader = nullptr;
+      for (Operation *user : bucket->getUsers())
+        if (!reader || user->isBeforeInBlock(reader))
+          reader = user;
+      bool isHere = reader && phaseKey(reader) == phaseKey(bucket);
+      starts.push_back(isHere ? reader : starts.back());
+    }
+    size_t begin = 0; // of the buckets under way
+    int64_t bytes = 0;
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      bytes += bucketedBytes(buckets[i]);
+      for (; begin < i && bytes > 2 * limit; ++begin)
+        bytes -= bucketedBytes(buckets[begin]);
+      anchor(i, starts[begin], anchors);
+    }
+  }
 
 private:
-  void anchor(size_t bucket, Operation *before, Anchors &anchors) const;
+  /// Puts a bucket and what feeds it before an op, unless that is done already
+  /// for an earlier one.
+  void anchor(size_t bucket, Operation *before, Anchors &anchors) const {
+    Operation *op = buckets[bucket];
+    anchors.try_emplace(op, before);
+    for (Value value : op->getOperands()) {
+      auto feeders = feedersOf(value, op);
+      for (Operation *feeder : *feeders)
+        anchors.try_emplace(feeder, before);
+    }
+  }
 
   SmallVector<Operation *> gathers;
   SmallVector<Operation *> buckets;
@@ -86,68 +143,6 @@ private:
 };
 
 } // namespace
-
-void GatherPhase::merge(int64_t bucketBytes, double depth) {
-  int64_t total = 0;
-  for (Operation *gather : gathers)
-    total += bucketedBytes(gather);
-  constexpr int64_t kParts = 16;
-  total = std::llround(total * depth);
-  limit = std::min(bucketBytes, ceilDiv(total, kParts));
-  SmallVector<Operation *> members;
-  int64_t bytes = 0, largest = 0;
-  auto close = [&] {
-    if (!members.empty())
-      buckets.push_back(mergeCollectives(members));
-    members.clear();
-    bytes = largest = 0;
-  };
-  for (Operation *gather : gathers) {
-    int64_t more = bucketedBytes(gather);
-    int64_t sum = bytes + more, most = std::max(largest, more);
-    constexpr int64_t kSmall = 8; // an eighth of the largest is small
-    if (sum > limit && kSmall * (sum - most) > most)
-      close();
-    members.push_back(gather);
-    bytes += more;
-    largest = std::max(largest, more);
-  }
-  close();
-}
-
-/// Puts a bucket and what feeds it before an op, unless that is done already
-/// for an earlier one.
-void GatherPhase::anchor(size_t bucket, Operation *before,
-                         Anchors &anchors) const {
-  Operation *op = buckets[bucket];
-  anchors.try_emplace(op, before);
-  for (Value value : op->getOperands()) {
-    auto feeders = feedersOf(value, op);
-    for (Operation *feeder : *feeders)
-      anchors.try_emplace(feeder, before);
-  }
-}
-
-void GatherPhase::place(Operation *first, Anchors &anchors) const {
-  // Before starts[i] bucket i can be issued: there bucket i - 1 is first read.
-  SmallVector<Operation *> starts{first};
-  for (Operation *bucket : buckets) {
-    Operation *reader = nullptr;
-    for (Operation *user : bucket->getUsers())
-      if (!reader || user->isBeforeInBlock(reader))
-        reader = user;
-    bool isHere = reader && phaseKey(reader) == phaseKey(bucket);
-    starts.push_back(isHere ? reader : starts.back());
-  }
-  size_t begin = 0; // of the buckets under way
-  int64_t bytes = 0;
-  for (size_t i = 0; i < buckets.size(); ++i) {
-    bytes += bucketedBytes(buckets[i]);
-    for (; begin < i && bytes > 2 * limit; ++begin)
-      bytes -= bucketedBytes(buckets[begin]);
-    anchor(i, starts[begin], anchors);
-  }
-}
 
 Anchors gatherAhead(Block &block, int64_t bucketBytes, double depth) {
   using Key = std::tuple<Attribute, Attribute, Attribute, Attribute>;

@@ -31,13 +31,76 @@ public:
       : forward(forward), kept(std::move(kept)) {
     this->kept.insert(forward.fixed.begin(), forward.fixed.end());
   }
-  void run(Block &block);
+  void run(Block &block) {
+    SmallVector<Operation *> readers;
+    int64_t next = 0;
+    for (Operation &op : block) {
+      place[&op] = next += 2;
+      if (isBackward(&op) && !op.hasTrait<mlir::OpTrait::IsTerminator>())
+        readers.push_back(&op);
+    }
+    for (Operation *reader : readers) {
+      SmallVector<Operation *> ops;
+      for (Value operand : reader->getOperands())
+        need(operand, ops);
+      llvm::sort(ops, [&](Operation *a, Operation *b) {
+        return forward.position(a) < forward.position(b);
+      });
+      for (Operation *op : ops)
+        repeat(op, reader);
+      for (OpOperand &operand : reader->getOpOperands())
+        operand.set(again.lookupOrDefault(operand.get()));
+    }
+  }
 
 private:
-  bool isAvailable(Value value) const;
-  void need(Value value, SmallVectorImpl<Operation *> &ops);
-  void repeat(Operation *op, Operation *reader);
-  bool share(Operation *op, ValueRange operands, Operation *reader);
+  bool isAvailable(Value value) const {
+    Operation *op = value.getDefiningOp();
+    if (!isForward(op) || again.contains(value) || !isRepeatable(op))
+      return true;
+    return !forward.isFree(op) && kept.contains(rootOf(value));
+  }
+
+  /// Adds the ops that have to run again for `value`.
+  void need(Value value, SmallVectorImpl<Operation *> &ops) {
+    SmallVector<Value> values = {value};
+    while (!values.empty()) {
+      Value next = values.pop_back_val();
+      if (isAvailable(next) || !queued.insert(next.getDefiningOp()).second)
+        continue;
+      ops.push_back(next.getDefiningOp());
+      llvm::append_range(values, next.getDefiningOp()->getOperands());
+    }
+  }
+
+  void repeat(Operation *op, Operation *reader) {
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(again.lookupOrDefault(operand));
+    if (share(op, operands, reader))
+      return;
+    OpBuilder builder(reader);
+    op->removeAttr(attr::kAgain);
+    Operation *clone = builder.clone(*op, again);
+    clone->setAttr(attr::kRecompute, builder.getUnitAttr());
+    runWith(clone, reader);
+  }
+
+  /// Uses an op of the backward phase for one of parameters only. One that
+  /// comes later is moved here, one that nobody needs any more is not revived.
+  bool share(Operation *op, ValueRange operands, Operation *reader) {
+    Operation *twin = forward.isFree(op) ? twinOf(op, operands) : nullptr;
+    if (!twin || twin == reader)
+      return false;
+    if (isBehind(twin, reader)) {
+      twin->moveBefore(reader);
+      runWith(twin, reader);
+    } else if (!isReadLater(twin, reader)) {
+      return false;
+    }
+    again.map(op->getResults(), twin->getResults());
+    return true;
+  }
 
   const ForwardPhase &forward;
   DenseSet<Value> kept;
@@ -56,93 +119,16 @@ private:
     moveToPhase(op, reader);
     place[op] = place.lookup(reader) - 1;
   }
-  bool isReadLater(Operation *op, Operation *reader) const;
-};
-
-} // namespace
-
-bool Rematerializer::isAvailable(Value value) const {
-  Operation *op = value.getDefiningOp();
-  if (!isForward(op) || again.contains(value) || !isRepeatable(op))
-    return true;
-  return !forward.isFree(op) && kept.contains(rootOf(value));
-}
-
-/// Adds the ops that have to run again for `value`.
-void Rematerializer::need(Value value, SmallVectorImpl<Operation *> &ops) {
-  SmallVector<Value> values = {value};
-  while (!values.empty()) {
-    Value next = values.pop_back_val();
-    if (isAvailable(next) || !queued.insert(next.getDefiningOp()).second)
-      continue;
-    ops.push_back(next.getDefiningOp());
-    llvm::append_range(values, next.getDefiningOp()->getOperands());
-  }
-}
-
-/// Whether data movement leads from `op` to a reader at or behind `reader`.
-bool Rematerializer::isReadLater(Operation *op, Operation *reader) const {
-  return llvm::any_of(op->getUsers(), [&](Operation *user) {
-    if (user == reader || isBehind(user, reader))
-      return true;
-    return isa<ReshapeOp, TransposeOp, SliceOp, ConcatOp>(user) &&
-           isReadLater(user, reader);
-  });
-}
-
-/// Uses an op of the backward phase for one of parameters only. One that comes
-/// later is moved here, one that nobody needs any more is not revived.
-bool Rematerializer::share(Operation *op, ValueRange operands,
-                           Operation *reader) {
-  Operation *twin = forward.isFree(op) ? twinOf(op, operands) : nullptr;
-  if (!twin || twin == reader)
-    return false;
-  if (isBehind(twin, reader)) {
-    twin->moveBefore(reader);
-    runWith(twin, reader);
-  } else if (!isReadLater(twin, reader)) {
-    return false;
-  }
-  again.map(op->getResults(), twin->getResults());
-  return true;
-}
-
-void Rematerializer::repeat(Operation *op, Operation *reader) {
-  SmallVector<Value> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(again.lookupOrDefault(operand));
-  if (share(op, operands, reader))
-    return;
-  OpBuilder builder(reader);
-  op->removeAttr(attr::kAgain);
-  Operation *clone = builder.clone(*op, again);
-  clone->setAttr(attr::kRecompute, builder.getUnitAttr());
-  runWith(clone, reader);
-}
-
-void Rematerializer::run(Block &block) {
-  SmallVector<Operation *> readers;
-  int64_t next = 0;
-  for (Operation &op : block) {
-    place[&op] = next += 2;
-    if (isBackward(&op) && !op.hasTrait<mlir::OpTrait::IsTerminator>())
-      readers.push_back(&op);
-  }
-  for (Operation *reader : readers) {
-    SmallVector<Operation *> ops;
-    for (Value operand : reader->getOperands())
-      need(operand, ops);
-    llvm::sort(ops, [&](Operation *a, Operation *b) {
-      return forward.position(a) < forward.position(b);
+  /// Whether data movement leads from `op` to a reader at or behind `reader`.
+  bool isReadLater(Operation *op, Operation *reader) const {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) {
+      if (user == reader || isBehind(user, reader))
+        return true;
+      return isa<ReshapeOp, TransposeOp, SliceOp, ConcatOp>(user) &&
+             isReadLater(user, reader);
     });
-    for (Operation *op : ops)
-      repeat(op, reader);
-    for (OpOperand &operand : reader->getOpOperands())
-      operand.set(again.lookupOrDefault(operand.get()));
   }
-}
-
-namespace {
+};
 
 struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
   using Base::Base;
@@ -168,7 +154,7 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
     if (forward.runs.empty())
       return success();
     DenseSet<Value> kept = kind != "full" ? keepForSelective(forward, gather)
-                           : layers ? keepForLayers(forward, whole)
+                           : layers       ? keepForLayers(forward, whole)
                                     : keepForFull(forward, func, depth, alive);
     Rematerializer(forward, std::move(kept)).run(func.getBody().front());
     eraseDeadOps(func);

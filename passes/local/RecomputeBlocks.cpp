@@ -21,137 +21,6 @@
 using namespace mlir;
 using namespace dpc;
 
-namespace {
-
-/// Finds the cuts of one run that take the least memory.
-class BlockCuts {
-public:
-  /// `alive`: how many times what crosses cuts is there.
-  BlockCuts(const Run &run, double alive)
-      : run(run), size(run.ops.size()), alive(alive) {}
-
-  /// Positions of cuts, rising, without the run's begin and end.
-  SmallVector<size_t> find();
-  /// The same, a cut before every layer and one behind the last.
-  SmallVector<size_t> findLayers() const;
-
-private:
-  struct Layout {
-    SmallVector<size_t> cuts;
-    int64_t crossing = 0, largest = 0;
-  };
-  std::vector<int64_t> liveBytes() const;
-  void findPositions();
-  std::vector<std::optional<Layout>> best(ArrayRef<int64_t> limits) const;
-
-  const Run &run;
-  size_t size;
-  double alive;
-  /// Where a cut may be, with the run's begin and end.
-  SmallVector<size_t> positions;
-};
-
-} // namespace
-
-/// Bytes that are live before each op of the run, and behind the last.
-std::vector<int64_t> BlockCuts::liveBytes() const {
-  std::vector<int64_t> live(size + 2);
-  for (const Made &made : run.values) {
-    live[made.at + 1] += made.bytes;
-    live[made.last + 1] -= made.bytes;
-  }
-  for (size_t i = 1; i <= size; ++i)
-    live[i] += live[i - 1];
-  return live;
-}
-
-/// The last of each stretch of equal bytes where fewer are live than around:
-/// behind a collective rather than before it, so that it is not repeated.
-void BlockCuts::findPositions() {
-  std::vector<int64_t> live = liveBytes();
-  positions = {0};
-  bool falling = false;
-  for (size_t i = 2; i < size; ++i) {
-    falling = live[i] < live[i - 1] || (falling && live[i] == live[i - 1]);
-    if (falling && live[i + 1] > live[i])
-      positions.push_back(i);
-  }
-  if (size > 0)
-    positions.push_back(size);
-}
-
-/// For each of `limits`, which fall, the least crossing bytes with no block
-/// over it. What a block keeps is summed up once for all of them.
-std::vector<std::optional<BlockCuts::Layout>>
-BlockCuts::best(ArrayRef<int64_t> limits) const {
-  struct State {
-    int64_t crossing = -1, largest = 0;
-    size_t before = 0;
-  };
-  std::vector<std::vector<State>> states(limits.size(),
-                                         std::vector<State>(positions.size()));
-  for (std::vector<State> &list : states)
-    list[0].crossing = 0;
-  size_t numValues = run.values.size();
-  for (size_t j = 1, next = 0; j < positions.size(); ++j) {
-    size_t end = positions[j];
-    int64_t inside = 0, crossing = 0;
-    while (next < numValues && run.values[next].at < end)
-      ++next;
-    size_t v = next; // values are sorted by where they are made
-    for (size_t i = j; i-- > 0 && inside <= limits.front();) {
-      for (; v > 0 && run.values[v - 1].at >= positions[i]; --v) {
-        const Made &made = run.values[v - 1];
-        if (made.last >= end)
-          crossing += made.bytes;
-        else if (made.crosses)
-          inside += made.bytes;
-      }
-      for (size_t k = 0; k < limits.size() && inside <= limits[k]; ++k) {
-        const State &from = states[k][i];
-        State &to = states[k][j];
-        int64_t total = from.crossing + crossing;
-        if (from.crossing >= 0 && (to.crossing < 0 || to.crossing > total))
-          to = {total, std::max(inside, from.largest), i};
-      }
-    }
-  }
-  std::vector<std::optional<Layout>> layouts(limits.size());
-  for (auto [layout, list] : llvm::zip(layouts, states)) {
-    if (list.back().crossing < 0)
-      continue;
-    layout = Layout{{}, list.back().crossing, list.back().largest};
-    for (size_t j = list.back().before; j > 0; j = list[j].before)
-      layout->cuts.push_back(positions[j]);
-    std::reverse(layout->cuts.begin(), layout->cuts.end());
-  }
-  return layouts;
-}
-
-SmallVector<size_t> BlockCuts::find() {
-  findPositions();
-  if (positions.size() < 2)
-    return {};
-  constexpr int kLimits = 32;
-  SmallVector<int64_t> limits = {0};
-  for (const Made &made : run.values)
-    limits.front() += made.bytes;
-  while (limits.size() < kLimits)
-    limits.push_back(limits.back() - limits.back() / 5);
-  std::optional<Layout> found;
-  double least = 0;
-  for (std::optional<Layout> &layout : best(limits)) {
-    if (!layout)
-      break;
-    double bytes = alive * layout->crossing + layout->largest;
-    if (!found || bytes < least) {
-      least = bytes;
-      found = std::move(layout);
-    }
-  }
-  return found ? found->cuts : SmallVector<size_t>();
-}
-
 /// Ops that are equal `period` ops apart, the longest stretch of them.
 struct Repetition {
   size_t begin = 0, length = 0, period = 0;
@@ -177,24 +46,147 @@ static Repetition longestRepetition(ArrayRef<Operation *> ops) {
   return best;
 }
 
-/// Layers end where the fewest bytes are live, the last one as late as may be.
-/// A run of one layer has nothing that repeats: it is one block.
-SmallVector<size_t> BlockCuts::findLayers() const {
-  Repetition layers = longestRepetition(run.ops);
-  if (layers.period == 0 || layers.length < layers.period)
-    return {};
-  std::vector<int64_t> live = liveBytes();
-  size_t end = layers.begin + layers.length + layers.period;
-  size_t last = end;
-  for (size_t i = end; i + layers.period > end; --i)
-    if (live[i - layers.period] < live[last - layers.period])
-      last = i;
-  SmallVector<size_t> cuts;
-  for (size_t i = last % layers.period; i <= last; i += layers.period)
-    if (i > 0)
-      cuts.push_back(i);
-  return cuts;
-}
+namespace {
+
+/// Finds the cuts of one run that take the least memory.
+class BlockCuts {
+public:
+  /// `alive`: how many times what crosses cuts is there.
+  BlockCuts(const Run &run, double alive)
+      : run(run), size(run.ops.size()), alive(alive) {}
+
+  /// Positions of cuts, rising, without the run's begin and end.
+  SmallVector<size_t> find() {
+    findPositions();
+    if (positions.size() < 2)
+      return {};
+    constexpr int kLimits = 32;
+    SmallVector<int64_t> limits = {0};
+    for (const Made &made : run.values)
+      limits.front() += made.bytes;
+    while (limits.size() < kLimits)
+      limits.push_back(limits.back() - limits.back() / 5);
+    std::optional<Layout> found;
+    double least = 0;
+    for (std::optional<Layout> &layout : best(limits)) {
+      if (!layout)
+        break;
+      double bytes = alive * layout->crossing + layout->largest;
+      if (!found || bytes < least) {
+        least = bytes;
+        found = std::move(layout);
+      }
+    }
+    return found ? found->cuts : SmallVector<size_t>();
+  }
+
+  /// The same, a cut before every layer and one behind the last.
+  /// Layers end where the fewest bytes are live, the last one as late as may
+  /// be. A run of one layer has nothing that repeats: it is one block.
+  SmallVector<size_t> findLayers() const {
+    Repetition layers = longestRepetition(run.ops);
+    if (layers.period == 0 || layers.length < layers.period)
+      return {};
+    std::vector<int64_t> live = liveBytes();
+    size_t end = layers.begin + layers.length + layers.period;
+    size_t last = end;
+    for (size_t i = end; i + layers.period > end; --i)
+      if (live[i - layers.period] < live[last - layers.period])
+        last = i;
+    SmallVector<size_t> cuts;
+    for (size_t i = last % layers.period; i <= last; i += layers.period)
+      if (i > 0)
+        cuts.push_back(i);
+    return cuts;
+  }
+
+private:
+  struct Layout {
+    SmallVector<size_t> cuts;
+    int64_t crossing = 0, largest = 0;
+  };
+  /// Bytes that are live before each op of the run, and behind the last.
+  std::vector<int64_t> liveBytes() const {
+    std::vector<int64_t> live(size + 2);
+    for (const Made &made : run.values) {
+      live[made.at + 1] += made.bytes;
+      live[made.last + 1] -= made.bytes;
+    }
+    for (size_t i = 1; i <= size; ++i)
+      live[i] += live[i - 1];
+    return live;
+  }
+
+  /// The last of each stretch of equal bytes where fewer are live than around:
+  /// behind a collective rather than before it, so that it is not repeated.
+  void findPositions() {
+    std::vector<int64_t> live = liveBytes();
+    positions = {0};
+    bool falling = false;
+    for (size_t i = 2; i < size; ++i) {
+      falling = live[i] < live[i - 1] || (falling && live[i] == live[i - 1]);
+      if (falling && live[i + 1] > live[i])
+        positions.push_back(i);
+    }
+    if (size > 0)
+      positions.push_back(size);
+  }
+
+  /// For each of `limits`, which fall, the least crossing bytes with no block
+  /// over it. What a block keeps is summed up once for all of them.
+  std::vector<std::optional<Layout>> best(ArrayRef<int64_t> limits) const {
+    struct State {
+      int64_t crossing = -1, largest = 0;
+      size_t before = 0;
+    };
+    std::vector<std::vector<State>> states(
+        limits.size(), std::vector<State>(positions.size()));
+    for (std::vector<State> &list : states)
+      list[0].crossing = 0;
+    size_t numValues = run.values.size();
+    for (size_t j = 1, next = 0; j < positions.size(); ++j) {
+      size_t end = positions[j];
+      int64_t inside = 0, crossing = 0;
+      while (next < numValues && run.values[next].at < end)
+        ++next;
+      size_t v = next; // values are sorted by where they are made
+      for (size_t i = j; i-- > 0 && inside <= limits.front();) {
+        for (; v > 0 && run.values[v - 1].at >= positions[i]; --v) {
+          const Made &made = run.values[v - 1];
+          if (made.last >= end)
+            crossing += made.bytes;
+          else if (made.crosses)
+            inside += made.bytes;
+        }
+        for (size_t k = 0; k < limits.size() && inside <= limits[k]; ++k) {
+          const State &from = states[k][i];
+          State &to = states[k][j];
+          int64_t total = from.crossing + crossing;
+          if (from.crossing >= 0 && (to.crossing < 0 || to.crossing > total))
+            to = {total, std::max(inside, from.largest), i};
+        }
+      }
+    }
+    std::vector<std::optional<Layout>> layouts(limits.size());
+    for (auto [layout, list] : llvm::zip(layouts, states)) {
+      if (list.back().crossing < 0)
+        continue;
+      layout = Layout{{}, list.back().crossing, list.back().largest};
+      for (size_t j = list.back().before; j > 0; j = list[j].before)
+        layout->cuts.push_back(positions[j]);
+      std::reverse(layout->cuts.begin(), layout->cuts.end());
+    }
+    return layouts;
+  }
+
+  const Run &run;
+  size_t size;
+  double alive;
+  /// Where a cut may be, with the run's begin and end.
+  SmallVector<size_t> positions;
+};
+
+} // namespace
 
 /// Micro-batches of the run's chunk that are alive at once under `table`; 1
 /// without one.

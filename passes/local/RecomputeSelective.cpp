@@ -29,6 +29,7 @@ using namespace dpc;
 /// Bytes moved (or a tenth of operations) that are worth one byte kept.
 static constexpr int64_t kTrafficPerByte = 32;
 static constexpr double kOperationsPerByte = 10;
+
 namespace {
 
 /// Builds and cuts the network of `selective`.
@@ -39,14 +40,91 @@ public:
     source = network.addNode();
     sink = network.addNode();
   }
-  DenseSet<Value> keep();
+  DenseSet<Value> keep() {
+    for (const Run &run : forward.runs)
+      for (Operation *op : run.ops)
+        add(op);
+    std::vector<bool> side = network.sourceSide(source, sink);
+    DenseSet<Value> kept;
+    for (auto [value, node] : nodeOf)
+      if (!side[node] && side[nodeOfOp[value.getDefiningOp()]])
+        kept.insert(rootOf(value));
+    return kept;
+  }
 
 private:
   using Network = cost::FlowNetwork;
-  int64_t costOf(Operation *op);
-  bool isGatherAgain(Operation *op) const;
-  bool needsGather(Value value) const;
-  void add(Operation *op);
+  int64_t costOf(Operation *op) {
+    bool gathers = isGatherAgain(op);
+    if (isa<MatmulOp, ConvOp, AttentionOp>(op) ||
+        (isa<CollectiveOpInterface>(op) && !gathers) || !isRepeatable(op) ||
+        llvm::any_of(op->getOperands(),
+                     [&](Value v) { return needsGather(v); }))
+      return Network::kUnlimited;
+    if (isa<ReshapeOp>(op))
+      return 0;
+    auto costed = dyn_cast<CostOpInterface>(op);
+    double bytes = 0;
+    for (Value value : op->getOperands())
+      bytes += sizeInBytes(value);
+    for (Value value : op->getResults())
+      bytes += sizeInBytes(value);
+    if (costed)
+      bytes = std::max(bytes, costed.getFlops() / kOperationsPerByte);
+    if (gathers)
+      bytes *= gather;
+    return static_cast<int64_t>(bytes / kTrafficPerByte);
+  }
+
+  /// Whether `op` is a gather along tensor axes that may be repeated.
+  bool isGatherAgain(Operation *op) const {
+    auto gathers = dyn_cast<AllGatherOp>(op);
+    return gathers && gather > 0 &&
+           llvm::all_of(gathers.getAxes().getAsValueRange<StringAttr>(),
+                        isTensorAxis);
+  }
+
+  /// Whether a value made of parameters would take a collective that the
+  /// backward phase does not have.
+  bool needsGather(Value value) const {
+    Operation *op = value.getDefiningOp();
+    SmallVector<Operation *> chain;
+    while (op && forward.isFree(op)) {
+      chain.push_back(op);
+      op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
+    }
+    Value again;
+    for (Operation *link : llvm::reverse(chain)) {
+      if (!link->getNumOperands())
+        return false;
+      SmallVector<Value> operands(link->getOperands());
+      operands[0] = again ? again : operands[0];
+      Operation *twin =
+          again || link == chain.back() ? twinOf(link, operands) : nullptr;
+      if (!twin && isa<CollectiveOpInterface>(link))
+        return true;
+      again = twin ? twin->getResult(0) : Value();
+    }
+    return false;
+  }
+
+  void add(Operation *op) {
+    int32_t node = nodeOfOp[op] = network.addNode();
+    network.addEdge(source, node, costOf(op));
+    for (Value operand : op->getOperands())
+      if (auto it = nodeOf.find(operand); it != nodeOf.end())
+        network.addEdge(it->second, node, Network::kUnlimited);
+    for (Value result : op->getResults()) {
+      int32_t value = nodeOf[result] = network.addNode();
+      // A reshape is kept by keeping what it reshapes.
+      int64_t bytes = isa<ReshapeOp>(op)               ? Network::kUnlimited
+                      : forward.fixed.contains(result) ? 0
+                                                       : sizeInBytes(result);
+      network.addEdge(node, value, bytes);
+      if (llvm::any_of(result.getUsers(), isBackward))
+        network.addEdge(value, sink, Network::kUnlimited);
+    }
+  }
 
   const ForwardPhase &forward;
   double gather;
@@ -57,89 +135,6 @@ private:
 };
 
 } // namespace
-
-/// Whether a value made of parameters would take a collective that the
-/// backward phase does not have.
-bool SelectiveCut::needsGather(Value value) const {
-  Operation *op = value.getDefiningOp();
-  SmallVector<Operation *> chain;
-  while (op && forward.isFree(op)) {
-    chain.push_back(op);
-    op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
-  }
-  Value again;
-  for (Operation *link : llvm::reverse(chain)) {
-    if (!link->getNumOperands())
-      return false;
-    SmallVector<Value> operands(link->getOperands());
-    operands[0] = again ? again : operands[0];
-    Operation *twin =
-        again || link == chain.back() ? twinOf(link, operands) : nullptr;
-    if (!twin && isa<CollectiveOpInterface>(link))
-      return true;
-    again = twin ? twin->getResult(0) : Value();
-  }
-  return false;
-}
-
-/// Whether `op` is a gather along tensor axes that may be repeated.
-bool SelectiveCut::isGatherAgain(Operation *op) const {
-  auto gathers = dyn_cast<AllGatherOp>(op);
-  return gathers && gather > 0 &&
-         llvm::all_of(gathers.getAxes().getAsValueRange<StringAttr>(),
-                      isTensorAxis);
-}
-
-int64_t SelectiveCut::costOf(Operation *op) {
-  bool gathers = isGatherAgain(op);
-  if (isa<MatmulOp, ConvOp, AttentionOp>(op) ||
-      (isa<CollectiveOpInterface>(op) && !gathers) || !isRepeatable(op) ||
-      llvm::any_of(op->getOperands(), [&](Value v) { return needsGather(v); }))
-    return Network::kUnlimited;
-  if (isa<ReshapeOp>(op))
-    return 0;
-  auto costed = dyn_cast<CostOpInterface>(op);
-  double bytes = 0;
-  for (Value value : op->getOperands())
-    bytes += sizeInBytes(value);
-  for (Value value : op->getResults())
-    bytes += sizeInBytes(value);
-  if (costed)
-    bytes = std::max(bytes, costed.getFlops() / kOperationsPerByte);
-  if (gathers)
-    bytes *= gather;
-  return static_cast<int64_t>(bytes / kTrafficPerByte);
-}
-
-void SelectiveCut::add(Operation *op) {
-  int32_t node = nodeOfOp[op] = network.addNode();
-  network.addEdge(source, node, costOf(op));
-  for (Value operand : op->getOperands())
-    if (auto it = nodeOf.find(operand); it != nodeOf.end())
-      network.addEdge(it->second, node, Network::kUnlimited);
-  for (Value result : op->getResults()) {
-    int32_t value = nodeOf[result] = network.addNode();
-    // A reshape is kept by keeping what it reshapes.
-    int64_t bytes = isa<ReshapeOp>(op)               ? Network::kUnlimited
-                    : forward.fixed.contains(result) ? 0
-                                                     : sizeInBytes(result);
-    network.addEdge(node, value, bytes);
-    if (llvm::any_of(result.getUsers(), isBackward))
-      network.addEdge(value, sink, Network::kUnlimited);
-  }
-}
-
-DenseSet<Value> SelectiveCut::keep() {
-  for (const Run &run : forward.runs)
-    for (Operation *op : run.ops)
-      add(op);
-  std::vector<bool> side = network.sourceSide(source, sink);
-  DenseSet<Value> kept;
-  for (auto [value, node] : nodeOf)
-    if (!side[node] && side[nodeOfOp[value.getDefiningOp()]])
-      kept.insert(rootOf(value));
-  return kept;
-}
 
 DenseSet<Value> dpc::keepForSelective(const ForwardPhase &forward,
                                       double gather) {

@@ -62,29 +62,253 @@ struct Instance {
   Place place;
 };
 
+} // namespace
+
+/// The place at which `value`'s producer runs for a reader, if that is on
+/// another rank stage; nullopt where the reader has it at hand.
+static std::optional<int64_t> senderOf(const StageDemand &demand,
+                                       Operation *producer, Place reader) {
+  int64_t rank = demand.placeFor(producer, reader).rank;
+  return rank == reader.rank ? std::nullopt : std::optional<int64_t>(rank);
+}
+
+//===----------------------------------------------------------------------===//
+// One stage's function
+//===----------------------------------------------------------------------===//
+
+namespace {
+
 class StageSplitter {
 public:
   StageSplitter(func::FuncOp step, int64_t ranks)
       : step(step), ranks(ranks), demand(step, ranks),
         builder(step.getContext()), instances(ranks) {}
 
-  void run();
+  void run() {
+    findMessages();
+    findInstances();
+    for (int64_t stage = 0; stage < ranks; ++stage)
+      makeFunction(stage);
+  }
 
 private:
-  void findMessages();
+  void findMessages() {
+    afterSetup.resize(ranks);
+    auto need = [&](Value value, Place reader) {
+      Operation *producer = value.getDefiningOp();
+      if (!producer)
+        return;
+      auto from = senderOf(demand, producer, reader);
+      if (!from)
+        return;
+      SmallVector<size_t, 2> &known = messagesOf[value];
+      auto to = [&](size_t message) { return messages[message].to; };
+      auto at = llvm::lower_bound(
+          known, reader.rank,
+          [&](size_t message, int64_t rank) { return to(message) < rank; });
+      if (at != known.end() && to(*at) == reader.rank)
+        return;
+      int64_t tag = messages.size();
+      known.insert(at, tag);
+      messages.push_back({value, *from, reader.rank, tag});
+      if (demand.phaseOf(producer) == Phase::setup)
+        afterSetup[reader.rank].push_back(tag);
+    };
+    for (Operation &op : step.getBody().front().without_terminator())
+      for (Place place : demand.placesOf(&op)) {
+        if (auto own = dyn_cast<StageValueOp>(&op))
+          need(own.getValues()[place.rank], place);
+        else
+          for (Value operand : op.getOperands())
+            need(operand, place);
+      }
+    Operation *end = step.getBody().front().getTerminator();
+    for (auto [i, value] : llvm::enumerate(end->getOperands()))
+      for (int64_t holder : demand.ranksOfResult(i))
+        need(value, {StageDemand::kNoStage, holder});
+  }
+
   int64_t chunkOf(const Place &place) const {
     return place.stage == StageDemand::kNoStage ? 0 : place.stage / ranks;
   }
-  void findInstances();
-  void makeFunction(int64_t rank);
-  void makeSignature();
-  void emit(const Instance &instance);
-  void enter(Phase phase);
-  Value valueFor(Value value, Place reader, const When &when);
-  void receive(size_t message, const When &when);
-  void send(Operation *op, const When &when);
-  void setWhen(Operation *op, const When &when);
-  SmallVector<Value> returnedValues();
+  void findInstances() {
+    for (auto [index, op] :
+         llvm::enumerate(step.getBody().front().without_terminator())) {
+      if (auto sum = dyn_cast<AccumulateOp>(op))
+        sums.push_back(sum);
+      for (Place place : demand.placesOf(&op)) {
+        int64_t order = runOrder(demand.phaseOf(&op), chunkOf(place));
+        instances[place.rank].push_back(
+            {{order, static_cast<int64_t>(index)}, &op, place});
+      }
+    }
+    for (std::vector<Instance> &list : instances)
+      llvm::sort(list, [](const Instance &a, const Instance &b) {
+        return a.key < b.key;
+      });
+  }
+
+  void makeFunction(int64_t stage) {
+    rank = stage;
+    phase = Phase::setup;
+    made.clear();
+    received.clear();
+    builder.setInsertionPoint(step);
+    makeSignature();
+    builder.setInsertionPointToStart(&func.getBody().front());
+    for (const Instance &instance : instances[stage])
+      emit(instance);
+    enter(Phase::update);
+    SmallVector<Value> values = returnedValues();
+    func::ReturnOp::create(builder, step.getLoc(), values);
+  }
+
+  /// Arguments that this stage holds, results that it returns, attributes.
+  void makeSignature() {
+    SmallVector<Type> inputs, outputs;
+    SmallVector<Attribute> inputAttrs, outputAttrs;
+    DenseMap<int64_t, int64_t> newIndex;
+    keptArguments.clear();
+    keptResults.clear();
+    for (unsigned i = 0; i < step.getNumArguments(); ++i) {
+      const std::set<int64_t> &holders = demand.holdersOf(i);
+      if (!holders.count(rank))
+        continue;
+      newIndex[i] = keptArguments.size();
+      keptArguments.push_back(i);
+      inputs.push_back(step.getArgumentTypes()[i]);
+      NamedAttrList attrs(step.getArgAttrDict(i));
+      auto role = step.getArgAttrOfType<StringAttr>(i, attr::kRole);
+      bool isStored = role && role.getValue() != role::kInput &&
+                      role.getValue() != role::kScalar;
+      if (isStored && *holders.begin() != rank)
+        attrs.set(attr::kCopy, builder.getUnitAttr());
+      inputAttrs.push_back(attrs.getDictionary(builder.getContext()));
+    }
+    for (unsigned i = 0; i < step.getNumResults(); ++i) {
+      if (!demand.ranksOfResult(i).count(rank))
+        continue;
+      keptResults.push_back(i);
+      outputs.push_back(step.getResultTypes()[i]);
+      NamedAttrList attrs(step.getResultAttrDict(i));
+      if (auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies))
+        attrs.set(attr::kTies,
+                  builder.getI64IntegerAttr(newIndex.at(tied.getInt())));
+      outputAttrs.push_back(attrs.getDictionary(builder.getContext()));
+    }
+    func = func::FuncOp::create(builder, step.getLoc(),
+                                "step." + std::to_string(rank),
+                                builder.getFunctionType(inputs, outputs));
+    for (NamedAttribute attribute : step->getDiscardableAttrs())
+      func->setAttr(attribute.getName(), attribute.getValue());
+    func->setAttr(attr::kStage, builder.getI64IntegerAttr(rank));
+    func.setArgAttrsAttr(builder.getArrayAttr(inputAttrs));
+    func.setResAttrsAttr(builder.getArrayAttr(outputAttrs));
+    Block *body = func.addEntryBlock();
+    arguments.clear();
+    for (auto [kept, argument] : llvm::zip(keptArguments, body->getArguments()))
+      arguments[step.getArgument(kept)] = argument;
+  }
+
+  void emit(const Instance &instance) {
+    Operation *op = instance.op;
+    enter(demand.phaseOf(op));
+    When when{demand.phaseOf(op), chunkOf(instance.place)};
+    auto record = [&](Value result, Value value) {
+      made[{result, instance.place.stage}] = value;
+    };
+    if (auto own = dyn_cast<StageValueOp>(op))
+      return record(own.getResult(),
+                    valueFor(own.getValues()[rank], instance.place, when));
+    IRMapping operands;
+    for (Value operand : op->getOperands())
+      operands.map(operand, valueFor(operand, instance.place, when));
+    Operation *clone = builder.clone(*op, operands);
+    setWhen(clone, when);
+    for (auto [result, value] :
+         llvm::zip(op->getResults(), clone->getResults()))
+      record(result, value);
+    if (!isa<AccumulateOp>(op))
+      send(op, when);
+  }
+
+  /// What happens between phases: all of setup's messages arrive at its end,
+  /// sums over micro-batches leave when they are complete.
+  void enter(Phase next) {
+    if (phase == Phase::setup && next > Phase::setup)
+      for (size_t message : afterSetup[rank])
+        if (!received.count(messages[message].value))
+          receive(message, {Phase::setup});
+    if (phase < Phase::update && next == Phase::update)
+      for (AccumulateOp sum : sums)
+        send(sum, {Phase::update});
+    phase = next;
+  }
+
+  /// `value` as a reader at `reader`, which runs at `when`, has it.
+  Value valueFor(Value value, Place reader, const When &when) {
+    Operation *producer = value.getDefiningOp();
+    if (!producer)
+      return arguments.at(value);
+    Place place = demand.placeFor(producer, reader);
+    if (place.rank == reader.rank)
+      return made.at({value, place.stage});
+    if (auto it = received.find(value); it != received.end())
+      return it->second;
+    for (size_t message : messagesOf.find(value)->second)
+      if (messages[message].to == rank)
+        receive(message, when);
+    return received.at(value);
+  }
+
+  void receive(size_t message, const When &when) {
+    const auto &[value, from, to, tag] = messages[message];
+    auto recv =
+        RecvOp::create(builder, value.getLoc(), value.getType(), from, tag);
+    setWhen(recv, when);
+    received[value] = recv.getValue();
+  }
+
+  /// Sends the results of `op` to all who read them.
+  void send(Operation *op, const When &when) {
+    for (Value result : op->getResults()) {
+      auto it = messagesOf.find(result);
+      if (it == messagesOf.end())
+        continue;
+      for (size_t message : it->second) {
+        const Message &sent = messages[message];
+        if (sent.from != rank)
+          continue;
+        Place here = demand.placeFor(op, {StageDemand::kNoStage, rank});
+        setWhen(SendOp::create(builder, op->getLoc(),
+                               made.at({result, here.stage}), sent.to,
+                               sent.tag),
+                when);
+      }
+    }
+  }
+
+  /// Also takes away the mark of its stage, as there is only one now.
+  void setWhen(Operation *op, const When &when) {
+    Attribute chunk =
+        when.chunk > 0 ? builder.getI64IntegerAttr(when.chunk) : Attribute();
+    StringAttr phase = phaseAttr(builder.getContext(), when.phase);
+    whens.apply(op, {phase, chunk}, [&](NamedAttrList &list) {
+      list.erase(attr::kStage);
+      list.set(attr::kPhase, phase);
+      if (chunk)
+        list.set(attr::kChunk, chunk);
+    });
+  }
+
+  SmallVector<Value> returnedValues() {
+    Operation *end = step.getBody().front().getTerminator();
+    SmallVector<Value> values;
+    for (unsigned i : keptResults)
+      values.push_back(valueFor(
+          end->getOperand(i), {StageDemand::kNoStage, rank}, {Phase::update}));
+    return values;
+  }
 
   func::FuncOp step;
   int64_t ranks;
@@ -114,238 +338,6 @@ private:
 };
 
 } // namespace
-
-/// The place at which `value`'s producer runs for a reader, if that is on
-/// another rank stage; nullopt where the reader has it at hand.
-static std::optional<int64_t> senderOf(const StageDemand &demand,
-                                       Operation *producer, Place reader) {
-  int64_t rank = demand.placeFor(producer, reader).rank;
-  return rank == reader.rank ? std::nullopt : std::optional<int64_t>(rank);
-}
-
-void StageSplitter::findMessages() {
-  afterSetup.resize(ranks);
-  auto need = [&](Value value, Place reader) {
-    Operation *producer = value.getDefiningOp();
-    if (!producer)
-      return;
-    auto from = senderOf(demand, producer, reader);
-    if (!from)
-      return;
-    SmallVector<size_t, 2> &known = messagesOf[value];
-    auto to = [&](size_t message) { return messages[message].to; };
-    auto at = llvm::lower_bound(
-        known, reader.rank,
-        [&](size_t message, int64_t rank) { return to(message) < rank; });
-    if (at != known.end() && to(*at) == reader.rank)
-      return;
-    int64_t tag = messages.size();
-    known.insert(at, tag);
-    messages.push_back({value, *from, reader.rank, tag});
-    if (demand.phaseOf(producer) == Phase::setup)
-      afterSetup[reader.rank].push_back(tag);
-  };
-  for (Operation &op : step.getBody().front().without_terminator())
-    for (Place place : demand.placesOf(&op)) {
-      if (auto own = dyn_cast<StageValueOp>(&op))
-        need(own.getValues()[place.rank], place);
-      else
-        for (Value operand : op.getOperands())
-          need(operand, place);
-    }
-  Operation *end = step.getBody().front().getTerminator();
-  for (auto [i, value] : llvm::enumerate(end->getOperands()))
-    for (int64_t holder : demand.ranksOfResult(i))
-      need(value, {StageDemand::kNoStage, holder});
-}
-
-//===----------------------------------------------------------------------===//
-// One stage's function
-//===----------------------------------------------------------------------===//
-
-void StageSplitter::findInstances() {
-  for (auto [index, op] :
-       llvm::enumerate(step.getBody().front().without_terminator())) {
-    if (auto sum = dyn_cast<AccumulateOp>(op))
-      sums.push_back(sum);
-    for (Place place : demand.placesOf(&op)) {
-      int64_t order = runOrder(demand.phaseOf(&op), chunkOf(place));
-      instances[place.rank].push_back(
-          {{order, static_cast<int64_t>(index)}, &op, place});
-    }
-  }
-  for (std::vector<Instance> &list : instances)
-    llvm::sort(list, [](const Instance &a, const Instance &b) {
-      return a.key < b.key;
-    });
-}
-
-/// Arguments that this stage holds, results that it returns, attributes.
-void StageSplitter::makeSignature() {
-  SmallVector<Type> inputs, outputs;
-  SmallVector<Attribute> inputAttrs, outputAttrs;
-  DenseMap<int64_t, int64_t> newIndex;
-  keptArguments.clear();
-  keptResults.clear();
-  for (unsigned i = 0; i < step.getNumArguments(); ++i) {
-    const std::set<int64_t> &holders = demand.holdersOf(i);
-    if (!holders.count(rank))
-      continue;
-    newIndex[i] = keptArguments.size();
-    keptArguments.push_back(i);
-    inputs.push_back(step.getArgumentTypes()[i]);
-    NamedAttrList attrs(step.getArgAttrDict(i));
-    auto role = step.getArgAttrOfType<StringAttr>(i, attr::kRole);
-    bool isStored = role && role.getValue() != role::kInput &&
-                    role.getValue() != role::kScalar;
-    if (isStored && *holders.begin() != rank)
-      attrs.set(attr::kCopy, builder.getUnitAttr());
-    inputAttrs.push_back(attrs.getDictionary(builder.getContext()));
-  }
-  for (unsigned i = 0; i < step.getNumResults(); ++i) {
-    if (!demand.ranksOfResult(i).count(rank))
-      continue;
-    keptResults.push_back(i);
-    outputs.push_back(step.getResultTypes()[i]);
-    NamedAttrList attrs(step.getResultAttrDict(i));
-    if (auto tied = step.getResultAttrOfType<IntegerAttr>(i, attr::kTies))
-      attrs.set(attr::kTies,
-                builder.getI64IntegerAttr(newIndex.at(tied.getInt())));
-    outputAttrs.push_back(attrs.getDictionary(builder.getContext()));
-  }
-  func = func::FuncOp::create(builder, step.getLoc(),
-                              "step." + std::to_string(rank),
-                              builder.getFunctionType(inputs, outputs));
-  for (NamedAttribute attribute : step->getDiscardableAttrs())
-    func->setAttr(attribute.getName(), attribute.getValue());
-  func->setAttr(attr::kStage, builder.getI64IntegerAttr(rank));
-  func.setArgAttrsAttr(builder.getArrayAttr(inputAttrs));
-  func.setResAttrsAttr(builder.getArrayAttr(outputAttrs));
-  Block *body = func.addEntryBlock();
-  arguments.clear();
-  for (auto [kept, argument] : llvm::zip(keptArguments, body->getArguments()))
-    arguments[step.getArgument(kept)] = argument;
-}
-
-/// Also takes away the mark of its stage, as there is only one now.
-void StageSplitter::setWhen(Operation *op, const When &when) {
-  Attribute chunk =
-      when.chunk > 0 ? builder.getI64IntegerAttr(when.chunk) : Attribute();
-  StringAttr phase = phaseAttr(builder.getContext(), when.phase);
-  whens.apply(op, {phase, chunk}, [&](NamedAttrList &list) {
-    list.erase(attr::kStage);
-    list.set(attr::kPhase, phase);
-    if (chunk)
-      list.set(attr::kChunk, chunk);
-  });
-}
-
-void StageSplitter::receive(size_t message, const When &when) {
-  const auto &[value, from, to, tag] = messages[message];
-  auto recv =
-      RecvOp::create(builder, value.getLoc(), value.getType(), from, tag);
-  setWhen(recv, when);
-  received[value] = recv.getValue();
-}
-
-/// `value` as a reader at `reader`, which runs at `when`, has it.
-Value StageSplitter::valueFor(Value value, Place reader, const When &when) {
-  Operation *producer = value.getDefiningOp();
-  if (!producer)
-    return arguments.at(value);
-  Place place = demand.placeFor(producer, reader);
-  if (place.rank == reader.rank)
-    return made.at({value, place.stage});
-  if (auto it = received.find(value); it != received.end())
-    return it->second;
-  for (size_t message : messagesOf.find(value)->second)
-    if (messages[message].to == rank)
-      receive(message, when);
-  return received.at(value);
-}
-
-/// Sends the results of `op` to all who read them.
-void StageSplitter::send(Operation *op, const When &when) {
-  for (Value result : op->getResults()) {
-    auto it = messagesOf.find(result);
-    if (it == messagesOf.end())
-      continue;
-    for (size_t message : it->second) {
-      const Message &sent = messages[message];
-      if (sent.from != rank)
-        continue;
-      Place here = demand.placeFor(op, {StageDemand::kNoStage, rank});
-      setWhen(SendOp::create(builder, op->getLoc(),
-                             made.at({result, here.stage}), sent.to, sent.tag),
-              when);
-    }
-  }
-}
-
-/// What happens between phases: all of setup's messages arrive at its end, sums
-/// over micro-batches leave when they are complete.
-void StageSplitter::enter(Phase next) {
-  if (phase == Phase::setup && next > Phase::setup)
-    for (size_t message : afterSetup[rank])
-      if (!received.count(messages[message].value))
-        receive(message, {Phase::setup});
-  if (phase < Phase::update && next == Phase::update)
-    for (AccumulateOp sum : sums)
-      send(sum, {Phase::update});
-  phase = next;
-}
-
-void StageSplitter::emit(const Instance &instance) {
-  Operation *op = instance.op;
-  enter(demand.phaseOf(op));
-  When when{demand.phaseOf(op), chunkOf(instance.place)};
-  auto record = [&](Value result, Value value) {
-    made[{result, instance.place.stage}] = value;
-  };
-  if (auto own = dyn_cast<StageValueOp>(op))
-    return record(own.getResult(),
-                  valueFor(own.getValues()[rank], instance.place, when));
-  IRMapping operands;
-  for (Value operand : op->getOperands())
-    operands.map(operand, valueFor(operand, instance.place, when));
-  Operation *clone = builder.clone(*op, operands);
-  setWhen(clone, when);
-  for (auto [result, value] : llvm::zip(op->getResults(), clone->getResults()))
-    record(result, value);
-  if (!isa<AccumulateOp>(op))
-    send(op, when);
-}
-
-SmallVector<Value> StageSplitter::returnedValues() {
-  Operation *end = step.getBody().front().getTerminator();
-  SmallVector<Value> values;
-  for (unsigned i : keptResults)
-    values.push_back(valueFor(end->getOperand(i), {StageDemand::kNoStage, rank},
-                              {Phase::update}));
-  return values;
-}
-
-void StageSplitter::makeFunction(int64_t stage) {
-  rank = stage;
-  phase = Phase::setup;
-  made.clear();
-  received.clear();
-  builder.setInsertionPoint(step);
-  makeSignature();
-  builder.setInsertionPointToStart(&func.getBody().front());
-  for (const Instance &instance : instances[stage])
-    emit(instance);
-  enter(Phase::update);
-  SmallVector<Value> values = returnedValues();
-  func::ReturnOp::create(builder, step.getLoc(), values);
-}
-
-void StageSplitter::run() {
-  findMessages();
-  findInstances();
-  for (int64_t stage = 0; stage < ranks; ++stage)
-    makeFunction(stage);
-}
 
 //===----------------------------------------------------------------------===//
 // Backward in two parts

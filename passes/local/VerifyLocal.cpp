@@ -36,149 +36,142 @@ public:
   }
 
 private:
-  LogicalResult checkGlobals(bool arguments);
-  LogicalResult checkTypes(Operation *op);
-  LogicalResult checkAxes(Operation *op);
-  LogicalResult checkPieces(Operation *op, ArrayAttr axes);
-  LogicalResult checkPhases();
-  LogicalResult checkReads(Operation *op);
-  LogicalResult checkSpaces();
+  LogicalResult checkGlobals(bool arguments) {
+    TypeRange types = arguments ? TypeRange(func.getArgumentTypes())
+                                : TypeRange(func.getResultTypes());
+    for (auto [i, type] : llvm::enumerate(types)) {
+      auto global = arguments
+                        ? func.getArgAttrOfType<TypeAttr>(i, attr::kGlobal)
+                        : dyn_cast_or_null<TypeAttr>(
+                              func.getResultAttr(i, attr::kGlobal));
+      const char *what = arguments ? "argument " : "result ";
+      if (!global || !getSharding(global.getValue()))
+        return func.emitError("(C5) ") << what << i << " has no 'dpc.global'";
+      Type local = localType(cast<RankedTensorType>(global.getValue()));
+      if (local != type)
+        return func.emitError("(C5) ") << what << i << " has type " << type
+                                       << ", its 'dpc.global' says " << local;
+    }
+    return success();
+  }
+
+  LogicalResult checkTypes(Operation *op) {
+    auto isEncoded = [](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && tensor.getEncoding();
+    };
+    for (Type type : op->getResultTypes())
+      if (isEncoded(type))
+        return op->emitError("(C1) result of type ")
+               << type << " has an encoding";
+    for (Region &region : op->getRegions())
+      for (Type type : region.getArgumentTypes())
+        if (isEncoded(type))
+          return op->emitError("(C1) block argument of type ")
+                 << type << " has an encoding";
+    return success();
+  }
+
+  LogicalResult checkAxes(Operation *op) {
+    if (!isa<CollectiveOpInterface, RankSliceOp>(op))
+      return success();
+    auto axes = op->getAttrOfType<ArrayAttr>("axes");
+    int64_t last = -1;
+    for (auto axis : axes.getAsRange<StringAttr>()) {
+      std::optional<int64_t> index = mesh.findAxis(axis.getValue());
+      if (!index)
+        return op->emitError("(C2) axis ") << axis << " is none of " << mesh;
+      if (*index <= last)
+        return op->emitError("(C2) axes ")
+               << axes << " are not in the order of " << mesh;
+      last = *index;
+      if (axis.getValue() == kMicroBatchAxis && !isa<RankSliceOp>(op))
+        return op->emitError("(C2) micro-batches ('mb') are no ranks");
+    }
+    return checkPieces(op, axes);
+  }
+
+  LogicalResult checkPieces(Operation *op, ArrayAttr axes) {
+    auto collective = dyn_cast<CollectiveOpInterface>(op);
+    ValueRange stacks =
+        collective ? collective.getStacks() : ValueRange(op->getOperands());
+    int64_t ranks = 1;
+    for (auto axis : axes.getAsRange<StringAttr>())
+      ranks *= mesh.axisSize(axis.getValue());
+    for (Value stack : stacks) {
+      int64_t pieces = tensorType(stack).getDimSize(0);
+      if (pieces != ranks)
+        return op->emitError("(C2) stack of ")
+               << pieces << " pieces, the axes have " << ranks << " ranks";
+    }
+    return success();
+  }
+
+  LogicalResult checkPhases() {
+    int64_t current = 0;
+    for (Operation &op : func.getBody().front().without_terminator()) {
+      auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
+      if (!markedPhase(&op))
+        return op.emitError("(C3) 'dpc.phase' is ")
+               << (phase ? "'" + phase.getValue().str() + "'" : "missing")
+               << ", expected setup, forward, backward, weight or update";
+      if (orders.of(&op) < current)
+        return op.emitError("(C3) phase '")
+               << phase.getValue() << "' after a later one";
+      current = orders.of(&op);
+      if (failed(checkReads(&op)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult checkReads(Operation *op) {
+    Phase phase = phaseOf(op);
+    int64_t order = orders.of(op);
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer)
+        continue;
+      // Results of accumulate are complete after the last micro-batch.
+      if (isa<AccumulateOp>(producer) && phase != Phase::update)
+        return op->emitError(
+            "(C4) reads an accumulated value before the update "
+            "phase");
+      if (orders.of(producer) <= order)
+        continue;
+      if (auto from = producer->getAttrOfType<StringAttr>(attr::kPhase))
+        return op->emitError("(C4) phase '")
+               << stringifyPhase(phase) << "' reads a value of phase '"
+               << from.getValue() << "'";
+    }
+    if (isa<AccumulateOp>(op) && !isInLoop(phase))
+      return op->emitError("(C4) accumulates outside the micro-batch loop");
+    return success();
+  }
+
+  /// What is not in the device's memory is copied, or returned as it is.
+  LogicalResult checkSpaces() {
+    for (BlockArgument arg : func.getArguments()) {
+      auto space =
+          func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kSpace);
+      if (!space)
+        continue;
+      for (OpOperand &use : arg.getUses()) {
+        Operation *user = use.getOwner();
+        bool isTarget = isa<StoreOp>(user) && use.getOperandNumber() == 1;
+        if (!isTarget && !isa<FetchOp, func::ReturnOp>(user))
+          return user->emitError("(C6) reads argument ")
+                 << arg.getArgNumber() << ", which is in " << space.getValue()
+                 << " memory, without dpc.fetch";
+      }
+    }
+    return success();
+  }
 
   func::FuncOp func;
   MeshAttr mesh;
   RunOrders orders;
 };
-
-LogicalResult LocalVerifier::checkGlobals(bool arguments) {
-  TypeRange types = arguments ? TypeRange(func.getArgumentTypes())
-                              : TypeRange(func.getResultTypes());
-  for (auto [i, type] : llvm::enumerate(types)) {
-    auto global =
-        arguments
-            ? func.getArgAttrOfType<TypeAttr>(i, attr::kGlobal)
-            : dyn_cast_or_null<TypeAttr>(func.getResultAttr(i, attr::kGlobal));
-    const char *what = arguments ? "argument " : "result ";
-    if (!global || !getSharding(global.getValue()))
-      return func.emitError("(C5) ") << what << i << " has no 'dpc.global'";
-    Type local = localType(cast<RankedTensorType>(global.getValue()));
-    if (local != type)
-      return func.emitError("(C5) ") << what << i << " has type " << type
-                                     << ", its 'dpc.global' says " << local;
-  }
-  return success();
-}
-
-LogicalResult LocalVerifier::checkTypes(Operation *op) {
-  auto isEncoded = [](Type type) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && tensor.getEncoding();
-  };
-  for (Type type : op->getResultTypes())
-    if (isEncoded(type))
-      return op->emitError("(C1) result of type ")
-             << type << " has an encoding";
-  for (Region &region : op->getRegions())
-    for (Type type : region.getArgumentTypes())
-      if (isEncoded(type))
-        return op->emitError("(C1) block argument of type ")
-               << type << " has an encoding";
-  return success();
-}
-
-LogicalResult LocalVerifier::checkPieces(Operation *op, ArrayAttr axes) {
-  auto collective = dyn_cast<CollectiveOpInterface>(op);
-  ValueRange stacks =
-      collective ? collective.getStacks() : ValueRange(op->getOperands());
-  int64_t ranks = 1;
-  for (auto axis : axes.getAsRange<StringAttr>())
-    ranks *= mesh.axisSize(axis.getValue());
-  for (Value stack : stacks) {
-    int64_t pieces = tensorType(stack).getDimSize(0);
-    if (pieces != ranks)
-      return op->emitError("(C2) stack of ")
-             << pieces << " pieces, the axes have " << ranks << " ranks";
-  }
-  return success();
-}
-
-LogicalResult LocalVerifier::checkAxes(Operation *op) {
-  if (!isa<CollectiveOpInterface, RankSliceOp>(op))
-    return success();
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  int64_t last = -1;
-  for (auto axis : axes.getAsRange<StringAttr>()) {
-    std::optional<int64_t> index = mesh.findAxis(axis.getValue());
-    if (!index)
-      return op->emitError("(C2) axis ") << axis << " is none of " << mesh;
-    if (*index <= last)
-      return op->emitError("(C2) axes ")
-             << axes << " are not in the order of " << mesh;
-    last = *index;
-    if (axis.getValue() == kMicroBatchAxis && !isa<RankSliceOp>(op))
-      return op->emitError("(C2) micro-batches ('mb') are no ranks");
-  }
-  return checkPieces(op, axes);
-}
-
-LogicalResult LocalVerifier::checkReads(Operation *op) {
-  Phase phase = phaseOf(op);
-  int64_t order = orders.of(op);
-  for (Value operand : op->getOperands()) {
-    Operation *producer = operand.getDefiningOp();
-    if (!producer)
-      continue;
-    // Results of accumulate are complete after the last micro-batch.
-    if (isa<AccumulateOp>(producer) && phase != Phase::update)
-      return op->emitError("(C4) reads an accumulated value before the update "
-                           "phase");
-    if (orders.of(producer) <= order)
-      continue;
-    if (auto from = producer->getAttrOfType<StringAttr>(attr::kPhase))
-      return op->emitError("(C4) phase '")
-             << stringifyPhase(phase) << "' reads a value of phase '"
-             << from.getValue() << "'";
-  }
-  if (isa<AccumulateOp>(op) && !isInLoop(phase))
-    return op->emitError("(C4) accumulates outside the micro-batch loop");
-  return success();
-}
-
-LogicalResult LocalVerifier::checkPhases() {
-  int64_t current = 0;
-  for (Operation &op : func.getBody().front().without_terminator()) {
-    auto phase = op.getAttrOfType<StringAttr>(attr::kPhase);
-    if (!markedPhase(&op))
-      return op.emitError("(C3) 'dpc.phase' is ")
-             << (phase ? "'" + phase.getValue().str() + "'" : "missing")
-             << ", expected setup, forward, backward, weight or update";
-    if (orders.of(&op) < current)
-      return op.emitError("(C3) phase '")
-             << phase.getValue() << "' after a later one";
-    current = orders.of(&op);
-    if (failed(checkReads(&op)))
-      return failure();
-  }
-  return success();
-}
-
-/// What is not in the device's memory is copied, or returned as it is.
-LogicalResult LocalVerifier::checkSpaces() {
-  for (BlockArgument arg : func.getArguments()) {
-    auto space =
-        func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kSpace);
-    if (!space)
-      continue;
-    for (OpOperand &use : arg.getUses()) {
-      Operation *user = use.getOwner();
-      bool isTarget = isa<StoreOp>(user) && use.getOperandNumber() == 1;
-      if (!isTarget && !isa<FetchOp, func::ReturnOp>(user))
-        return user->emitError("(C6) reads argument ")
-               << arg.getArgNumber() << ", which is in " << space.getValue()
-               << " memory, without dpc.fetch";
-    }
-  }
-  return success();
-}
 
 struct VerifyLocalPass : impl::DpcVerifyLocalBase<VerifyLocalPass> {
   void runOnOperation() override {

@@ -20,7 +20,24 @@ struct Reach {
 class ExpertFinder {
 public:
   ExpertFinder(const ProgramFacts &facts, int64_t ep) : facts(facts), ep(ep) {}
-  Experts run();
+  Experts run() {
+    for (BlockArgument arg : facts.func->getRegion(0).getArguments()) {
+      auto type = dyn_cast<RankedTensorType>(arg.getType());
+      int64_t index = 0;
+      for (int64_t d = 0; type && d < type.getRank(); ++d) {
+        if (isCandidate(arg, d)) {
+          int64_t cls = facts.factors.classOf(arg, index);
+          Reach reach = reachOf(arg, cls);
+          if (!reach.isGate && meetsGate(reach, cls, type.getDimSize(d)))
+            classes.insert(cls);
+        }
+        index += facts.factors.factors(arg, d).size();
+      }
+    }
+    addParameters();
+    pullProducers();
+    return std::move(experts);
+  }
 
 private:
   const ProgramFacts &facts;
@@ -30,172 +47,144 @@ private:
   /// Values that depend on a choice between so many.
   DenseMap<int64_t, DenseSet<Value>> routed;
 
-  bool isCandidate(BlockArgument arg, int64_t dim) const;
-  const DenseSet<Value> &routedBy(int64_t size);
-  bool meetsGate(const Reach &reach, int64_t cls, int64_t size);
-  Reach reachOf(Value parameter, int64_t cls) const;
-  bool needsWhole(Operation *op, int64_t cls) const;
-  void addParameters();
-  void pullProducers();
-  double gatherBytes(ValueRange values, int64_t cls) const;
-  bool feedsExpertsOnly(Operation *op) const;
+  /// (E1) of the header.
+  bool isCandidate(BlockArgument arg, int64_t dim) const {
+    auto type = dyn_cast<RankedTensorType>(arg.getType());
+    if (!type || type.getRank() < 3 || !facts.stored.contains(arg) ||
+        facts.factors.factors(arg, dim).size() != 1)
+      return false;
+    int64_t index = 0;
+    for (int64_t d = 0; d < dim; ++d)
+      index += facts.factors.factors(arg, d).size();
+    int64_t cls = facts.factors.classOf(arg, index);
+    return cls != facts.batchClass && !facts.sequenceClasses.contains(cls) &&
+           !facts.hiddenClasses.contains(cls);
+  }
+
+  const DenseSet<Value> &routedBy(int64_t size) {
+    auto [it, isNew] = routed.try_emplace(size);
+    DenseSet<Value> &values = it->second;
+    if (!isNew)
+      return values;
+    for (Operation &op : facts.func->getRegion(0).front()) {
+      bool chooses = isa<TopKOp, SoftmaxOp>(op) &&
+                     shapeOf(op.getOperand(0)).back() == size;
+      if (chooses || llvm::any_of(op.getOperands(), [&](Value operand) {
+            return values.contains(operand);
+          }))
+        values.insert(op.result_begin(), op.result_end());
+    }
+    return values;
+  }
+
+  /// (E2) of the header.
+  bool meetsGate(const Reach &reach, int64_t cls, int64_t size) {
+    const DenseSet<Value> &choices = routedBy(size);
+    return llvm::any_of(reach.ops, [&](const auto &entry) {
+      return llvm::any_of(entry.first->getOperands(), [&](Value operand) {
+        return !reach.values.contains(operand) && choices.contains(operand) &&
+               facts.factors.indexOf(operand, cls) >= 0;
+      });
+    });
+  }
+
+  Reach reachOf(Value parameter, int64_t cls) const {
+    Reach reach;
+    SmallVector<Value> worklist{parameter};
+    reach.values.insert(parameter);
+    while (!worklist.empty())
+      for (Operation *user : worklist.pop_back_val().getUsers()) {
+        if (!facts.isForward(user))
+          continue;
+        reach.isGate |= needsWhole(user, cls);
+        std::optional<IterFactor> factor = facts.factors.splittable(user, cls);
+        if (!factor)
+          continue;
+        reach.ops[user] = *factor;
+        for (Value result : user->getResults())
+          if (facts.factors.indexOf(result, cls) >= 0 &&
+              reach.values.insert(result).second)
+            worklist.push_back(result);
+      }
+    return reach;
+  }
+
+  bool needsWhole(Operation *op, int64_t cls) const {
+    for (int64_t d = 0, e = facts.factors.rule(op).dims.size(); d < e; ++d)
+      for (int64_t f = 0, n = facts.factors.factors(op, d).size(); f < n; ++f)
+        if (IterFactor factor{d, f}; !facts.factors.canSplit(op, factor) &&
+                                     facts.factors.classOf(op, factor) == cls)
+          return true;
+    return false;
+  }
+
+  /// Parameters of the classes found, biases included.
+  void addParameters() {
+    for (BlockArgument arg : facts.func->getRegion(0).getArguments())
+      for (int64_t cls : classes) {
+        int64_t position =
+            facts.stored.contains(arg) ? facts.factors.indexOf(arg, cls) : -1;
+        if (position < 0)
+          continue;
+        Reach reach = reachOf(arg, cls);
+        if (reach.isGate)
+          continue;
+        experts.parameters[arg] = position;
+        for (const auto &[op, factor] : reach.ops)
+          experts.ops[op] = factor;
+      }
+  }
+
+  /// Ops before those of experts that had better split experts as well, from
+  /// the last to the first.
+  void pullProducers() {
+    for (Operation &op : llvm::reverse(facts.func->getRegion(0).front())) {
+      if (!facts.isForward(&op) || experts.ops.contains(&op) ||
+          !feedsExpertsOnly(&op))
+        continue;
+      for (int64_t cls : classes) {
+        std::optional<IterFactor> factor = facts.factors.splittable(&op, cls);
+        if (!factor || facts.factors.indexOf(op.getResult(0), cls) < 0)
+          continue;
+        double early = 0;
+        for (Value operand : op.getOperands())
+          if (facts.hasBatch(operand))
+            early += gatherBytes(operand, cls);
+        if (early <= gatherBytes(op.getResults(), cls))
+          experts.ops[&op] = *factor;
+        break;
+      }
+    }
+  }
+
+  /// What taking values from one way to lie to the other sends, per rank and
+  /// times ep / (ep - 1): an all-to-all where experts take the place of the
+  /// batch, gathering or reducing all of it where only one of the two is there.
+  double gatherBytes(ValueRange values, int64_t cls) const {
+    double bytes = 0;
+    for (Value value : values) {
+      double all = sizeInBytes(value);
+      bool both =
+          facts.hasBatch(value) && facts.factors.indexOf(value, cls) >= 0;
+      bytes += both ? all / ep : all;
+    }
+    return bytes;
+  }
+
+  bool feedsExpertsOnly(Operation *op) const {
+    bool any = false;
+    for (Operation *user : op->getUsers()) {
+      if (!facts.isForward(user))
+        continue;
+      any = true;
+      if (!experts.ops.contains(user))
+        return false;
+    }
+    return any;
+  }
 };
 
 } // namespace
-
-bool ExpertFinder::needsWhole(Operation *op, int64_t cls) const {
-  for (int64_t d = 0, e = facts.factors.rule(op).dims.size(); d < e; ++d)
-    for (int64_t f = 0, n = facts.factors.factors(op, d).size(); f < n; ++f)
-      if (IterFactor factor{d, f}; !facts.factors.canSplit(op, factor) &&
-                                   facts.factors.classOf(op, factor) == cls)
-        return true;
-  return false;
-}
-
-Reach ExpertFinder::reachOf(Value parameter, int64_t cls) const {
-  Reach reach;
-  SmallVector<Value> worklist{parameter};
-  reach.values.insert(parameter);
-  while (!worklist.empty())
-    for (Operation *user : worklist.pop_back_val().getUsers()) {
-      if (!facts.isForward(user))
-        continue;
-      reach.isGate |= needsWhole(user, cls);
-      std::optional<IterFactor> factor = facts.factors.splittable(user, cls);
-      if (!factor)
-        continue;
-      reach.ops[user] = *factor;
-      for (Value result : user->getResults())
-        if (facts.factors.indexOf(result, cls) >= 0 &&
-            reach.values.insert(result).second)
-          worklist.push_back(result);
-    }
-  return reach;
-}
-
-const DenseSet<Value> &ExpertFinder::routedBy(int64_t size) {
-  auto [it, isNew] = routed.try_emplace(size);
-  DenseSet<Value> &values = it->second;
-  if (!isNew)
-    return values;
-  for (Operation &op : facts.func->getRegion(0).front()) {
-    bool chooses =
-        isa<TopKOp, SoftmaxOp>(op) && shapeOf(op.getOperand(0)).back() == size;
-    if (chooses || llvm::any_of(op.getOperands(), [&](Value operand) {
-          return values.contains(operand);
-        }))
-      values.insert(op.result_begin(), op.result_end());
-  }
-  return values;
-}
-
-/// (E2) of the header.
-bool ExpertFinder::meetsGate(const Reach &reach, int64_t cls, int64_t size) {
-  const DenseSet<Value> &choices = routedBy(size);
-  return llvm::any_of(reach.ops, [&](const auto &entry) {
-    return llvm::any_of(entry.first->getOperands(), [&](Value operand) {
-      return !reach.values.contains(operand) && choices.contains(operand) &&
-             facts.factors.indexOf(operand, cls) >= 0;
-    });
-  });
-}
-
-/// (E1) of the header.
-bool ExpertFinder::isCandidate(BlockArgument arg, int64_t dim) const {
-  auto type = dyn_cast<RankedTensorType>(arg.getType());
-  if (!type || type.getRank() < 3 || !facts.stored.contains(arg) ||
-      facts.factors.factors(arg, dim).size() != 1)
-    return false;
-  int64_t index = 0;
-  for (int64_t d = 0; d < dim; ++d)
-    index += facts.factors.factors(arg, d).size();
-  int64_t cls = facts.factors.classOf(arg, index);
-  return cls != facts.batchClass && !facts.sequenceClasses.contains(cls) &&
-         !facts.hiddenClasses.contains(cls);
-}
-
-/// Parameters of the classes found, biases included.
-void ExpertFinder::addParameters() {
-  for (BlockArgument arg : facts.func->getRegion(0).getArguments())
-    for (int64_t cls : classes) {
-      int64_t position =
-          facts.stored.contains(arg) ? facts.factors.indexOf(arg, cls) : -1;
-      if (position < 0)
-        continue;
-      Reach reach = reachOf(arg, cls);
-      if (reach.isGate)
-        continue;
-      experts.parameters[arg] = position;
-      for (const auto &[op, factor] : reach.ops)
-        experts.ops[op] = factor;
-    }
-}
-
-/// What taking values from one way to lie to the other sends, per rank and
-/// times ep / (ep - 1): an all-to-all where experts take the place of the
-/// batch, gathering or reducing all of it where only one of the two is there.
-double ExpertFinder::gatherBytes(ValueRange values, int64_t cls) const {
-  double bytes = 0;
-  for (Value value : values) {
-    double all = sizeInBytes(value);
-    bool both = facts.hasBatch(value) && facts.factors.indexOf(value, cls) >= 0;
-    bytes += both ? all / ep : all;
-  }
-  return bytes;
-}
-
-bool ExpertFinder::feedsExpertsOnly(Operation *op) const {
-  bool any = false;
-  for (Operation *user : op->getUsers()) {
-    if (!facts.isForward(user))
-      continue;
-    any = true;
-    if (!experts.ops.contains(user))
-      return false;
-  }
-  return any;
-}
-
-/// Ops before those of experts that had better split experts as well, from the
-/// last to the first.
-void ExpertFinder::pullProducers() {
-  for (Operation &op : llvm::reverse(facts.func->getRegion(0).front())) {
-    if (!facts.isForward(&op) || experts.ops.contains(&op) ||
-        !feedsExpertsOnly(&op))
-      continue;
-    for (int64_t cls : classes) {
-      std::optional<IterFactor> factor = facts.factors.splittable(&op, cls);
-      if (!factor || facts.factors.indexOf(op.getResult(0), cls) < 0)
-        continue;
-      double early = 0;
-      for (Value operand : op.getOperands())
-        if (facts.hasBatch(operand))
-          early += gatherBytes(operand, cls);
-      if (early <= gatherBytes(op.getResults(), cls))
-        experts.ops[&op] = *factor;
-      break;
-    }
-  }
-}
-
-Experts ExpertFinder::run() {
-  for (BlockArgument arg : facts.func->getRegion(0).getArguments()) {
-    auto type = dyn_cast<RankedTensorType>(arg.getType());
-    int64_t index = 0;
-    for (int64_t d = 0; type && d < type.getRank(); ++d) {
-      if (isCandidate(arg, d)) {
-        int64_t cls = facts.factors.classOf(arg, index);
-        Reach reach = reachOf(arg, cls);
-        if (!reach.isGate && meetsGate(reach, cls, type.getDimSize(d)))
-          classes.insert(cls);
-      }
-      index += facts.factors.factors(arg, d).size();
-    }
-  }
-  addParameters();
-  pullProducers();
-  return std::move(experts);
-}
 
 Experts dpc::findExperts(const ProgramFacts &facts, int64_t ep) {
   return ExpertFinder(facts, ep).run();

@@ -2,7 +2,7 @@
 #include "passes/shard/Stages.h"
 
 #include "cost-model/machine/HeterogeneousCluster.h"
-#include "ir/Attributes.h"
+#include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
 
 #include <numeric>
@@ -58,9 +58,80 @@ namespace {
 /// The dynamic program of the file comment.
 class StageBalance {
 public:
-  explicit StageBalance(const StageProblem &problem);
+  explicit StageBalance(const StageProblem &problem)
+      : problem(problem), stages(problem.kinds.size()) {
+    int64_t ops = problem.seconds.front().size();
+    assert(stages >= 1 && stages <= ops && "every stage has an op");
+    for (const std::vector<double> &seconds : problem.seconds) {
+      std::vector<double> &sums = before.emplace_back(ops + 1, 0);
+      for (int64_t i = 0; i < ops; ++i)
+        sums[i + 1] = sums[i] + seconds[i];
+    }
+    ArrayRef<double> cuts = problem.cutSeconds;
+    for (int64_t cut : goodCuts(cuts.take_front(ops - 1), stages - 1))
+      starts.push_back(cut + 1);
+    starts.push_back(ops);
+    last = starts.size() - 1;
+  }
+
   /// Nothing where stages lack room.
-  std::optional<std::vector<int64_t>> run(ArrayRef<double> room);
+  std::optional<std::vector<int64_t>> run(ArrayRef<double> room) {
+    // best[b]: the slowest of the stages so far when they end at boundary b.
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    std::vector<double> best(last + 1, kInfinity);
+    best[0] = 0;
+    std::vector<std::vector<int64_t>> from(stages,
+                                           std::vector<int64_t>(last + 1, -1));
+    // least[b]: of best[b] and all behind it, so that it rises.
+    std::vector<double> least(last + 1);
+    // Boundaries with more before or behind than stages as slow as in a way
+    // that is known can do are on no better way.
+    constexpr double kRounding = 1 + 1e-9;
+    double known =
+        room.empty() && before.size() == 1 ? kRounding * nearBest() : kInfinity;
+    auto isOnWay = [&](int64_t s, int64_t to) {
+      return known == kInfinity ||
+             (work(0, 0, to) <= known * static_cast<double>(s + 1) &&
+              work(0, to, last) <= known * static_cast<double>(stages - 1 - s));
+    };
+    for (int64_t s = 0; s < stages; ++s) {
+      size_t kind = problem.kinds[s];
+      std::vector<double> next(last + 1, kInfinity);
+      double lowest = kInfinity;
+      for (int64_t b = last; b >= 0; --b)
+        least[b] = lowest = std::min(lowest, best[b]);
+      auto fits = [&](int64_t b, int64_t to) {
+        return room.empty() || work(0, b, to) <= room[s];
+      };
+      for (int64_t to = s + 1; to <= last; ++to) {
+        if (!isOnWay(s, to))
+          continue;
+        // With the boundary before, if not with a better one: those from the
+        // first that cannot be as good on need not be looked at.
+        double bound = kInfinity;
+        if (int64_t b = from[s][to - 1]; b >= 0 && fits(b, to))
+          bound = std::max(best[b], stageSeconds(kind, b, to));
+        int64_t end =
+            std::upper_bound(least.begin(), least.begin() + to, bound) -
+            least.begin();
+        // A stage only grows as it begins earlier; among equals the earliest
+        // cut.
+        for (int64_t b = end - 1; b >= s; --b) {
+          if (work(kind, b, to) > next[to] || !fits(b, to))
+            break;
+          double slowest = std::max(best[b], stageSeconds(kind, b, to));
+          if (slowest <= next[to] && slowest < kInfinity) {
+            next[to] = slowest;
+            from[s][to] = b;
+          }
+        }
+      }
+      best = std::move(next);
+    }
+    if (best[last] == kInfinity)
+      return std::nullopt;
+    return startsBehind(from, starts);
+  }
 
 private:
   const StageProblem &problem;
@@ -79,122 +150,47 @@ private:
   double stageSeconds(size_t kind, int64_t from, int64_t to) const {
     return work(kind, from, to) + message(from) + message(to);
   }
-  double cutWithin(double most) const;
-  double nearBest() const;
+  /// The seconds of the slowest stage where each of one kind takes in what it
+  /// may in `most` seconds; infinity where some is left.
+  double cutWithin(double most) const {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::vector<double> &sums = before.front();
+    double slowest = 0;
+    int64_t from = 0;
+    for (int64_t s = 0; s < stages; ++s) {
+      int64_t to = last - (stages - 1 - s); // the others need an end each
+      auto isWithin = [&](int64_t start) {
+        return sums[start] - sums[starts[from]] <= most;
+      };
+      auto begin = starts.begin();
+      to = std::partition_point(begin + from + 1, begin + to + 1, isWithin) -
+           begin - 1;
+      while (to > from && stageSeconds(0, from, to) > most)
+        --to;
+      if (to == from)
+        return kInfinity;
+      slowest = std::max(slowest, stageSeconds(0, from, to));
+      from = to;
+    }
+    return from == last ? slowest : kInfinity;
+  }
+
+  /// What the slowest stage needs to take at most: infinity where that is not
+  /// seen.
+  double nearBest() const {
+    constexpr int kHalvings = 16;
+    double least = work(0, 0, last) / static_cast<double>(stages);
+    double most = 2 * least, best = cutWithin(most);
+    for (int i = 0; i < kHalvings; ++i) {
+      double middle = (least + most) / 2, found = cutWithin(middle);
+      (found <= middle ? most : least) = middle;
+      best = std::min(best, found);
+    }
+    return best;
+  }
 };
 
 } // namespace
-
-StageBalance::StageBalance(const StageProblem &problem)
-    : problem(problem), stages(problem.kinds.size()) {
-  int64_t ops = problem.seconds.front().size();
-  assert(stages >= 1 && stages <= ops && "every stage has an op");
-  for (const std::vector<double> &seconds : problem.seconds) {
-    std::vector<double> &sums = before.emplace_back(ops + 1, 0);
-    for (int64_t i = 0; i < ops; ++i)
-      sums[i + 1] = sums[i] + seconds[i];
-  }
-  ArrayRef<double> cuts = problem.cutSeconds;
-  for (int64_t cut : goodCuts(cuts.take_front(ops - 1), stages - 1))
-    starts.push_back(cut + 1);
-  starts.push_back(ops);
-  last = starts.size() - 1;
-}
-
-/// The seconds of the slowest stage where each of one kind takes in what it may
-/// in `most` seconds; infinity where some is left.
-double StageBalance::cutWithin(double most) const {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::vector<double> &sums = before.front();
-  double slowest = 0;
-  int64_t from = 0;
-  for (int64_t s = 0; s < stages; ++s) {
-    int64_t to = last - (stages - 1 - s); // the others need an end each
-    auto isWithin = [&](int64_t start) {
-      return sums[start] - sums[starts[from]] <= most;
-    };
-    auto begin = starts.begin();
-    to = std::partition_point(begin + from + 1, begin + to + 1, isWithin) -
-         begin - 1;
-    while (to > from && stageSeconds(0, from, to) > most)
-      --to;
-    if (to == from)
-      return kInfinity;
-    slowest = std::max(slowest, stageSeconds(0, from, to));
-    from = to;
-  }
-  return from == last ? slowest : kInfinity;
-}
-
-/// What the slowest stage needs to take at most: infinity where that is not
-/// seen.
-double StageBalance::nearBest() const {
-  constexpr int kHalvings = 16;
-  double least = work(0, 0, last) / static_cast<double>(stages);
-  double most = 2 * least, best = cutWithin(most);
-  for (int i = 0; i < kHalvings; ++i) {
-    double middle = (least + most) / 2, found = cutWithin(middle);
-    (found <= middle ? most : least) = middle;
-    best = std::min(best, found);
-  }
-  return best;
-}
-
-std::optional<std::vector<int64_t>> StageBalance::run(ArrayRef<double> room) {
-  // best[b]: the slowest of the stages so far when they end at boundary b.
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  std::vector<double> best(last + 1, kInfinity);
-  best[0] = 0;
-  std::vector<std::vector<int64_t>> from(stages,
-                                         std::vector<int64_t>(last + 1, -1));
-  // least[b]: of best[b] and all behind it, so that it rises.
-  std::vector<double> least(last + 1);
-  // Boundaries with more before or behind than stages as slow as in a way that
-  // is known can do are on no better way.
-  constexpr double kRounding = 1 + 1e-9;
-  double known =
-      room.empty() && before.size() == 1 ? kRounding * nearBest() : kInfinity;
-  auto isOnWay = [&](int64_t s, int64_t to) {
-    return known == kInfinity ||
-           (work(0, 0, to) <= known * static_cast<double>(s + 1) &&
-            work(0, to, last) <= known * static_cast<double>(stages - 1 - s));
-  };
-  for (int64_t s = 0; s < stages; ++s) {
-    size_t kind = problem.kinds[s];
-    std::vector<double> next(last + 1, kInfinity);
-    double lowest = kInfinity;
-    for (int64_t b = last; b >= 0; --b)
-      least[b] = lowest = std::min(lowest, best[b]);
-    auto fits = [&](int64_t b, int64_t to) {
-      return room.empty() || work(0, b, to) <= room[s];
-    };
-    for (int64_t to = s + 1; to <= last; ++to) {
-      if (!isOnWay(s, to))
-        continue;
-      // With the boundary before, if not with a better one: those from the
-      // first that cannot be as good on need not be looked at.
-      double bound = kInfinity;
-      if (int64_t b = from[s][to - 1]; b >= 0 && fits(b, to))
-        bound = std::max(best[b], stageSeconds(kind, b, to));
-      int64_t end = std::upper_bound(least.begin(), least.begin() + to, bound) -
-                    least.begin();
-      // A stage only grows as it begins earlier; among equals the earliest cut.
-      for (int64_t b = end - 1; b >= s; --b) {
-        if (work(kind, b, to) > next[to] || !fits(b, to))
-          break;
-        double slowest = std::max(best[b], stageSeconds(kind, b, to));
-        if (slowest <= next[to] && slowest < kInfinity) {
-          next[to] = slowest;
-          from[s][to] = b;
-        }
-      }
-    }
-    best = std::move(next);
-  }
-  if (best[last] == kInfinity)
-    return std::nullopt;
-  return startsBehind(from, starts);
-}
 
 std::vector<int64_t> dpc::balanceStages(const StageProblem &problem) {
   StageBalance balance(problem);
@@ -209,62 +205,34 @@ std::vector<int64_t> dpc::balanceStages(const StageProblem &problem) {
 // Marks
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-class Marker {
-public:
-  Marker(const ProgramFacts &facts, const cost::Cluster &cluster)
-      : facts(facts), func(facts.func), cluster(cluster) {
-    findHomed();
-  }
-  LogicalResult run(const LoweringSpec &spec);
-  HomedOps homedOps();
-
-private:
-  void findHomed();
-  std::vector<double> opSecondsOfBatch(const cost::Device &device) const;
-  std::vector<double> crossingBytes() const;
-  void mark(Operation *op, int64_t stage) const;
-  void markGradients();
-
-  const ProgramFacts &facts;
-  func::FuncOp func;
-  const cost::Cluster &cluster;
-  /// Forward ops with a home, in program order.
-  SmallVector<Operation *> homed;
-  DenseMap<Operation *, int64_t> position;
-};
-
-} // namespace
-
 /// Ops that are not worth repeating on several stages.
 static bool isHeavy(Operation *op) {
   auto costed = dyn_cast<CostOpInterface>(op);
   double elements = 0;
   for (Value result : op->getResults())
-    elements += cast<RankedTensorType>(result.getType()).getNumElements();
+    elements += tensorType(result).getNumElements();
   // A contraction does much more than an operation or some tens per element.
   constexpr double kElementwise = 64;
   return costed && costed.getFlops() > kElementwise * elements;
 }
 
-void Marker::findHomed() {
+/// The forward ops with a home, in program order.
+static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
+  SmallVector<Operation *> homed;
   DenseSet<Value> downstream;
-  for (Operation &op : func.getBody().front()) {
-    if (!facts.isForward(&op))
-      continue;
-    auto isStored = [&](Value value) { return facts.stored.contains(value); };
-    if (llvm::all_of(op.getResults(), isStored))
+  auto isStored = [&](Value value) { return facts.stored.contains(value); };
+  for (Operation &op : facts.func->getRegion(0).front()) {
+    if (!facts.isForward(&op) || llvm::all_of(op.getResults(), isStored))
       continue;
     bool reads = llvm::any_of(op.getOperands(), [&](Value value) {
       return downstream.contains(value) || isStored(value);
     });
     if (!reads && !isHeavy(&op))
       continue;
-    position[&op] = homed.size();
     homed.push_back(&op);
     downstream.insert(op.result_begin(), op.result_end());
   }
+  return homed;
 }
 
 /// Leaves the seconds of layers only, where there is a whole number of layers
@@ -298,7 +266,10 @@ static void weighLayersOnly(const HomedOps &ops, int64_t stages,
     cut *= 1e-6;
 }
 
-std::vector<double> Marker::opSecondsOfBatch(const cost::Device &device) const {
+/// Seconds of the whole batch for each op with its gradients.
+static std::vector<double> secondsOf(const ProgramFacts &facts,
+                                     ArrayRef<Operation *> homed,
+                                     const cost::Device &device) {
   std::vector<double> seconds;
   for (Operation *op : homed) {
     double sum = opSeconds(op, device);
@@ -311,7 +282,11 @@ std::vector<double> Marker::opSecondsOfBatch(const cost::Device &device) const {
   return seconds;
 }
 
-std::vector<double> Marker::crossingBytes() const {
+/// See HomedOps::crossingBytes.
+static std::vector<double> crossingBytes(ArrayRef<Operation *> homed) {
+  DenseMap<Operation *, int64_t> position;
+  for (auto [i, op] : llvm::enumerate(homed))
+    position[op] = i;
   std::vector<double> bytes(homed.size(), 0);
   for (auto [i, op] : llvm::enumerate(homed))
     for (Value result : op->getResults()) {
@@ -319,62 +294,64 @@ std::vector<double> Marker::crossingBytes() const {
       for (Operation *user : result.getUsers())
         if (auto it = position.find(user); it != position.end())
           last = std::max(last, it->second);
-      bytes[i] += sizeInBytes(cast<RankedTensorType>(result.getType()));
-      bytes[last] -= sizeInBytes(cast<RankedTensorType>(result.getType()));
+      bytes[i] += sizeInBytes(result);
+      bytes[last] -= sizeInBytes(result);
     }
   for (size_t i = 1; i < bytes.size(); ++i)
     bytes[i] += bytes[i - 1];
   return bytes;
 }
 
-HomedOps Marker::homedOps() {
-  HomedOps ops{opSecondsOfBatch(cluster.slowestDevice(cost::DType::F32)),
-               crossingBytes(),
-               {},
-               {}};
+HomedOps dpc::findHomedOps(const ProgramFacts &facts,
+                           const cost::Cluster &cluster) {
+  SmallVector<Operation *> homed = homedOps(facts);
+  HomedOps ops;
+  ops.seconds =
+      secondsOf(facts, homed, cluster.slowestDevice(cost::DType::F32));
+  ops.crossingBytes = crossingBytes(homed);
   if (cost::isHeterogeneous(cluster))
     for (const cost::NodeGroup &group : cluster.groups)
-      ops.secondsOfGroup.push_back(opSecondsOfBatch(group.device));
+      ops.secondsOfGroup.push_back(secondsOf(facts, homed, group.device));
   for (Operation *op : homed)
     ops.names.push_back(op->getName().getStringRef());
   return ops;
 }
 
-void Marker::mark(Operation *op, int64_t stage) const {
-  Builder builder(op->getContext());
-  op->setAttr(attr::kStage, builder.getI64IntegerAttr(stage));
+static void mark(Operation *op, int64_t stage) {
+  op->setAttr(attr::kStage, Builder(op->getContext()).getI64IntegerAttr(stage));
 }
 
-/// Gradient ops run where their forward op does; those of unmarked forward ops
-/// and sums of gradients where the first of their operands' stages is, so that
-/// gradients only travel backwards.
-void Marker::markGradients() {
-  for (Operation &op : func.getBody().front()) {
+/// Marks gradient ops with the stage of their forward op. Gradients of unmarked
+/// ops and sums of gradients get the first of the stages of their operands, so
+/// that gradients only travel backwards.
+static void markGradients(const ProgramFacts &facts) {
+  for (Operation &op : facts.func->getRegion(0).front()) {
     if (phaseOf(&op) != Phase::backward)
       continue;
-    auto forward = facts.forwardOf.find(&op);
-    if (forward != facts.forwardOf.end())
-      if (auto stage = stageOf(forward->second)) {
-        mark(&op, *stage);
-        continue;
-      }
-    std::optional<int64_t> first;
+    Operation *forward = facts.forwardOf.lookup(&op);
+    std::optional<int64_t> first = forward ? stageOf(forward) : std::nullopt;
     for (Value operand : op.getOperands()) {
       Operation *producer = operand.getDefiningOp();
-      if (!producer)
+      if (!producer || (forward && stageOf(forward)))
         continue;
       std::optional<int64_t> stage = stageOf(producer);
       if (stage && phaseOf(producer) == Phase::backward)
         first = std::min(first.value_or(*stage), *stage);
     }
-    // The first gradient, a constant, is made wherever it is read.
+    // Without a stage (the first gradient, a constant), readers clone the op.
     if (first)
       mark(&op, *first);
   }
 }
 
-LogicalResult Marker::run(const LoweringSpec &spec) {
+LogicalResult dpc::markStages(const ProgramFacts &facts,
+                              const cost::Cluster &cluster,
+                              const LoweringSpec &spec) {
   int64_t stages = spec.stages();
+  if (stages == 1)
+    return success();
+  SmallVector<Operation *> homed = homedOps(facts);
+  func::FuncOp func = facts.func;
   if (static_cast<int64_t>(homed.size()) < stages)
     return func.emitError("pp = ")
            << spec.pp << ", vpp = " << spec.vpp << " makes " << stages
@@ -382,8 +359,8 @@ LogicalResult Marker::run(const LoweringSpec &spec) {
            << " ops to put on them";
   std::vector<int64_t> starts = spec.stageStarts;
   if (starts.empty())
-    starts =
-        chooseStageStarts(homedOps(), !facts.forwardOf.empty(), cluster, spec);
+    starts = chooseStageStarts(findHomedOps(facts, cluster),
+                               !facts.forwardOf.empty(), cluster, spec);
   int64_t stage = 0;
   for (auto [i, op] : llvm::enumerate(homed)) {
     if (stage < static_cast<int64_t>(starts.size()) &&
@@ -391,13 +368,14 @@ LogicalResult Marker::run(const LoweringSpec &spec) {
       ++stage;
     mark(op, stage);
   }
-  markGradients();
+  markGradients(facts);
   return success();
 }
 
-HomedOps dpc::findHomedOps(const ProgramFacts &facts,
-                           const cost::Cluster &cluster) {
-  return Marker(facts, cluster).homedOps();
+/// The share of the batch's work of a stage that one rank does per micro-batch.
+static double rankShare(const LoweringSpec &spec) {
+  int64_t ranksPerStage = numRanks(spec) / spec.pp;
+  return 1.0 / (static_cast<double>(ranksPerStage) * spec.numMicroBatches);
 }
 
 /// Stages as long as their devices are fast, and as `stageRoom` lets them be.
@@ -405,9 +383,7 @@ static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
                                           std::vector<double> cuts,
                                           const cost::Cluster &cluster,
                                           const LoweringSpec &spec) {
-  int64_t ranksPerStage = numRanks(spec) / spec.pp;
-  double share =
-      1.0 / (static_cast<double>(ranksPerStage) * spec.numMicroBatches);
+  double share = rankShare(spec);
   StageProblem problem;
   problem.cutSeconds = std::move(cuts);
   problem.seconds.push_back(ops.seconds);
@@ -449,9 +425,7 @@ static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
 std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
                                             const cost::Cluster &cluster,
                                             const LoweringSpec &spec) {
-  int64_t ranksPerStage = numRanks(spec) / spec.pp;
-  double share =
-      1.0 / (static_cast<double>(ranksPerStage) * spec.numMicroBatches);
+  double share = rankShare(spec);
   std::vector<double> seconds;
   seconds.reserve(ops.seconds.size());
   for (double whole : ops.seconds)
@@ -492,12 +466,4 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
                  slowestRank(starts, seconds, cuts, spec)
              ? others
              : starts;
-}
-
-LogicalResult dpc::markStages(const ProgramFacts &facts,
-                              const cost::Cluster &cluster,
-                              const LoweringSpec &spec) {
-  if (spec.stages() == 1)
-    return success();
-  return Marker(facts, cluster).run(spec);
 }
