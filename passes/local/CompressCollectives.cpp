@@ -29,8 +29,8 @@
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/graph/GraphBuilder.h"
-#include "passes/local/AttributeListener.h"
 #include "passes/local/CompressTopK.h"
+#include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 #include "passes/shard/Degrees.h"

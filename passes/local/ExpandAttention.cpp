@@ -1,23 +1,22 @@
 //===- ExpandAttention.cpp - dpc-expand-attention -------------------------===//
 //
-// H = G * R query heads share G key heads. Folding R into the rows,
-// [B, H, T, D] = [B, G, R * T, D], makes every product a plain batched matmul:
+// H = G * R query heads share G key heads. [B, H, T, D] = [B, G, R * T, D]
+// folds R into the rows, so that every product is a batched matmul:
 //
-//   s  = q k^T       [B, G, R*T, S]    seen as [B, H, T, S] by the row kernels
+//   s  = q k^T       [B, G, R*T, S]    row kernels see [B, H, T, S]
 //   o  = p v         [B, G, R*T, E]
-//   dk = ds^T q      [B, G, S, D]      summed over R by the contraction
+//   dk = ds^T q      [B, G, S, D]      the contraction sums over R
 //
-// Scores of bf16 and f16 are in f32 until they are probabilities: rounded to
-// eight digits, a score of 10 would be off by 2 %, as its probability.
+// Scores of bf16 and f16 stay in f32 until they are probabilities. With the
+// eight digits of bf16, a score of 10 and its probability would be off by 2 %.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
-#include "ir/Attributes.h"
-#include "ir/TensorUtils.h"
-#include "passes/local/FusedAttention.h"
+
+#include "cost-model/machine/AttentionWorkspace.h"
+#include "passes/local/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/local/Passes.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -28,16 +27,16 @@ namespace dpc {
 #include "passes/local/Passes.h.inc"
 
 AttentionExpander::AttentionExpander(Operation *op)
-    : op(op), builder(op), loc(op->getLoc()),
-      element(elementTypeOf(op->getOperand(0))),
-      wide(element.isBF16() || element.isF16() ? Type(builder.getF32Type())
-                                               : element) {
-  Value q = op->getOperand(0), k = op->getOperand(1);
-  batch = shapeOf(q)[0];
-  heads = shapeOf(q)[1];
-  queries = shapeOf(q)[2];
-  groups = shapeOf(k)[1];
-  keys = shapeOf(k)[2];
+    : op(op), listener(op, {attr::kPhase, attr::kChunk}),
+      builder(op, &listener), loc(op->getLoc()), g(builder, loc),
+      element(elementTypeOf(op->getOperand(0))), wide(sumType(element)) {
+  ArrayRef<int64_t> q = shapeOf(op->getOperand(0)),
+                    k = shapeOf(op->getOperand(1));
+  batch = q[0];
+  heads = q[1];
+  queries = q[2];
+  groups = k[1];
+  keys = k[2];
 }
 
 LogicalResult AttentionExpander::check() {
@@ -47,63 +46,41 @@ LogicalResult AttentionExpander::check() {
                                       << " key heads, expected a multiple";
 }
 
-Value AttentionExpander::reshape(Value value, ArrayRef<int64_t> shape) {
-  if (shapeOf(value) == shape)
-    return value;
-  auto type = RankedTensorType::get(shape, elementTypeOf(value));
-  return tagged(ReshapeOp::create(builder, loc, type, value));
-}
-
 Value AttentionExpander::fold(Value value) {
   ArrayRef<int64_t> shape = shapeOf(value);
-  return reshape(value, {batch, groups, heads / groups * shape[2], shape[3]});
+  return g.reshape(value, {batch, groups, heads / groups * shape[2], shape[3]});
 }
 
 Value AttentionExpander::unfold(Value value) {
   ArrayRef<int64_t> shape = shapeOf(value);
-  return reshape(value, {batch, heads, shape[2] / (heads / groups), shape[3]});
+  return g.reshape(value,
+                   {batch, heads, shape[2] / (heads / groups), shape[3]});
 }
 
 Value AttentionExpander::matmul(Value a, Value b, bool ta, bool tb,
                                 Type result) {
   int64_t m = shapeOf(a)[ta ? 3 : 2], n = shapeOf(b)[tb ? 2 : 3];
   auto type = RankedTensorType::get({batch, groups, m, n}, result);
-  return tagged(MatmulOp::create(builder, loc, type, a, b, ta, tb));
-}
-
-Value AttentionExpander::convert(Value value, Type elementType) {
-  if (elementTypeOf(value) == elementType)
-    return value;
-  auto type = RankedTensorType::get(shapeOf(value), elementType);
-  return tagged(ConvertOp::create(builder, loc, type, value));
-}
-
-Value AttentionExpander::unary(UnaryKind kind, Value x) {
-  return tagged(UnaryOp::create(builder, loc, x.getType(), kind, x));
-}
-
-Value AttentionExpander::binary(BinaryKind kind, Value a, Value b) {
-  return tagged(BinaryOp::create(builder, loc, a.getType(), kind, a, b));
+  return MatmulOp::create(builder, loc, type, a, b, ta, tb);
 }
 
 void AttentionExpander::expand(AttentionOp attention) {
   Value q = fold(attention.getQ());
   Value scores = unfold(wideMatmul(q, attention.getK(), false, true));
-  auto probs = tagged(AttentionProbsOp::create(
+  auto probs = AttentionProbsOp::create(
       builder, loc, scores.getType(), attention.getLse().getType(), scores,
-      attention.getMask(), attention.getScaleAttr(),
-      attention.getCausalAttr()));
-  Value out = matmul(fold(convert(probs.getProbs(), element)), attention.getV(),
-                     false, false);
+      attention.getMask(), attention.getScaleAttr(), attention.getCausalAttr());
+  Value out = matmul(fold(g.convert(probs.getProbs(), element)),
+                     attention.getV(), false, false);
   attention.replaceAllUsesWith(ValueRange{unfold(out), probs.getLse()});
   attention.erase();
 }
 
 Value AttentionExpander::rowDot(Value a, Value b, RankedTensorType type) {
-  Value product = binary(BinaryKind::mul, convert(a, type.getElementType()),
-                         convert(b, type.getElementType()));
-  return tagged(ReduceOp::create(builder, loc, type, ReduceKind::sum, product,
-                                 ArrayRef<int64_t>{3}));
+  Value product = g.binary(BinaryKind::mul, g.convert(a, type.getElementType()),
+                           g.convert(b, type.getElementType()));
+  return ReduceOp::create(builder, loc, type, ReduceKind::sum, product,
+                          ArrayRef<int64_t>{3});
 }
 
 void AttentionExpander::expand(AttentionGradOp grad) {
@@ -112,12 +89,11 @@ void AttentionExpander::expand(AttentionGradOp grad) {
   Value scores = unfold(wideMatmul(q, grad.getK(), false, true));
   Value dprobs = unfold(wideMatmul(dout, grad.getV(), false, true));
   Value delta = rowDot(grad.getDout(), grad.getOut(), grad.getLse().getType());
-  auto rows = tagged(AttentionScoresGradOp::create(
+  auto rows = AttentionScoresGradOp::create(
       builder, loc, scores.getType(), scores.getType(), scores, grad.getLse(),
-      dprobs, delta, grad.getMask(), grad.getScaleAttr(),
-      grad.getCausalAttr()));
-  Value probs = fold(convert(rows.getProbs(), element));
-  Value dscores = fold(convert(rows.getDscores(), element));
+      dprobs, delta, grad.getMask(), grad.getScaleAttr(), grad.getCausalAttr());
+  Value probs = fold(g.convert(rows.getProbs(), element));
+  Value dscores = fold(g.convert(rows.getDscores(), element));
   Value dq = unfold(matmul(dscores, grad.getK(), false, false));
   Value dk = matmul(dscores, q, true, false);
   Value dv = matmul(probs, dout, true, false);
@@ -125,7 +101,69 @@ void AttentionExpander::expand(AttentionGradOp grad) {
   grad.erase();
 }
 
+Value maskOf(Operation *op) {
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return attention.getMask();
+  return cast<AttentionGradOp>(op).getMask();
+}
+
 namespace {
+
+/// What runs an attention as one instruction.
+enum class FusedKernels {
+  none,
+  cudnn, ///< cuDNN, on GPUs.
+  loops, ///< The loops of runtime/kernels/Attention.h, on CPUs.
+};
+
+/// Why cuDNN has no kernel for the shapes of `op`; "" if it has one. Its
+/// kernels for sm_80 and later hold rows of up to 128 elements, in multiples of
+/// 16 bytes.
+std::string whyNotShape(Operation *op) {
+  constexpr int64_t kMaxHeadDim = 128;
+  ArrayRef<int64_t> q = shapeOf(op->getOperand(0)),
+                    v = shapeOf(op->getOperand(2));
+  for (auto [name, headDim] :
+       {std::pair("queries and keys", q[3]), std::pair("values", v[3])})
+    if (headDim % 8 != 0 || headDim > kMaxHeadDim)
+      return std::string(name) + " have head_dim " + std::to_string(headDim) +
+             ", cuDNN takes multiples of 8 up to " +
+             std::to_string(kMaxHeadDim);
+  if (op->hasAttr("causal") && q[2] != v[2])
+    return "it is causal with " + std::to_string(q[2]) + " queries and " +
+           std::to_string(v[2]) + " keys, cuDNN takes equal numbers";
+  return "";
+}
+
+/// Why `op`, a local attention or its gradient, cannot be one instruction of
+/// `kernels`, and what is accepted; "" if it can.
+std::string whyNotFused(Operation *op, FusedKernels kernels) {
+  if (op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
+    return "its keys and values travel round a ring, cp_kind=ulysses is "
+           "accepted";
+  if (maskOf(op))
+    return "it has an additive mask, causal or none is accepted";
+  Type type = elementTypeOf(op->getOperand(0));
+  bool isHalf = type.isBF16() || type.isF16();
+  if (kernels == FusedKernels::loops)
+    return isHalf || type.isF32() ? "" : "its type is not fp32, bf16 or fp16";
+  if (!isHalf)
+    return "its type has not 16 bits, --precision=bf16 and fp16 are accepted";
+  return whyNotShape(op);
+}
+
+/// Marks a gradient that cuDNN runs with the bytes that it needs meanwhile.
+void markWorkspace(Operation *op) {
+  if (!isa<AttentionGradOp>(op))
+    return;
+  ArrayRef<int64_t> q = shapeOf(op->getOperand(0)),
+                    k = shapeOf(op->getOperand(1)),
+                    v = shapeOf(op->getOperand(2));
+  int64_t bytes = cost::attentionWorkspaceBytes(q[0] * q[1], q[1] != k[1], q[2],
+                                                k[2], q[3], v[3]);
+  op->setAttr(attr::kWorkspace,
+              Builder(op->getContext()).getI64IntegerAttr(bytes));
+}
 
 struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
   using Base::Base;
@@ -138,8 +176,8 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
             .Case("loops", FusedKernels::loops)
             .Default(std::nullopt);
     if (!known) {
-      getOperation().emitError("keep is '") << keep << "', expected cudnn or "
-                                            << "loops";
+      getOperation().emitError("keep is '")
+          << keep << "', expected cudnn or loops";
       return signalPassFailure();
     }
     kernels = *known;
@@ -169,7 +207,7 @@ struct ExpandAttentionPass : impl::DpcExpandAttentionBase<ExpandAttentionPass> {
       }
       if (require)
         return op->emitError("attention cannot be fused: ")
-               << why << "; --attention=expanded takes any";
+               << why << "; --attention=expanded accepts every attention";
     }
     if (op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
       return expandRing(op, mesh);

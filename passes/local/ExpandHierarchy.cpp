@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/graph/GraphBuilder.h"
-#include "passes/local/AttributeListener.h"
+#include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 

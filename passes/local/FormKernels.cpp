@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
-#include "passes/local/AttributeEdits.h"
+#include "passes/local/CopyAttributes.h"
 #include "passes/local/EachStep.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"

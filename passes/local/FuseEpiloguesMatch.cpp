@@ -34,10 +34,6 @@ static Value outside(KernelOp kernel, Value value) {
   return argument ? kernel.getInputs()[argument.getArgNumber()] : Value();
 }
 
-//===----------------------------------------------------------------------===//
-// Sums of rows
-//===----------------------------------------------------------------------===//
-
 /// The op of a kernel that sums all rows of its one operand in f32, which it
 /// may convert first; else null.
 static ReduceOp rowSum(KernelOp kernel) {
@@ -204,10 +200,6 @@ static bool addRowSums(Value value, Type type, MatmulOp matmul,
   return false;
 }
 
-//===----------------------------------------------------------------------===//
-// Epilogues of results
-//===----------------------------------------------------------------------===//
-
 /// bias + argument, then gelu or relu of it, in this order, each of them or
 /// not; and nothing else.
 static std::optional<FusedEpilogue> activationIn(KernelOp kernel,
@@ -293,10 +285,6 @@ static bool isReady(Value value, MatmulOp matmul) {
   return !op || op->isBeforeInBlock(matmul);
 }
 
-//===----------------------------------------------------------------------===//
-// Whether one call can compute it
-//===----------------------------------------------------------------------===//
-
 /// Whether a vector is repeated for every row.
 static bool repeatsRows(const StridedView &view) {
   size_t last = view.shape.size() - 1;
@@ -372,10 +360,6 @@ std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul) {
   }
   return std::nullopt;
 }
-
-//===----------------------------------------------------------------------===//
-// Sums over micro-batches, and sums of factors
-//===----------------------------------------------------------------------===//
 
 /// If all that the program does with a result is to add it up, perhaps in a
 /// wider type, the matmul adds it to the buffer of the sum.

@@ -1,6 +1,6 @@
 //===- Partition.cpp - dpc-partition --------------------------------------===//
 #include "passes/local/Partition.h"
-#include "passes/local/AttributeEdits.h"
+#include "passes/local/CopyAttributes.h"
 #include "passes/local/Passes.h"
 
 using namespace mlir;

@@ -22,7 +22,7 @@
 // Ops are sorted by phase, else they keep their order.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/local/AttributeEdits.h"
+#include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"
 
 using namespace mlir;

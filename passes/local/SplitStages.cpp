@@ -20,7 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/SplitStages.h"
-#include "passes/local/AttributeEdits.h"
+#include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 #include "passes/local/ScheduleTable.h"
@@ -33,10 +33,6 @@ namespace dpc {
 
 #define GEN_PASS_DEF_DPCSPLITSTAGES
 #include "passes/local/Passes.h.inc"
-
-//===----------------------------------------------------------------------===//
-// Messages
-//===----------------------------------------------------------------------===//
 
 namespace {
 
@@ -71,10 +67,6 @@ static std::optional<int64_t> senderOf(const StageDemand &demand,
   int64_t rank = demand.placeFor(producer, reader).rank;
   return rank == reader.rank ? std::nullopt : std::optional<int64_t>(rank);
 }
-
-//===----------------------------------------------------------------------===//
-// One stage's function
-//===----------------------------------------------------------------------===//
 
 namespace {
 
@@ -339,10 +331,6 @@ private:
 
 } // namespace
 
-//===----------------------------------------------------------------------===//
-// Backward in two parts
-//===----------------------------------------------------------------------===//
-
 /// A backward op is of the weight phase when all that it makes ends, inside the
 /// gradient of one forward op (`dpc.group`), in sums over micro-batches or in
 /// what runs after them. What other groups read is on the way to earlier
@@ -379,10 +367,6 @@ std::vector<cost::ScheduleStep> tableOf(func::FuncOp step) {
           {static_cast<cost::SchedulePhase>(left[0]), left[1], left[2]});
   return table;
 }
-
-//===----------------------------------------------------------------------===//
-// The pass
-//===----------------------------------------------------------------------===//
 
 namespace {
 

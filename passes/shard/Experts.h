@@ -1,5 +1,4 @@
-//===- Experts.h - Which ops work on experts ---------------------*- C++
-//-*-===//
+//===- Experts.h - Which ops work on experts --------------------*- C++ -*-===//
 //
 // Expert parallelism spreads the experts of a mixture over the axis `ep`. The
 // ranks of that axis are data parallel everywhere else: `ep` splits the batch,

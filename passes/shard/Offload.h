@@ -1,5 +1,4 @@
-//===- Offload.h - What lies outside the device's memory ---------*- C++
-//-*-===//
+//===- Offload.h - What lies outside the device's memory --------*- C++ -*-===//
 #ifndef DPC_PASSES_SHARD_OFFLOAD_H
 #define DPC_PASSES_SHARD_OFFLOAD_H
 

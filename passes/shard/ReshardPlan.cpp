@@ -37,10 +37,6 @@ std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
   return ReshardSearch(from, to, elementBytes).run(why);
 }
 
-//===----------------------------------------------------------------------===//
-// Plans that are kept
-//===----------------------------------------------------------------------===//
-
 using PlanKey = std::vector<int64_t>;
 
 /// Equal for equal shardings.

@@ -14,10 +14,6 @@ static constexpr double kOuterPrice = 0.01;
 /// More states than this and the search settles for the best seen chain.
 static constexpr size_t kMaxStates = 20000;
 
-//===----------------------------------------------------------------------===//
-// Dimensions
-//===----------------------------------------------------------------------===//
-
 static uint64_t bitOf(int64_t axis) {
   assert(axis < 64 && "a mesh has few axes");
   return uint64_t(1) << axis;
@@ -105,10 +101,6 @@ DimTable::Id DimTable::withoutAxes(Cut cut, size_t count) {
   factors[cut.index].axes.pop_back_n(count);
   return add(factors);
 }
-
-//===----------------------------------------------------------------------===//
-// States
-//===----------------------------------------------------------------------===//
 
 /// Also drops axes of size 1, which place nothing.
 static void normalize(ShardingSpec &spec) {
@@ -231,10 +223,6 @@ bool ReshardSearch::isFree(const State &state, int64_t axis) const {
            return partial.axis == axis;
          });
 }
-
-//===----------------------------------------------------------------------===//
-// Steps
-//===----------------------------------------------------------------------===//
 
 /// The factor that gains axes is padded to a multiple of the pieces.
 double ReshardSearch::allToAllPadding(const Step &step) const {
@@ -463,10 +451,6 @@ void ReshardSearch::expand(int64_t id) {
   expandSlices(id);
   expandFactors(id);
 }
-
-//===----------------------------------------------------------------------===//
-// The way
-//===----------------------------------------------------------------------===//
 
 static Factor &factorAt(ShardingSpec &spec, int64_t position) {
   for (DimFactors &dim : spec.dims) {

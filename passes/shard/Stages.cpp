@@ -11,10 +11,6 @@
 using namespace mlir;
 using namespace dpc;
 
-//===----------------------------------------------------------------------===//
-// Cuts
-//===----------------------------------------------------------------------===//
-
 std::vector<int64_t> dpc::goodCuts(ArrayRef<double> cutSeconds,
                                    int64_t wanted) {
   constexpr size_t kFew = 64;
@@ -200,10 +196,6 @@ std::vector<int64_t> dpc::balanceStages(const StageProblem &problem) {
   assert(starts && "without rooms there is always a way");
   return *starts;
 }
-
-//===----------------------------------------------------------------------===//
-// Marks
-//===----------------------------------------------------------------------===//
 
 /// Ops that are not worth repeating on several stages.
 static bool isHeavy(Operation *op) {

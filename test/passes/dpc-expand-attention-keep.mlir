@@ -28,7 +28,7 @@ func.func @step(%q: tensor<2x4x6x16xbf16>, %k: tensor<2x2x6x16xbf16>, %v: tensor
 // CHECK: dpc.attention_probs
 // LOOPS-LABEL: func.func @step
 // LOOPS-NEXT: dpc.attention
-// REQUIRED: attention cannot be fused: it is causal with 3 queries and 6 keys, cuDNN takes equal numbers; --attention=expanded takes any
+// REQUIRED: attention cannot be fused: it is causal with 3 queries and 6 keys, cuDNN takes equal numbers; --attention=expanded accepts every attention
 func.func @step(%q: tensor<2x4x3x8xf16>, %k: tensor<2x4x6x8xf16>) -> tensor<2x4x3x8xf16> attributes {dpc.mesh = #dpc.mesh<dp=1>} {
   %o, %lse = dpc.attention %q, %k, %k scale = 0.5 causal {dpc.phase = "forward"} : (tensor<2x4x3x8xf16>, tensor<2x4x6x8xf16>, tensor<2x4x6x8xf16>) -> (tensor<2x4x3x8xf16>, tensor<2x4x3xf32>)
   return %o : tensor<2x4x3x8xf16>
@@ -40,7 +40,7 @@ func.func @step(%q: tensor<2x4x3x8xf16>, %k: tensor<2x4x6x8xf16>) -> tensor<2x4x
 // CHECK: dpc.attention_probs
 // LOOPS-LABEL: func.func @step
 // LOOPS-NEXT: dpc.attention
-// REQUIRED: attention cannot be fused: queries and keys have 12 numbers a head, cuDNN takes multiples of 8 up to 128
+// REQUIRED: attention cannot be fused: queries and keys have head_dim 12, cuDNN takes multiples of 8 up to 128
 func.func @step(%q: tensor<2x4x3x12xf16>, %k: tensor<2x4x6x12xf16>) -> tensor<2x4x3x12xf16> attributes {dpc.mesh = #dpc.mesh<dp=1>} {
   %o, %lse = dpc.attention %q, %k, %k scale = 0.5 {dpc.phase = "forward"} : (tensor<2x4x3x12xf16>, tensor<2x4x6x12xf16>, tensor<2x4x6x12xf16>) -> (tensor<2x4x3x12xf16>, tensor<2x4x3xf32>)
   return %o : tensor<2x4x3x12xf16>
@@ -52,7 +52,7 @@ func.func @step(%q: tensor<2x4x3x12xf16>, %k: tensor<2x4x6x12xf16>) -> tensor<2x
 // CHECK: dpc.attention_probs
 // LOOPS-LABEL: func.func @step
 // LOOPS-NEXT: dpc.attention
-// REQUIRED: attention cannot be fused: it is not of 16 bits, --precision=bf16 and fp16 are accepted
+// REQUIRED: attention cannot be fused: its type has not 16 bits, --precision=bf16 and fp16 are accepted
 func.func @step(%q: tensor<2x4x6x8xf32>) -> tensor<2x4x6x8xf32> attributes {dpc.mesh = #dpc.mesh<dp=1>} {
   %o, %lse = dpc.attention %q, %q, %q scale = 0.5 {dpc.phase = "forward"} : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>) -> (tensor<2x4x6x8xf32>, tensor<2x4x6xf32>)
   return %o : tensor<2x4x6x8xf32>

@@ -147,10 +147,6 @@ TEST(Reshard, ThreeAxesInOneDimension) {
     }
 }
 
-//===----------------------------------------------------------------------===//
-// What is chosen
-//===----------------------------------------------------------------------===//
-
 /// The sharding of a [64, 32] tensor written as in types, over `mesh`.
 ShardingSpec spec(const std::string &mesh, const std::string &text) {
   std::string source = "func.func private @f(tensor<64x32xf32, #dpc.sharding<"
