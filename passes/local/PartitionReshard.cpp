@@ -112,7 +112,7 @@ Value LocalEmitter::split(Value value, SmallVector<int64_t> &sizes,
     size = piece;
   }
   sizes[position] = size;
-  value = reshape(value, {pre, numPieces(mesh, axes), size * post});
+  value = reshape(value, {pre, productOfAxes(mesh, axes), size * post});
   return renumber(transpose(value, {1, 0, 2}), axes, sorted(axes));
 }
 
@@ -121,7 +121,7 @@ Value LocalEmitter::join(Value value, SmallVector<int64_t> &sizes,
                          int64_t joined) {
   int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
   int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
-  int64_t pieces = numPieces(mesh, axes);
+  int64_t pieces = productOfAxes(mesh, axes);
   value = renumber(value, sorted(axes), axes);
   value = reshape(value, {pieces, pre, sizes[position] * post});
   value = transpose(value, {1, 0, 2});
@@ -182,7 +182,7 @@ Value LocalEmitter::emit(const ReshardStep &step, Value value) {
         .getResult(0);
   case ReshardStepKind::allGather: {
     value = maskForCodes(step, value);
-    SmallVector<int64_t> shape{numPieces(mesh, step.axes)};
+    SmallVector<int64_t> shape{productOfAxes(mesh, step.axes)};
     llvm::append_range(shape, shapeOf(value));
     value = marked(AllGatherOp::create(builder, loc, typeLike(value, shape),
                                        value, axes))

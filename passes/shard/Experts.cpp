@@ -1,4 +1,4 @@
-//===- Experts.cpp - Which ops work on experts ----------------------------===//
+//===- Experts.cpp - The experts of a program ----------------------------===//
 #include "passes/shard/Experts.h"
 
 #include "ir/TensorUtils.h"
@@ -9,11 +9,11 @@ using namespace dpc;
 
 namespace {
 
-/// Ops and values that are reached from a parameter through values of a class.
+/// Ops and values that a parameter reaches through values of a class.
 struct Reach {
   DenseMap<Operation *, IterFactor> ops;
   DenseSet<Value> values;
-  /// Some op needs the class whole.
+  /// An op needs the class whole.
   bool isGate = false;
 };
 
@@ -44,7 +44,7 @@ private:
   int64_t ep;
   Experts experts;
   DenseSet<int64_t> classes;
-  /// Values that depend on a choice between so many.
+  /// Values that depend on a choice, by the number of its options.
   DenseMap<int64_t, DenseSet<Value>> routed;
 
   /// (E1) of the header.
@@ -118,7 +118,7 @@ private:
     return false;
   }
 
-  /// Parameters of the classes found, biases included.
+  /// Adds the parameters of the classes, biases included.
   void addParameters() {
     for (BlockArgument arg : facts.func->getRegion(0).getArguments())
       for (int64_t cls : classes) {
@@ -135,8 +135,8 @@ private:
       }
   }
 
-  /// Ops before those of experts that had better split experts as well, from
-  /// the last to the first.
+  /// Adds ops before those of experts that should split experts too, from the
+  /// last to the first.
   void pullProducers() {
     for (Operation &op : llvm::reverse(facts.func->getRegion(0).front())) {
       if (!facts.isForward(&op) || experts.ops.contains(&op) ||
@@ -157,9 +157,9 @@ private:
     }
   }
 
-  /// What taking values from one way to lie to the other sends, per rank and
-  /// times ep / (ep - 1): an all-to-all where experts take the place of the
-  /// batch, gathering or reducing all of it where only one of the two is there.
+  /// Bytes per rank, times ep / (ep - 1), for a reshard of `values` between the
+  /// batch and the experts: an all_to_all if they have both, else a gather or a
+  /// reduction of all elements.
   double gatherBytes(ValueRange values, int64_t cls) const {
     double bytes = 0;
     for (Value value : values) {

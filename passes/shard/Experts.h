@@ -1,27 +1,27 @@
-//===- Experts.h - Which ops work on experts --------------------*- C++ -*-===//
+//===- Experts.h - The experts of a program --------------------*- C++ -*-===//
 //
-// Expert parallelism spreads the experts of a mixture over the axis `ep`. The
-// ranks of that axis are data parallel everywhere else: `ep` splits the batch,
-// except in ops that work on experts, where it splits those instead. What lies
-// between the two are reshards: tokens are gathered or sent (all-to-all) to the
-// ranks of their experts, and what experts give is summed and scattered back
-// (reduce-scatter) to the ranks of the tokens. Parameters of experts, their
-// gradients and states are split over `ep`, hence reduced over the other data
-// axes only.
+// Expert parallelism shards the experts of a mixture over the axis `ep`. Its
+// ranks are data parallel otherwise: `ep` splits the batch, except in ops on
+// experts, where it splits the experts. Reshards connect the two: tokens are
+// gathered or sent (all_to_all) to the ranks of their experts, and the results
+// are reduced and scattered back to the ranks of the tokens. `ep` splits the
+// parameters of experts, their gradients and states, which are therefore
+// reduced over the other data axes only.
 //
-// Experts are found in the program, not by name. A class of factors of size E
-// is one of experts when
-//   (E1) a trained parameter of three or more dimensions has it as a dimension
+// The program defines its experts, not names. A class of factors of size E is a
+// class of experts if
+//   (E1) it is a dimension of a trained parameter with at least three
+//   dimensions
 //        (weights stacked over experts);
-//   (E2) an op that is reached from this parameter through values of the class
-//        meets a value of the class that depends on a TopK or a Softmax of E
+//   (E2) an op that this parameter reaches through values of the class also
+//        reads a value of the class that depends on a TopK or Softmax of E
 //        elements per row (the gate, or a dispatch mask).
-// The parameters of the class are those of experts, unless they reach, through
-// values of the class, an op that needs it whole: those are gates.
+// The parameters of the class are parameters of experts, unless they reach an
+// op that needs the class whole: those are gates.
 //
-// Ops work on experts when they read, through values of the class, a parameter
-// of experts; and ops of the class before them, where splitting experts there
-// already sends less than splitting the batch does: tokens that are repeated
+// An op works on experts if a parameter of experts reaches it through values of
+// the class. An op of the class before such ops joins them if splitting experts
+// there sends no more bytes than splitting the batch: tokens that are repeated
 // for every expert are gathered before, not sent after.
 //
 //===----------------------------------------------------------------------===//
@@ -32,15 +32,16 @@
 
 namespace dpc {
 
-/// What findExperts finds.
+/// The result of findExperts.
 struct Experts {
-  /// Forward ops that work on experts, and the factor that counts them.
+  /// Forward ops on experts, and the factor that counts the experts.
   llvm::DenseMap<mlir::Operation *, IterFactor> ops;
-  /// Parameters of experts, and which of their factors counts them.
+  /// Parameters of experts, and the index of the factor that counts the
+  /// experts.
   llvm::DenseMap<mlir::Value, int64_t> parameters;
 };
 
-/// Finds the experts of a program for `ep` ranks; empty when it has none.
+/// The experts of a program for `ep` ranks; empty if it has none.
 Experts findExperts(const ProgramFacts &facts, int64_t ep);
 
 /// Appends the axis `ep` to `choices`.

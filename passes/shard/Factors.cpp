@@ -53,7 +53,8 @@ static void addOp(FactorTables &tables, Operation &op, ShardingRule made) {
                                                      cuts.asArrayRef().end());
   assert(rule.operands.size() == op.getNumOperands() &&
          rule.results.size() == op.getNumResults() && "a map per tensor");
-  for (ValueRange range : {ValueRange(op.getOperands()), ValueRange(op.getResults())})
+  for (ValueRange range :
+       {ValueRange(op.getOperands()), ValueRange(op.getResults())})
     for (Value value : range)
       factors.values.push_back(tables.valueIndex.lookup(value));
 }

@@ -1,4 +1,4 @@
-//===- Offload.cpp - What lies outside the device's memory ----------------===//
+//===- Offload.cpp - Marks of offloaded arguments ----------------===//
 #include "passes/shard/Offload.h"
 
 #include "passes/shard/Passes.h"
@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Read by the optimizer, and else in a narrower type only.
+/// True if only the optimizer reads the parameter itself, and all other ops
+/// read a copy in half precision.
 static bool isMaster(BlockArgument parameter) {
   bool hasCopy = false;
   for (Operation *user : parameter.getUsers()) {

@@ -1,4 +1,4 @@
-//===- Offload.h - What lies outside the device's memory --------*- C++ -*-===//
+//===- Offload.h - Marks of offloaded arguments --------*- C++ -*-===//
 #ifndef DPC_PASSES_SHARD_OFFLOAD_H
 #define DPC_PASSES_SHARD_OFFLOAD_H
 
@@ -8,13 +8,15 @@
 
 namespace dpc {
 
-/// Marks the arguments of a training step (or forward function) that the
-/// degrees keep in another memory space with `dpc.space`:
+/// Marks the arguments of a training step, or of a forward function, that stay
+/// in the memory space `spec.offloadTo` with `dpc.space`. `spec.offload`
+/// selects
 ///
-///   optimizer    states, and parameters that the model reads in a narrower
-///                type only (masters of mixed precision)
+///   optimizer    states, and parameters of which the model reads only a copy
+///   of
+///                a narrower type (master weights)
 ///   parameters   parameters; they get `dpc.at_use` too, so that every phase
-///                makes anew what it needs of them
+///                recomputes what it derives from them
 ///   all          both
 void markOffload(mlir::func::FuncOp func, const LoweringSpec &spec);
 

@@ -11,8 +11,8 @@ def DpcVerifySharded : Pass<"dpc-verify-sharded", "::mlir::ModuleOp"> {
 
     * (C1) every tensor has a sharding, all over one mesh;
     * (C2) shardings fit the shapes (type factories do not check this);
-    * (C3) only `dpc` and `func` ops occur, because others change or drop
-      encodings in silence;
+    * (C3) only `dpc` and `func` ops occur, because others silently change or
+      drop encodings;
     * (C4) the function's signature and its block arguments agree.
   }];
 }

@@ -1,4 +1,4 @@
-//===- ProgramFacts.cpp - What sharding must know about a program ---------===//
+//===- ProgramFacts.cpp - Facts that shardings depend on ---------===//
 #include "ir/TensorUtils.h"
 #include "passes/graph/Autodiff.h"
 #include "passes/shard/Passes.h"
@@ -13,12 +13,12 @@ func::FuncOp dpc::findProgram(ModuleOp module) {
   return module.lookupSymbol<func::FuncOp>("forward");
 }
 
-/// Into how many stripes the positions of a ring are cut (ExpandRing.cpp): with
-/// m of them, all ranks do (m + 1) / 2m of the products of causal attention.
+/// The number of stripes for a ring (ExpandRing.cpp). With m stripes, every
+/// rank does the share (m + 1) / 2m of the products of causal attention.
 static int64_t stripesOf(Operation *op, int64_t positions, int64_t ranks) {
   if (!op->hasAttr("causal"))
     return 1;
-  // Shorter blocks are not worth more, smaller kernels.
+  // Shorter blocks would make kernels too small.
   constexpr int64_t kLongBlock = 64;
   for (int64_t stripes : {8, 4})
     if (positions % (stripes * ranks) == 0 &&
@@ -35,7 +35,7 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
   };
   SmallVector<Operation *> rings;
   func.walk([&](Operation *op) {
-    // Queries of another length than the keys stay, and gather keys and values.
+    // If queries and keys have different lengths, keys and values are gathered.
     if (!isa<AttentionOp, AttentionGradOp>(op) ||
         positions(op, 0) != positions(op, 1))
       return;
@@ -46,7 +46,7 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
   for (Operation *op : rings) {
     int64_t dim = uncut.rule(op).operands[0][2].front();
     int64_t stripes = stripesOf(op, positions(op, 0), spec.cp);
-    // Cuts of others need not agree with stripes.
+    // The cuts of other ops may not agree with stripes.
     if (stripes > 1 && uncut.factors(op, dim).size() == 1)
       op->setAttr(attr::kRingFactors,
                   DenseI64ArrayAttr::get(
@@ -54,7 +54,6 @@ void dpc::markRings(func::FuncOp func, const LoweringSpec &spec) {
   }
 }
 
-/// The last factor of positions that are cut into stripes.
 void ProgramFacts::findRings() {
   for (Operation &op : func.getBody().front())
     if (op.hasAttr(attr::kRingFactors)) {
@@ -73,7 +72,7 @@ ProgramFacts::ProgramFacts(func::FuncOp func) : func(func), factors(func) {
   for (BlockArgument arg : func.getArguments())
     if (roleOfArgument(func, arg.getArgNumber()) == role::kParameter)
       parameters.push_back(arg);
-  // Without a gradient phase (inference) nothing has a gradient.
+  // Without a gradient phase (inference), no value has a gradient.
   findGroups();
   if (!forwardOf.empty())
     active = dependents(func.getBody().front(), parameters);
@@ -93,7 +92,7 @@ void ProgramFacts::findInputs() {
         int64_t cls = factors.classOf(arg, index);
         if (batchDim && dim == batchDim.getInt()) {
           globalBatch = type.getDimSize(dim);
-          // A batch seen as several factors is split on the outermost.
+          // If the batch has several factors, the outermost is split.
           if (i == 0 && batchClass < 0) {
             batchClass = cls;
             batchFactor = factors.factors(arg, dim).front();
@@ -105,7 +104,7 @@ void ProgramFacts::findInputs() {
         }
       }
   }
-  // Without token ids (patches of an image): what attention runs over.
+  // Without token ids (patches of an image), attention has the sequence.
   if (sequenceClasses.empty())
     func.walk([&](AttentionOp op) {
       int64_t index = 0;
@@ -145,8 +144,8 @@ void ProgramFacts::findHidden() {
 }
 
 void ProgramFacts::findGroups() {
-  // The op that moves most bytes stands for a group with several forward ops
-  // (an expanded cross entropy).
+  // If a group has several forward ops (an expanded cross entropy), the op that
+  // moves the most bytes leads it.
   llvm::DenseMap<int64_t, Operation *> leaders;
   llvm::DenseMap<int64_t, double> weight;
   Block &block = func.getBody().front();
@@ -174,7 +173,7 @@ void ProgramFacts::findWeights() {
   auto isMove = [](Operation *op) {
     return isa<ReshapeOp, TransposeOp, ConvertOp>(op);
   };
-  // Depth first through data movement to the first op that computes.
+  // Searches depth first through data movement to the first op that computes.
   std::function<bool(Value)> reachesContraction = [&](Value value) {
     bool found = false;
     for (Operation *user : value.getUsers()) {
@@ -209,7 +208,7 @@ void ProgramFacts::findForward() {
     if (!factors.hasRule(&op) || op.getNumResults() == 0)
       continue;
     std::optional<Phase> phase = markedPhase(&op);
-    // An op without a phase is what it reads.
+    // An op without a phase has that of its operands.
     bool isIt = phase ? *phase == Phase::forward
                       : llvm::all_of(op.getOperands(), [&](Value operand) {
                           Operation *producer = operand.getDefiningOp();

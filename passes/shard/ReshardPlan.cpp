@@ -1,4 +1,4 @@
-//===- ReshardPlan.cpp - Cheapest way between two shardings ---------------===//
+//===- ReshardPlan.cpp - Cheapest steps between shardings ---------------===//
 #include "passes/shard/ReshardPlan.h"
 
 #include "passes/shard/ReshardSearch.h"
@@ -7,28 +7,6 @@
 #include <mutex>
 
 namespace dpc {
-
-llvm::StringRef stringifyReshardStepKind(ReshardStepKind kind) {
-  switch (kind) {
-  case ReshardStepKind::accumulate:
-    return "accumulate";
-  case ReshardStepKind::rankSlice:
-    return "rank_slice";
-  case ReshardStepKind::allReduce:
-    return "all_reduce";
-  case ReshardStepKind::reduceScatter:
-    return "reduce_scatter";
-  case ReshardStepKind::allGather:
-    return "all_gather";
-  case ReshardStepKind::allToAll:
-    return "all_to_all";
-  }
-  llvm_unreachable("unknown step");
-}
-
-int64_t numPieces(MeshAttr mesh, llvm::ArrayRef<int64_t> axes) {
-  return productOfAxes(mesh, axes);
-}
 
 std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
                                                     const ShardingSpec &to,
@@ -39,7 +17,7 @@ std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
 
 using PlanKey = std::vector<int64_t>;
 
-/// Equal for equal shardings.
+/// Appends a key that is equal for equal shardings.
 static void addToKey(PlanKey &key, const ShardingSpec &spec) {
   for (const DimFactors &dim : spec.dims) {
     key.push_back(-1);
@@ -68,7 +46,7 @@ static PlanKey keyOf(const ShardingSpec &from, const ShardingSpec &to,
 
 namespace {
 
-/// A plan of any mesh with these sizes: its specs have none.
+/// A plan for all meshes with the same sizes: its specs have no mesh.
 struct KeptPlan {
   std::optional<std::vector<ReshardStep>> steps;
   ReshardCost cost;
@@ -93,9 +71,9 @@ static std::shared_ptr<const KeptPlan> makePlan(const ShardingSpec &from,
   return plan;
 }
 
-/// The plan for a key of `keyOf`, to which this adds the mesh. The strategies
-/// of a search, the depths of a program, and what weighs traffic before what
-/// emits it ask for the same ones.
+/// The plan for a key of `keyOf`, to which this adds the mesh. Plans are kept
+/// because the strategies of a search, the depths of a program, and the pricing
+/// and the emission of one reshard repeat them.
 static std::shared_ptr<const KeptPlan> keptPlan(PlanKey key,
                                                 const ShardingSpec &from,
                                                 const ShardingSpec &to,
@@ -143,13 +121,6 @@ double ReshardCost::sentBytes() const {
 ReshardCost reshardTraffic(const ShardingSpec &from, const ShardingSpec &to,
                            int64_t elementBytes) {
   return keptPlan(keyOf(from, to, elementBytes), from, to, elementBytes)->cost;
-}
-
-ReshardCost reshardTraffic(ShardingAttr from, ShardingAttr to,
-                           llvm::ArrayRef<int64_t> shape,
-                           int64_t elementBytes) {
-  return reshardTraffic(ShardingSpec::get(from, shape),
-                        ShardingSpec::get(to, shape), elementBytes);
 }
 
 } // namespace dpc

@@ -1,28 +1,28 @@
-//===- ReshardPlan.h - Cheapest way between two shardings -------*- C++ -*-===//
+//===- ReshardPlan.h - Cheapest steps between shardings -------*- C++ -*-===//
 //
 // A reshard is a path through shardings of one tensor. The edges are
 //
-//   accumulate      drop the partial state of `mb`                    no bytes
-//   rank_slice      append a free axis to a factor                    no bytes
-//   all_gather      remove the innermost axes of a factor       (k-1)/k * out
-//   reduce_scatter  turn partial axes into a split factor       (k-1)/k * in
-//   all_reduce      drop partial axes                         2 (k-1)/k * in
-//   all_to_all      move the innermost axes of one factor to another
-//                                                               (k-1)/k * in
+//   accumulate      drop the partial sum over `mb`                  no bytes
+//   rank_slice      append a free axis to a factor                  no bytes
+//   all_gather      remove the innermost axes of a factor     (k-1)/k * out
+//   reduce_scatter  turn partial axes into a split factor     (k-1)/k * in
+//   all_reduce      drop partial axes                       2 (k-1)/k * in
+//   all_to_all      move the innermost axes of a factor to another
+//                                                             (k-1)/k * in
 //
-// (bytes one rank sends; k = ranks of the axes, sizes include padding). The
-// planner runs Dijkstra over these with the bytes as lengths, plus a small
-// price per step that stands for its latency and its copies, so that one
-// collective over two axes beats two, and a tensor is never gathered whole when
-// a cheaper chain exists; of equals, the one that sends over inner axes. States
-// differ only in axes whose place changes; the other axes never move.
+// (bytes that one rank sends; k ranks along the axes; sizes include padding).
+// The planner runs Dijkstra's algorithm with the bytes as lengths. It adds a
+// small price per step for latency and copies, so that one collective over two
+// axes is cheaper than two collectives. On ties, it prefers to send over inner
+// axes. States differ only in axes whose place changes; other axes never move.
 //
 // Example, tp = 4, sequence-parallel to head-parallel:
 //   [{}, {tp}, {4, 16}] -> [{}, {}, {4:tp, 16}]     one all_to_all over tp
 //
-// Uneven factors: a factor of local size c0 before it is split by k more ranks
-// has shards of c = ceil(c0 / k). Splitting pads to k * c, joining trims k * c
-// to c0. As splitting is nested (ir/Sharding.h) valid data stays in its place.
+// Uneven factors: if k more ranks split a factor of local size c0, each shard
+// has c = ceil(c0 / k) elements. A split pads the factor to k * c, and a join
+// trims it to c0. As splits are nested (ir/Sharding.h), valid data keeps its
+// place.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_RESHARDPLAN_H
@@ -35,7 +35,7 @@
 
 namespace dpc {
 
-/// What a step of a plan does; see the file comment.
+/// The kind of a step; see the file comment.
 enum class ReshardStepKind {
   accumulate,
   rankSlice,
@@ -44,38 +44,34 @@ enum class ReshardStepKind {
   allGather,
   allToAll
 };
-llvm::StringRef stringifyReshardStepKind(ReshardStepKind kind);
 
-/// One step. `before` and `after` have the same factors, cut so that every
-/// factor the step touches stands alone; only axes differ.
+/// One step. `before` and `after` have the same factors and differ only in
+/// axes. Every factor that the step changes is a factor of its own.
 struct ReshardStep {
   ReshardStepKind kind;
-  /// Mesh axes of the step in the order in which they split the factor:
-  /// pieces of a collective are numbered row-major over them.
+  /// Mesh axes of the step, in the order in which they split the factor. Pieces
+  /// of a collective are numbered row-major over them.
   llvm::SmallVector<int64_t, 2> axes;
   ReduceKind reduction = ReduceKind::sum;
-  /// Position, among all factors of all dimensions in order, of the factor
-  /// that loses axes (all_gather, all_to_all) and gains them (rank_slice,
-  /// reduce_scatter, all_to_all); -1 where there is none.
+  /// The factor that loses axes (all_gather, all_to_all) and the factor that
+  /// gains them (rank_slice, reduce_scatter, all_to_all), counted over all
+  /// dimensions; -1 if there is none.
   int64_t source = -1;
   int64_t target = -1;
   ShardingSpec before = {};
   ShardingSpec after = {};
-  /// Bytes of the full buffer as cost-model/machine/CollectiveCost.h counts it:
-  /// all_reduce one rank's buffer, all_gather the output, reduce_scatter and
-  /// all_to_all the input. 0 for steps without communication.
+  /// Bytes of the full buffer as in cost-model/machine/CollectiveCost.h: the
+  /// buffer of one rank for all_reduce, the output for all_gather, the input
+  /// for reduce_scatter and all_to_all. 0 for steps without communication.
   double fullBytes = 0;
   /// Bytes that one rank sends.
   double sentBytes = 0;
 };
 
-/// Ranks over which `axes` of `mesh` extend.
-int64_t numPieces(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
-
-/// The cheapest steps from `from` to `to`, both of one tensor over one mesh;
-/// empty when they place equally. Nullopt with `why` filled when there is no
-/// way: the target is partial where the source is not, or a split over `mb`
-/// would have to be undone.
+/// The cheapest steps between two shardings of one tensor over one mesh; empty
+/// if they place it equally. Nullopt, with the reason in `why`, if there is no
+/// path: the target is partial where the source is not, or the steps would have
+/// to undo a split over `mb`.
 std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
                                                     const ShardingSpec &to,
                                                     int64_t elementBytes,
@@ -84,25 +80,25 @@ std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
 /// One collective of a reshard.
 struct ReshardTraffic {
   ReshardStepKind kind;
-  llvm::SmallVector<int64_t, 2> axes; ///< Indices of mesh axes.
+  llvm::SmallVector<int64_t, 2> axes; ///< Mesh indices.
   double fullBytes;                   ///< See ReshardStep.
   double sentBytes;                   ///< See ReshardStep.
 };
 
-/// What a reshard sends.
+/// The communication of a reshard.
 struct ReshardCost {
-  /// False when there is no way; then `traffic` is empty.
+  /// False if there is no path; `traffic` is empty then.
   bool feasible = true;
   llvm::SmallVector<ReshardTraffic, 2> traffic;
-  /// Sum over `traffic` of what one rank sends.
+  /// Bytes that one rank sends in all steps.
   double sentBytes() const;
 };
 
-/// Plans by what they are for, of one mesh: layers ask for the same ones.
+/// Plans over one mesh, kept because layers repeat reshards.
 class ReshardPlans {
 public:
-  /// As planReshard, which is asked once; null for a failure, whose reason is
-  /// said the first time. Valid as long as this is.
+  /// The same as planReshard, or null. A repeated failure does not fill `why`
+  /// again. The result is valid as long as this object.
   const std::vector<ReshardStep> *find(const ShardingSpec &from,
                                        const ShardingSpec &to,
                                        int64_t elementBytes, std::string &why);
@@ -111,13 +107,10 @@ private:
   std::map<std::vector<int64_t>, std::optional<std::vector<ReshardStep>>> plans;
 };
 
-/// The traffic of planReshard's answer. Cached per process by value (not by
-/// context) and safe to call from several threads.
+/// The communication of the steps of planReshard. Results are cached for the
+/// process, by value. Thread-safe.
 ReshardCost reshardTraffic(const ShardingSpec &from, const ShardingSpec &to,
                            int64_t elementBytes);
-/// The same for encodings of a tensor of `shape`.
-ReshardCost reshardTraffic(ShardingAttr from, ShardingAttr to,
-                           llvm::ArrayRef<int64_t> shape, int64_t elementBytes);
 
 } // namespace dpc
 

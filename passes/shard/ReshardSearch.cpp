@@ -3,15 +3,16 @@
 
 namespace dpc {
 
-// Prices of a step besides its bytes. Small against any real traffic; they
-// only order plans that send (nearly) the same.
+// Prices of a step besides its bytes. They are small against real traffic, and
+// order plans that send about the same.
 static constexpr double kStepPrice = 512;
 static constexpr double kLocalStepPrice = 1;
 static constexpr double kCopyPricePerByte = 1e-3;
-/// Outer axes tend to cross slower links: of plans that send the same, the one
-/// that sends more over inner axes. Per byte and axis that is further out.
+/// Price per byte and per axis outside, because outer axes tend to cross slower
+/// links.
 static constexpr double kOuterPrice = 0.01;
-/// More states than this and the search settles for the best seen chain.
+/// With more states than this, the search takes the best path among those it
+/// has seen.
 static constexpr size_t kMaxStates = 20000;
 
 static uint64_t bitOf(int64_t axis) {
@@ -102,7 +103,7 @@ DimTable::Id DimTable::withoutAxes(Cut cut, size_t count) {
   return add(factors);
 }
 
-/// Also drops axes of size 1, which place nothing.
+/// Also drops axes of size 1.
 static void normalize(ShardingSpec &spec) {
   llvm::ArrayRef<int64_t> sizes = spec.mesh.getSizes();
   for (DimFactors &dim : spec.dims) {
@@ -167,7 +168,8 @@ ReshardStep ReshardSearch::stepOf(const Step &step) const {
           specOf(step.after), step.fullBytes, step.sentBytes};
 }
 
-/// Axes that split the same factors in the same order in both stay put.
+/// Axes that split the same factors in the same order in both shardings do not
+/// move.
 void ReshardSearch::collectFixedAxes() {
   for (auto [a, b] : llvm::zip(start.dims, goal.dims)) {
     int64_t outerA = 1, sizeA = sizeOf(a);
@@ -184,11 +186,12 @@ void ReshardSearch::collectFixedAxes() {
   }
 }
 
-/// Factors that some state may split: those of both ends, whole dimensions.
+/// Adds the factors that a state may split: those of `spec`, and whole
+/// dimensions.
 void ReshardSearch::collectRanges(const ShardingSpec &spec) {
   for (auto [d, dim] : llvm::enumerate(spec.dims)) {
     int64_t outer = sizeOf(dim);
-    if (outer == 0) // Nothing lies there: it stays as it is.
+    if (outer == 0) // without elements
       continue;
     if (dim.size() < 2 && outer > 1)
       ranges.push_back({static_cast<int64_t>(d), outer, 1});
@@ -213,7 +216,7 @@ int64_t ReshardSearch::flatPosition(const State &state, int64_t dim,
   return index;
 }
 
-/// Neither split by it nor partial over it.
+/// True if `axis` neither splits the state nor is partial.
 bool ReshardSearch::isFree(const State &state, int64_t axis) const {
   uint64_t bit = bitOf(axis);
   return llvm::none_of(
@@ -224,7 +227,8 @@ bool ReshardSearch::isFree(const State &state, int64_t axis) const {
          });
 }
 
-/// The factor that gains axes is padded to a multiple of the pieces.
+/// Factor by which the step pads its input: it pads the factor that gains axes
+/// to a multiple of the pieces.
 double ReshardSearch::allToAllPadding(const Step &step) const {
   int64_t position = step.target;
   size_t dim = 0;
@@ -232,14 +236,13 @@ double ReshardSearch::allToAllPadding(const Step &step) const {
     position -= dims[step.after[dim++]].size();
   const Factor &gained = dims[step.after[dim]][position];
   const Factor &lost = dims[step.before[dim]][position];
-  return static_cast<double>(numPieces(mesh, step.axes)) *
+  return static_cast<double>(productOfAxes(mesh, step.axes)) *
          localFactorSize(mesh, gained.size, gained.axes) /
          static_cast<double>(localFactorSize(mesh, lost.size, lost.axes));
 }
 
-/// Fills in the step's bytes.
 void ReshardSearch::countBytes(Step &step, double before, double after) const {
-  double pieces = static_cast<double>(numPieces(mesh, step.axes));
+  double pieces = static_cast<double>(productOfAxes(mesh, step.axes));
   double share = (pieces - 1) / pieces;
   switch (step.kind) {
   case ReshardStepKind::accumulate:
@@ -294,7 +297,7 @@ void ReshardSearch::visit(int64_t parent, Step step) {
   queue.push({price, it->second});
 }
 
-/// `step` splits `range` by its axes.
+/// Adds the state in which the axes of `step` split `range`.
 void ReshardSearch::split(int64_t id, Step step, const FactorRange &range,
                           int32_t partialsAfter) {
   step.before = nodes[id].state;
@@ -310,7 +313,7 @@ void ReshardSearch::split(int64_t id, Step step, const FactorRange &range,
   visit(id, std::move(step));
 }
 
-/// Partial axes turned into a split of each possible factor.
+/// Adds the states in which a factor is split over the partial axes `axes`.
 void ReshardSearch::scatter(int64_t id, int32_t reduced, const Axes &axes,
                             ReduceKind kind) {
   for (const FactorRange &range : ranges)
@@ -325,7 +328,7 @@ void ReshardSearch::expandReductions(int64_t id) {
     if (goal.partialOver(partial.axis) == partial.kind)
       continue;
     if (partial.axis == microBatch) {
-      // Summing over time comes first: what follows runs once a step.
+      // Accumulation comes first: later steps run once per optimizer step.
       Step step{ReshardStepKind::accumulate, {partial.axis}, partial.kind};
       step.before = step.after = state;
       llvm::erase(all, PartialAxis(partial));
@@ -363,8 +366,7 @@ void ReshardSearch::expandReductions(int64_t id) {
 void ReshardSearch::expandSlices(int64_t id) {
   State state = nodes[id].state;
   for (int64_t axis = 0, e = mesh.getSizes().size(); axis < e; ++axis) {
-    // Splitting only pays for axes that the goal splits (normalized: none of
-    // size 1).
+    // A split over other axes would be undone later.
     if (!(goalAxes & bitOf(axis)) || !isFree(state, axis))
       continue;
     for (const FactorRange &range : ranges)
@@ -393,7 +395,7 @@ void ReshardSearch::allToAll(int64_t id, const FactorRange &source,
   if (to.index < 0)
     return;
   step.before[target.dim] = to.id;
-  // Isolating the target may have cut the source: look it up after it.
+  // Isolating the target may have cut the source, so find the source again.
   DimTable::Cut from{step.before[source.dim], -1};
   int64_t outer = dims.size(from.id);
   for (auto [i, factor] : llvm::enumerate(dims[from.id])) {
@@ -416,13 +418,13 @@ void ReshardSearch::allToAll(int64_t id, const FactorRange &source,
   visit(id, std::move(step));
 }
 
-/// Gathers and moves of the innermost axes of every factor.
+/// Gathers and moves the innermost axes of every factor.
 void ReshardSearch::expandFactors(int64_t id) {
   State state = nodes[id].state;
   for (auto [d, dim] : llvm::enumerate(llvm::ArrayRef(state).drop_back())) {
     int64_t outer = dims.size(dim);
     for (size_t i = 0; i < dims[dim].size(); ++i) {
-      // By value: the table grows.
+      // A copy, because the table grows.
       Factor factor = dims[dim][i];
       FactorRange source{static_cast<int64_t>(d), outer, outer / factor.size};
       outer /= factor.size;
@@ -461,7 +463,7 @@ static Factor &factorAt(ShardingSpec &spec, int64_t position) {
   llvm_unreachable("factor position out of range");
 }
 
-/// The digits of factor `position` among all factors.
+/// The range of the factor `position`, counted over all dimensions.
 static FactorRange rangeAt(const ShardingSpec &spec, int64_t position) {
   for (auto [d, dim] : llvm::enumerate(spec.dims)) {
     int64_t outer = sizeOf(dim);
@@ -474,8 +476,8 @@ static FactorRange rangeAt(const ShardingSpec &spec, int64_t position) {
   llvm_unreachable("factor position out of range");
 }
 
-/// Slices of one factor that follow each other become one: no buffer between.
-/// Not those of micro-batches, which run later than the rest.
+/// Merges consecutive slices of one factor, which saves a buffer. Slices over
+/// micro-batches stay apart, because they run later.
 static void mergeSlices(std::vector<ReshardStep> &steps, int64_t microBatch) {
   std::vector<ReshardStep> merged;
   for (ReshardStep &step : steps) {

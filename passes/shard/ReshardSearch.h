@@ -1,8 +1,8 @@
 //===- ReshardSearch.h - Dijkstra over shardings ----------------*- C++ -*-===//
 //
-// Private to ReshardPlan.cpp. A state of the search is a list of numbers: those
-// of its dimensions, which are worked on in a table (DimTable), as a step
-// changes one or two of them, and that of what is partial.
+// Private to ReshardPlan.cpp. A state of the search is a list of numbers: one
+// for the factors of each dimension (see DimTable), and one for the partial
+// axes. A step changes one or two of them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_RESHARDSEARCH_H
@@ -15,42 +15,41 @@
 
 namespace dpc {
 
-/// A piece of a dimension as digits of its index: the factor with `inner`
-/// elements inside it and size * inner = `outer`.
+/// The factor of a dimension that has `inner` elements inside it; size * inner
+/// = `outer`.
 struct FactorRange {
   int64_t dim, outer, inner;
   auto operator<=>(const FactorRange &) const = default;
 };
 
-/// Lists of factors by number. What is asked about one is found once.
+/// Numbers lists of factors, and keeps their properties.
 class DimTable {
 public:
   using Id = int32_t;
   explicit DimTable(MeshAttr mesh) : mesh(mesh) {}
 
-  /// The number of `factors`; equal lists have one.
+  /// The number of `factors`; equal lists have equal numbers.
   Id add(const DimFactors &factors);
   const DimFactors &operator[](Id id) const { return entries[id].factors; }
-  /// Elements of all ranks, and of one.
+  /// Elements of the whole dimension, and of one rank.
   int64_t size(Id id) const { return entries[id].size; }
   double localSize(Id id) const { return entries[id].localSize; }
-  /// A bit for each axis that splits a factor.
+  /// A bit for each axis that splits one of the factors.
   uint64_t axes(Id id) const { return entries[id].axes; }
 
-  /// The canonical form, in which a dimension of one element has no factors.
+  /// The canonical form; a dimension of one element has no factors.
   Id normalized(Id id);
 
-  /// A list and the place of a factor in it; place -1: there is none.
+  /// A list and the place of a factor in it; -1 if there is none.
   struct Cut {
     Id id = -1;
     int64_t index = -1;
   };
-  /// `id` cut so that outer / inner is a factor of its own, if that is
-  /// possible.
+  /// `id` with a factor of its own for outer / inner, if that is possible.
   Cut isolate(Id id, int64_t outer, int64_t inner);
-  /// `cut.id` with `axes` behind the axes of the factor at `cut.index`.
+  /// `cut.id` with `axes` appended to the axes of factor `cut.index`.
   Id withAxes(Cut cut, llvm::ArrayRef<int64_t> axes);
-  /// Without the innermost `count` of them.
+  /// `cut.id` without the innermost `count` axes of factor `cut.index`.
   Id withoutAxes(Cut cut, size_t count);
 
 private:
@@ -69,18 +68,18 @@ private:
   std::map<std::tuple<Id, int64_t, int64_t>, Cut> cuts;
 };
 
-/// The search of planReshard, see ReshardPlan.h.
+/// The search of planReshard.
 class ReshardSearch {
 public:
   ReshardSearch(const ShardingSpec &from, const ShardingSpec &to,
                 int64_t elementBytes);
-  /// Once.
+  /// May be called once.
   std::optional<std::vector<ReshardStep>> run(std::string &why);
 
 private:
   using Axes = llvm::SmallVector<int64_t, 2>;
   using Partials = llvm::SmallVector<PartialAxis, 2>;
-  /// Dimensions, then what is partial (an index of `partials`).
+  /// Numbers of the dimensions, then an index of `partials`.
   using State = llvm::SmallVector<DimTable::Id, 6>;
 
   /// A ReshardStep in numbers.
@@ -92,7 +91,7 @@ private:
     State before = {}, after = {};
     double fullBytes = 0, sentBytes = 0;
   };
-  /// Where the search stands: a normalized state, and the step that led there.
+  /// A normalized state that the search has reached, and the step to it.
   struct Node {
     State state;
     double price = 0;
@@ -111,7 +110,7 @@ private:
   void collectFixedAxes();
   void collectRanges(const ShardingSpec &spec);
   double localBytes(const State &state) const;
-  /// Position of factor `index` of dimension `dim` among all factors.
+  /// The index among all factors of factor `index` of dimension `dim`.
   int64_t flatPosition(const State &state, int64_t dim, int64_t index) const;
   void countBytes(Step &step, double before, double after) const;
   double allToAllPadding(const Step &step) const;

@@ -27,8 +27,8 @@ std::vector<int64_t> dpc::goodCuts(ArrayRef<double> cutSeconds,
              : good;
 }
 
-/// The first ops of all stages but the first, where the last one ends at the
-/// last boundary and stage s that ends at b begins at from[s][b].
+/// The first ops of all stages but the first. The last stage ends at the last
+/// boundary, and stage s that ends at boundary b begins at from[s][b].
 static std::vector<int64_t>
 startsBehind(const std::vector<std::vector<int64_t>> &from,
              const std::vector<int64_t> &starts) {
@@ -51,7 +51,7 @@ std::vector<int64_t> dpc::balanceStages(ArrayRef<double> seconds,
 
 namespace {
 
-/// The dynamic program of the file comment.
+/// The dynamic program of the header.
 class StageBalance {
 public:
   explicit StageBalance(const StageProblem &problem)
@@ -70,18 +70,19 @@ public:
     last = starts.size() - 1;
   }
 
-  /// Nothing where stages lack room.
+  /// Nullopt if the stages have not enough room.
   std::optional<std::vector<int64_t>> run(ArrayRef<double> room) {
-    // best[b]: the slowest of the stages so far when they end at boundary b.
+    // best[b]: seconds of the slowest stage so far if the stages end at b.
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     std::vector<double> best(last + 1, kInfinity);
     best[0] = 0;
     std::vector<std::vector<int64_t>> from(stages,
                                            std::vector<int64_t>(last + 1, -1));
-    // least[b]: of best[b] and all behind it, so that it rises.
+    // least[b]: the minimum of best[b], best[b + 1], ..; it is ascending.
     std::vector<double> least(last + 1);
-    // Boundaries with more before or behind than stages as slow as in a way
-    // that is known can do are on no better way.
+    // A boundary cannot be part of an optimal solution if, with the slowest
+    // stage of a known solution, the stages before it or after it cannot do all
+    // the work there.
     constexpr double kRounding = 1 + 1e-9;
     double known =
         room.empty() && before.size() == 1 ? kRounding * nearBest() : kInfinity;
@@ -102,16 +103,16 @@ public:
       for (int64_t to = s + 1; to <= last; ++to) {
         if (!isOnWay(s, to))
           continue;
-        // With the boundary before, if not with a better one: those from the
-        // first that cannot be as good on need not be looked at.
+        // A bound from the start of the best stage that ended at the previous
+        // boundary. Starts from the first one that cannot reach it are skipped.
         double bound = kInfinity;
         if (int64_t b = from[s][to - 1]; b >= 0 && fits(b, to))
           bound = std::max(best[b], stageSeconds(kind, b, to));
         int64_t end =
             std::upper_bound(least.begin(), least.begin() + to, bound) -
             least.begin();
-        // A stage only grows as it begins earlier; among equals the earliest
-        // cut.
+        // A stage grows as its start moves to the front. The earliest cut wins
+        // ties.
         for (int64_t b = end - 1; b >= s; --b) {
           if (work(kind, b, to) > next[to] || !fits(b, to))
             break;
@@ -132,9 +133,9 @@ public:
 private:
   const StageProblem &problem;
   int64_t stages, last;
-  /// By kind, seconds of all ops before one.
+  /// By kind, seconds of all ops before an op.
   std::vector<std::vector<double>> before;
-  /// Boundary b stands before op starts[b]; the first and the last are free.
+  /// Boundary b is before op starts[b]. The first and the last send nothing.
   std::vector<int64_t> starts = {0};
 
   double work(size_t kind, int64_t from, int64_t to) const {
@@ -146,15 +147,16 @@ private:
   double stageSeconds(size_t kind, int64_t from, int64_t to) const {
     return work(kind, from, to) + message(from) + message(to);
   }
-  /// The seconds of the slowest stage where each of one kind takes in what it
-  /// may in `most` seconds; infinity where some is left.
+  /// Fills stages of kind 0 one after the other with up to `most` seconds.
+  /// Returns the seconds of the slowest stage; infinity if ops are left.
   double cutWithin(double most) const {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const std::vector<double> &sums = before.front();
     double slowest = 0;
     int64_t from = 0;
     for (int64_t s = 0; s < stages; ++s) {
-      int64_t to = last - (stages - 1 - s); // the others need an end each
+      int64_t to =
+          last - (stages - 1 - s); // the later stages need a boundary each
       auto isWithin = [&](int64_t start) {
         return sums[start] - sums[starts[from]] <= most;
       };
@@ -171,8 +173,8 @@ private:
     return from == last ? slowest : kInfinity;
   }
 
-  /// What the slowest stage needs to take at most: infinity where that is not
-  /// seen.
+  /// An upper bound of the optimum by bisection with `cutWithin`; may be
+  /// infinity.
   double nearBest() const {
     constexpr int kHalvings = 16;
     double least = work(0, 0, last) / static_cast<double>(stages);
@@ -197,13 +199,13 @@ std::vector<int64_t> dpc::balanceStages(const StageProblem &problem) {
   return *starts;
 }
 
-/// Ops that are not worth repeating on several stages.
+/// True for ops that are too expensive to repeat on several stages.
 static bool isHeavy(Operation *op) {
   auto costed = dyn_cast<CostOpInterface>(op);
   double elements = 0;
   for (Value result : op->getResults())
     elements += tensorType(result).getNumElements();
-  // A contraction does much more than an operation or some tens per element.
+  // A contraction does far more than some tens of operations per element.
   constexpr double kElementwise = 64;
   return costed && costed.getFlops() > kElementwise * elements;
 }
@@ -227,11 +229,11 @@ static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
   return homed;
 }
 
-/// Leaves the seconds of layers only, where there is a whole number of layers
-/// for each stage (see Software::equalStages): what comes before the first
-/// product, the embeddings, and the last product with what follows it, the
-/// head, weigh nothing; or as a layer each, where that works out instead. Cuts
-/// weigh next to nothing: they decide between equals.
+/// Keeps only the seconds of layers, if the number of layers is a multiple of
+/// the number of stages (see Software::equalStages). The embeddings (ops before
+/// the first GEMM) and the head (from the last GEMM on) weigh nothing. If the
+/// number of layers plus two is such a multiple, they weigh as much as one
+/// layer each. Cuts decide only ties.
 static void weighLayersOnly(const HomedOps &ops, int64_t stages,
                             std::vector<double> &seconds,
                             std::vector<double> &cutSeconds) {
@@ -330,7 +332,8 @@ static void markGradients(const ProgramFacts &facts) {
       if (stage && phaseOf(producer) == Phase::backward)
         first = std::min(first.value_or(*stage), *stage);
     }
-    // Without a stage (the first gradient, a constant), readers clone the op.
+    // Other ops, like the constant that starts the backward pass, have no
+    // stage: their readers repeat them.
     if (first)
       mark(&op, *first);
   }
@@ -364,13 +367,14 @@ LogicalResult dpc::markStages(const ProgramFacts &facts,
   return success();
 }
 
-/// The share of the batch's work of a stage that one rank does per micro-batch.
+/// The share of the work on a batch that one rank of a stage does per
+/// micro-batch.
 static double rankShare(const LoweringSpec &spec) {
   int64_t ranksPerStage = numRanks(spec) / spec.pp;
   return 1.0 / (static_cast<double>(ranksPerStage) * spec.numMicroBatches);
 }
 
-/// Stages as long as their devices are fast, and as `stageRoom` lets them be.
+/// Balances stages on devices of different speeds, with `stageRoom`.
 static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
                                           std::vector<double> cuts,
                                           const cost::Cluster &cluster,
@@ -398,7 +402,7 @@ static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
   return balanceStages(problem);
 }
 
-/// Seconds of the rank that has the most in all its chunks.
+/// Seconds of the slowest rank, over all its chunks.
 static double slowestRank(ArrayRef<int64_t> starts, ArrayRef<double> seconds,
                           ArrayRef<double> cuts, const LoweringSpec &spec) {
   std::vector<double> ranks(spec.pp);
@@ -426,15 +430,15 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
       cluster, cost::strideOf(rankOrder(spec), kPipelineAxis.str()), 2);
   share = 1.0 /
           (spec.dp * spec.cp * spec.numMicroBatches * (spec.sp ? spec.tp : 1));
-  // A stage that goes on meanwhile waits for the first message only.
+  // With overlap, a stage waits only for the first message.
   double times = cluster.software.overlap ? spec.numMicroBatches : 1;
   std::vector<double> cuts;
   cuts.reserve(ops.size());
   std::unordered_map<double, double> messages; // seconds by bytes
   for (int64_t i = 0; i + 1 < ops.size(); ++i) {
-    // The activation one way, its gradient the other.
+    // The activation goes one way, its gradient the other.
     auto [message, isNew] = messages.try_emplace(ops.crossingBytes[i], 0.0);
-    if (isNew) // layers are alike: few sizes cross
+    if (isNew) // few sizes occur, because layers repeat
       message->second =
           cost::estimateCollective(cluster, cost::Collective::SendRecv,
                                    ops.crossingBytes[i] * share, group)
@@ -448,8 +452,9 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   std::vector<int64_t> starts = balanceStages(seconds, cuts, spec.stages());
   if (spec.vpp == 1)
     return starts;
-  // Chunks of a rank make up for each other, which the balance of chunks does
-  // not see: where messages count more, the cuts move to where less crosses.
+  // The chunks of one rank may compensate for each other, which balancing
+  // chunks ignores. With messages in full, the cuts move to where fewer bytes
+  // cross.
   std::vector<double> whole(cuts);
   for (double &cut : whole)
     cut *= times;

@@ -1,23 +1,25 @@
 //===- Stages.h - Which pipeline stage an op runs on ------------*- C++ -*-===//
 //
-// The forward program, in its order, is cut into contiguous virtual stages; an
-// op's gradient runs where the op runs. Written as the attribute `dpc.stage`.
+// The forward program is cut, in its order, into contiguous virtual stages. A
+// gradient runs at the stage of its forward op. The attribute `dpc.stage` holds
+// the stage.
 //
-// Not every op has a home. What no trained parameter, product or attention has
-// entered (masks, positions, counts of labels) and what only moves a
-// parameter's data is left unmarked: every stage that needs it makes its own
-// copy, which is cheaper than a message. So are the optimizer and all else that
-// runs once per step.
+// Only some ops have a home. Ops that read no trained parameter, GEMM or
+// attention, not even through other ops (masks, positions, counts of labels),
+// and ops that only move the data of a parameter stay unmarked: every stage
+// that needs them repeats them, which is cheaper than a message. The optimizer
+// and other ops that run once per step are unmarked too.
 //
 // The cuts minimize the time of the slowest stage,
 //
 //   min over cuts  max over stages s  C(s) + p2p(s - 1 | s) + p2p(s | s + 1)
 //
-// C(s): seconds of the stage's ops and of their gradients for one micro-batch
-// on its own devices (embeddings and loss included), p2p: a message of what
-// crosses the cut, both ways; one for all micro-batches where computation goes
-// on meanwhile. Solved exactly by dynamic programming over the cuts at which
-// locally fewest bytes cross; with n of them O(stages * n^2).
+// C(s) is the seconds of the ops of the stage and of their gradients for one
+// micro-batch on the devices of the stage, embeddings and loss included. p2p is
+// the seconds of the messages over a cut in both directions; if computation
+// hides messages, it is divided by the number of micro-batches. Dynamic
+// programming solves this exactly over the n cuts with locally the fewest
+// bytes, in O(stages * n^2).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_STAGES_H
@@ -27,57 +29,57 @@
 
 namespace dpc {
 
-/// The ops with a home, in program order, as far as balancing them goes.
+/// The ops with a home, in program order.
 struct HomedOps {
-  /// Seconds of the whole batch on one device, with the op's gradients.
+  /// Seconds of each op with its gradients, for the whole batch on one device:
+  /// the slowest.
   std::vector<double> seconds;
-  /// Bytes of the whole batch that an op or one before it makes, and one behind
-  /// it reads.
+  /// Bytes of the whole batch that are produced up to an op and read after it.
   std::vector<double> crossingBytes;
   std::vector<mlir::StringRef> names;
-  /// `seconds`, which are those of the slowest device, on the device of every
-  /// group of the cluster; empty where these are alike.
+  /// The same as `seconds` for each group of a heterogeneous cluster; else
+  /// empty.
   std::vector<std::vector<double>> secondsOfGroup;
 
   int64_t size() const { return seconds.size(); }
 };
 HomedOps findHomedOps(const ProgramFacts &facts, const cost::Cluster &cluster);
 
-/// The first op of every stage but the first, see the file comment. Needs at
-/// least as many ops as stages.
+/// The first op of every stage but the first. There must be at least as many
+/// ops as stages.
 std::vector<int64_t> chooseStageStarts(const HomedOps &ops, bool trains,
                                        const cost::Cluster &cluster,
                                        const LoweringSpec &spec);
 
-/// Marks the ops of `facts.func`: stages begin where `spec.stageStarts`
-/// says, or where they are balanced. Fails with a diagnostic when the program
-/// has fewer ops with a home than stages.
+/// Marks the ops of `facts.func`: stages begin at `spec.stageStarts`, or are
+/// balanced. Fails with a diagnostic if fewer ops than stages have a home.
 mlir::LogicalResult markStages(const ProgramFacts &facts,
                                const cost::Cluster &cluster,
                                const LoweringSpec &spec);
 
-/// Ops worth cutting behind, rising: those with no cheaper neighbour. All of
-/// them when there are few, or fewer good ones than `wanted`.
+/// Ops to cut after, ascending: those whose neighbours are not cheaper. Returns
+/// all ops if there are few, or if fewer than `wanted` are good.
 std::vector<int64_t> goodCuts(llvm::ArrayRef<double> cutSeconds,
                               int64_t wanted);
 
-/// The balance problem of the file comment on plain numbers: `seconds[i]` of
-/// op i, `cutSeconds[i]` of the message between ops i and i + 1. Returns the
-/// first op of every stage but the first, ascending. Among equals the earliest
-/// cuts. Needs 1 <= stages <= seconds.size().
+/// Solves the problem of the file comment for the seconds of op i and those of
+/// the message between ops i and i + 1. Returns the first op of every stage but
+/// the first, ascending; the earliest cuts on ties. Needs 1 <= stages <=
+/// seconds.size().
 std::vector<int64_t> balanceStages(llvm::ArrayRef<double> seconds,
                                    llvm::ArrayRef<double> cutSeconds,
                                    int64_t stages);
 
-/// The same where stages are not equally fast.
+/// The same problem for stages of different speeds.
 struct StageProblem {
   std::vector<std::vector<double>> seconds; ///< By kind of stage and op.
   std::vector<double> cutSeconds;
-  std::vector<int64_t> kinds; ///< Of every stage, an index of `seconds`.
-  /// Most seconds of kind 0 that a stage has memory for; empty = any.
+  std::vector<int64_t> kinds; ///< For each stage, an index of `seconds`.
+  /// For each stage, the maximum seconds of kind 0 for which it has memory;
+  /// empty = no limit.
   std::vector<double> room;
 };
-/// Rooms that cannot hold all ops together are left out of account.
+/// Ignores `room` if the stages together have not enough.
 std::vector<int64_t> balanceStages(const StageProblem &problem);
 
 } // namespace dpc

@@ -1,34 +1,33 @@
 //===- StrategyGraph.h - From a program to an optimization problem -*- C++ -*-//
 //
-// Chooses, for given spec, what the tensor and sequence axes do in every op:
-// one problem (cost-model/solve/Problem.h) per axis, tensor axes first, in mesh
-// order. Each axis sees what the ones before it have split: a factor that is
-// taken may be split further, and everything has the size that is left of it.
-// So a weight can end up split on both of its dimensions, each by its own axis.
+// Chooses, for a given strategy, what the tensor and sequence axes do in every
+// op: one problem (cost-model/solve/Problem.h) per axis, tensor axes first, in
+// mesh order. An axis sees the splits of the axes before it: it may split a
+// factor further, and all sizes are those that are left. So two axes can split
+// both dimensions of a weight.
 //
-//   nodes    every forward op (its gradient goes along, see AxisStates.h) with
-//            its AxisChoices; every function argument with its states; and for
-//            every value with several readers a *copy* node with the value's
-//            states, so that readers which want the same state pay once
-//   cost     seconds of the op and its gradient on its share of the work;
-//            for parameters the data-parallel reduction and the update
-//   edges    seconds of the collectives of AxisStates.h's table
+//   nodes    every forward op with its AxisChoices, which include its gradient
+//            (AxisStates.h); every argument of the function with its states;
+//            and for every value with several readers a *copy* node with the
+//            states of the value, so that readers in the same state pay once
+//   cost     seconds of the share of one rank of the op and its gradient; for
+//            parameters also the data-parallel reduction and the update
+//   edges    seconds of the collectives in the table of AxisStates.h
 //
-// Rules on top (as large finite costs, so that odd models stay solvable). For a
+// Rules add large finite costs, so that unusual models stay solvable. For a
 // tensor axis:
 //   (R1) a weight (a parameter that reaches a matmul or an embedding through
 //        data movement only) is split; no parameter is gathered at use;
 //   (R2) sp=false: activations are not split along the sequence; sp=true:
 //        norms and elementwise ops on hidden activations are not replicated;
 //   (R3) between matmuls, activations are not split along a dimension that
-//        norms run over: it would trade an all_reduce for a reduce_scatter and
-//        an all_gather around a bias.
-//   (R7) an argument with dpc.user_split is split as that says (or it fails).
-//   (R5) the positions of a ring are the sequence axis' alone.
-//   (R6) where tensor axes share experts, ops that work on those split them.
+//        norms reduce: a reduce_scatter and an all_gather around a bias would
+//        replace an all_reduce;
+//   (R5) it does not split the positions of a ring;
+//   (R6) if tensor axes share experts, ops on experts are split by expert;
+//   (R7) an argument with dpc.user_split is split so, or the search fails.
 // For a sequence axis:
-//   (R4) an op that can be split along the sequence is; parameters are not
-//        split;
+//   (R4) ops are split along the sequence if they can be, parameters are not;
 //   (R5) attention splits its heads (Ulysses), or its positions (a ring).
 //
 //===----------------------------------------------------------------------===//
@@ -43,63 +42,60 @@
 
 namespace dpc {
 
-/// What one op does over each solved axis, in the order of ShardChoices::axes.
+/// The choices of one op, in the order of ShardChoices::axes.
 using AxisChoices = llvm::SmallVector<AxisChoice, 1>;
-/// How an argument lies over each of them.
+/// The states of one argument, in the same order.
 using AxisStates = llvm::SmallVector<AxisState, 1>;
 
-/// What was chosen, for forward ops and for function arguments. Ops that are
-/// missing (all, without solved axes) are replicated.
+/// The choices for forward ops and function arguments. Missing ops are
+/// replicated.
 struct ShardChoices {
-  /// The axes that were solved for, in the order in which they were: later ones
-  /// split what earlier ones have left.
+  /// The axes in the order in which they were solved.
   std::vector<MeshAxis> axes;
   llvm::DenseMap<mlir::Operation *, AxisChoices> ops;
   llvm::DenseMap<mlir::Value, AxisStates> arguments;
 };
 
-/// Facts about a function that do not depend on the degrees; made once and
-/// shared by all candidates.
+/// Facts about a function that do not depend on the strategy. All candidates
+/// share them.
 class ProgramFacts {
 public:
   explicit ProgramFacts(mlir::func::FuncOp func);
 
   mlir::func::FuncOp func;
   FactorAnalysis factors;
-  /// Class of the inputs' batch dimensions; -1 when there is none.
+  /// Class of the batch dimensions of the inputs; -1 if there is none.
   int64_t batchClass = -1;
-  /// Size of that factor, and the class of the one behind it; -1 = none.
+  /// Size of that factor, and the class of the factor inside it, or -1.
   int64_t batchFactor = 0, microBatchClass = -1;
-  /// Classes of the other dimensions of integer inputs: positions. Without any,
-  /// those of attention's queries.
+  /// Classes of the other dimensions of integer inputs (positions); without
+  /// such inputs, those of the queries of attention.
   llvm::DenseSet<int64_t> sequenceClasses;
-  /// Those of them that rings split, where they are cut into stripes.
+  /// The sequence classes that rings split, if positions are cut into stripes.
   llvm::DenseSet<int64_t> ringClasses;
   /// Classes that norms need whole: the hidden dimension.
   llvm::DenseSet<int64_t> hiddenClasses;
-  /// Values with a gradient (float, depend on a trained parameter).
+  /// Values with a gradient: floats that depend on a trained parameter.
   llvm::DenseSet<mlir::Value> active;
-  /// Weights of (R1): arguments, and what data movement makes of them.
+  /// The weights of (R1): arguments, and results of data movement on them.
   llvm::DenseSet<mlir::Value> weights;
-  /// Trained parameters, and what data movement alone makes of them.
+  /// Trained parameters, and results of data movement on them alone.
   llvm::DenseSet<mlir::Value> stored;
-  /// Gradient ops by forward op (attribute dpc.group), and back.
+  /// Gradient ops by forward op (attribute dpc.group), and the reverse.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Operation *>>
       gradientOps;
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> forwardOf;
   /// Samples per step, or 1 without a batch.
   int64_t globalBatch = 1;
 
-  /// True for ops that get a node of their own.
+  /// True for ops with a node.
   bool isForward(mlir::Operation *op) const { return forward.contains(op); }
-  /// True when some dimension of `value` is of the batch class.
   bool hasBatch(mlir::Value value) const;
-  /// True when some dimension of `value` is along the sequence.
+  /// True if a dimension of `value` is along the sequence.
   bool hasSequence(mlir::Value value) const;
-  /// A forward op that reads the batch as a whole, as a running sum over it
-  /// does: micro-batches would change what it computes. nullptr without one.
+  /// A forward op that needs the whole batch, for example a running sum over
+  /// it, or null. Micro-batches would change its result.
   mlir::Operation *wholeBatchOp() const;
-  /// True when `factor` of `op` is along the sequence.
   bool isSequence(mlir::Operation *op, IterFactor factor) const;
 
 private:
@@ -113,11 +109,11 @@ private:
   void findWeights();
 };
 
-/// Marks attention that can run as a ring (`dpc.ring`) where the degrees ask
-/// for it. Stands before ProgramFacts: the mark changes the op's rule.
+/// Marks attention that runs as a ring (`dpc.ring`) if the strategy has one.
+/// Must run before ProgramFacts, because it changes the rule of the op.
 void markRings(mlir::func::FuncOp func, const LoweringSpec &spec);
 
-/// Solves for the choices. The error names what made it fail.
+/// Solves all problems. The error says why there is no solution.
 Expected<ShardChoices> chooseShards(const ProgramFacts &facts,
                                     const cost::Cluster &cluster,
                                     const LoweringSpec &spec);

@@ -10,7 +10,7 @@ namespace dpc {
 #include "passes/shard/Passes.h.inc"
 } // namespace dpc
 
-/// Whether any value of `func` is encoded.
+/// True if a value of `func` has a sharding.
 static bool isSharded(func::FuncOp func) {
   auto encoded = [](Type type) { return static_cast<bool>(getSharding(type)); };
   bool found = llvm::any_of(func.getArgumentTypes(), encoded);
@@ -30,7 +30,7 @@ static LogicalResult verifyValue(Operation *at, Type type, MeshAttr &mesh) {
   if (!mesh)
     mesh = sharding.getMesh();
   if (mesh != sharding.getMesh())
-    return at->emitError("(C1) value is on another mesh than ")
+    return at->emitError("(C1) value is over another mesh than ")
            << mesh << ": " << type;
   auto emitError = [&] { return at->emitError("(C2) "); };
   return sharding.verifyEncoding(tensor.getShape(), tensor.getElementType(),
@@ -44,8 +44,8 @@ static LogicalResult verifyFunction(func::FuncOp func) {
   for (auto [type, arg] : llvm::zip(func.getArgumentTypes(),
                                     func.getBody().front().getArguments())) {
     if (type != arg.getType())
-      return func.emitError("(C4) signature says ")
-             << type << ", the block argument " << arg.getType();
+      return func.emitError("(C4) signature has type ")
+             << type << ", block argument has type " << arg.getType();
     if (failed(verifyValue(func, type, mesh)))
       return failure();
   }

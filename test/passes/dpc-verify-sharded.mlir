@@ -23,7 +23,7 @@ func.func @half(%x: tensor<8xf32, #s>, %y: tensor<4xf32>) -> tensor<8xf32, #s> {
 
 #a = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
 #b = #dpc.sharding<#dpc.mesh<dp=4>, [{dp}]>
-// expected-error@+1 {{(C1) value is on another mesh than #dpc.mesh<dp=2>}}
+// expected-error@+1 {{(C1) value is over another mesh than #dpc.mesh<dp=2>}}
 func.func @meshes(%x: tensor<8xf32, #a>, %y: tensor<8xf32, #b>) -> tensor<8xf32, #a> {
   return %x : tensor<8xf32, #a>
 }

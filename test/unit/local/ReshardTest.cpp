@@ -157,6 +157,13 @@ ShardingSpec spec(const std::string &mesh, const std::string &text) {
   return *ShardingSpec::get(cast<RankedTensorType>(func.getArgumentTypes()[0]));
 }
 
+llvm::StringRef nameOf(ReshardStepKind kind) {
+  constexpr llvm::StringLiteral kNames[] = {"accumulate", "rank_slice",
+                                            "all_reduce", "reduce_scatter",
+                                            "all_gather", "all_to_all"};
+  return kNames[static_cast<int>(kind)];
+}
+
 std::string planText(const std::string &mesh, const std::string &from,
                      const std::string &to) {
   std::string why;
@@ -165,8 +172,7 @@ std::string planText(const std::string &mesh, const std::string &from,
     return why;
   std::string text;
   for (const ReshardStep &step : *steps) {
-    text +=
-        (text.empty() ? "" : " ") + stringifyReshardStepKind(step.kind).str();
+    text += (text.empty() ? "" : " ") + nameOf(step.kind).str();
     for (int64_t axis : step.axes)
       text += ":" + step.before.mesh.getNames()[axis].str();
   }
