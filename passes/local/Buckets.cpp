@@ -1,24 +1,22 @@
 //===- Buckets.cpp - dpc-bucket-collectives -------------------------------===//
 //
-// One walk in program order puts every all-reduce, reduce-scatter and
-// all-gather into the newest open bucket of its kind, axes, element type and
-// phase, unless it needs, directly or over other buckets, a result of that
-// bucket: then members would wait for themselves, and a new bucket begins. A
-// contraction that needs a bucket closes it, so that no layer waits for a later
-// one's sums; light ops may wait. Then each bucket becomes one op behind its
-// last producer, as early as communication can start, and what reads earlier
-// members moves behind it:
+// One walk in program order puts every all_reduce, reduce_scatter and
+// all_gather into the newest open bucket of its kind, axes, element type and
+// phase. If it needs a result of that bucket, directly or through other
+// buckets, a new bucket begins. A contraction that needs a bucket closes it, so
+// that no layer waits for the sums of a later layer; light ops may wait. Then
+// each bucket becomes one op after its last producer, so that communication
+// starts as early as possible, and readers of earlier members move after it:
 //
 //   g1 = all_reduce a ; u1 = adamw g1 ; g2 = all_reduce b ; u2 = adamw g2
 //   -> g1, g2 = all_reduce a, b ; u1 = adamw g1 ; u2 = adamw g2
 //
-// Gathers inside the loop stay where they are: what they make is large. Those
-// of parameters are issued ahead, see Prefetch.h.
+// Gathers inside the loop stay in place, because their results are large.
+// Gathers of parameters are issued ahead, see Prefetch.h.
 //
-// Ranks of other stages run other programs. Each stage has the communication
-// between stages in the order of the program that was split; so must it stay,
-// or two stages wait for each other. Each therefore counts as a producer of the
-// next one of its phase.
+// Ranks of other stages run other programs. All stages must keep the order of
+// the communication between stages, or two of them would wait for each other.
+// So each such op counts as a producer of the next one in its phase.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -38,14 +36,14 @@ namespace dpc {
 
 namespace {
 
-/// Whether ops of this kind share calls. Not what is made again: it would wait
-/// for other blocks, which would then be in memory at once.
+/// True for collectives that share calls. Recomputed ones do not: they would
+/// wait for other blocks, which would then be in memory at once.
 bool isBucketed(Operation *op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) &&
          !op->hasAttr(attr::kRecompute);
 }
 
-/// What ops have in common that share calls.
+/// Ops with equal keys may share a call.
 using BucketKey = std::array<const void *, 7>;
 
 BucketKey keyOf(Operation *op) {
@@ -60,7 +58,7 @@ BucketKey keyOf(Operation *op) {
           op->getAttr(attr::kCompress).getAsOpaquePointer()};
 }
 
-/// Whether ranks of other stages take part.
+/// True if ranks of other stages take part in `op`.
 bool crossesStages(Operation *op) {
   if (isa<SendOp, RecvOp>(op))
     return true;
@@ -68,7 +66,7 @@ bool crossesStages(Operation *op) {
   return collective && collective.isOver(kPipelineAxis);
 }
 
-/// The op between stages that goes before each such op in its phase.
+/// For each op between stages, the previous such op of its phase.
 llvm::DenseMap<Operation *, Operation *> crossingsBefore(Block &block) {
   llvm::DenseMap<Operation *, Operation *> before;
   llvm::DenseMap<std::pair<Attribute, Attribute>, Operation *> last;
@@ -83,13 +81,13 @@ llvm::DenseMap<Operation *, Operation *> crossingsBefore(Block &block) {
   return before;
 }
 
-/// The buckets that something needs. Only *live* ones are named, which may
-/// still grow: of each key the newest, unless it is closed. In the place of
-/// another one stand those that it needs. So there are never more than keys.
+/// The buckets that an op needs. Only *live* buckets are listed, which may
+/// still grow: the newest of each key, unless it is closed. Other buckets are
+/// replaced by those they need, so that there are never more entries than keys.
 struct Needs {
   struct Entry {
     uint32_t bucket;
-    bool direct; ///< Its results themselves are read, not over other buckets.
+    bool direct; ///< The op reads its results, not only through other buckets.
   };
   SmallVector<Entry, 4> entries;
 
@@ -108,28 +106,28 @@ struct Bucket {
   int64_t bytes = 0;
   /// What its members need.
   Needs needs;
-  /// Nothing can join: a contraction waits for it, which would idle the device,
-  /// or there is a newer one.
+  /// No op may join: a contraction waits for it, or there is a newer bucket of
+  /// its key.
   bool closed = false;
 };
 
-/// Where an op goes: at its own index, or behind the op at `position` that it
-/// has to wait for, `level` dependences later; before it at a negative level.
+/// The place of an op: its own index, or after the op at `position` that it has
+/// to wait for, by `level` dependences. A negative level is before that op.
 struct Place {
   int64_t position = 0, level = 0, index = -1;
   auto operator<=>(const Place &) const = default;
 };
 
-/// Puts reductions behind their last producer, inside their phase, and what
-/// reads merged ones behind them; what is issued ahead before its anchor. All
-/// else keeps its order.
+/// Moves reductions after their last producer in their phase, readers of
+/// buckets after the bucket, and ops that are issued ahead before their anchor.
+/// Other ops keep their order.
 class Reorder {
 public:
   Reorder(Block &block, const Anchors &anchors)
       : block(block), anchors(anchors), before(crossingsBefore(block)) {
     for (Operation &op : block.without_terminator()) {
       index[&op] = ops.size();
-      if (!isa<ConstantOp>(op)) // they stand in front, whatever their phase is
+      if (!isa<ConstantOp>(op)) // constants come first in every phase
         phaseStart.try_emplace(phaseKey(&op), ops.size());
       ops.push_back(&op);
     }
@@ -139,13 +137,14 @@ public:
   void run() {
     for (size_t i = 0; i < ops.size(); ++i)
       place(i);
-    llvm::sort(places); // no two are equal: each has its index
+    llvm::sort(places); // each has its index, so no two are equal
     for (const Place &place : places)
       ops[place.index]->moveBefore(block.getTerminator());
   }
 
 private:
-  /// What is made again is made where it is needed, not as early as possible.
+  /// Recomputed collectives run where they are needed, not as early as
+  /// possible.
   static bool isEager(Operation *op) {
     if (!isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) ||
         op->hasAttr(attr::kRecompute))
@@ -163,7 +162,7 @@ private:
     result.position = first.position;
   }
 
-  /// Of ops[at].
+  /// The place of ops[at].
   const Place &place(int64_t at) {
     if (places[at].index >= 0)
       return places[at];
@@ -175,7 +174,7 @@ private:
     } else if (isEager(op)) {
       result.position = phaseStart[phaseKey(op)];
       if (result.position < result.index)
-        result.level = 1; // behind the op whose index that is
+        result.level = 1; // after the op with that index
     }
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp())
@@ -191,7 +190,8 @@ private:
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, int64_t> index;
   llvm::DenseMap<std::pair<Attribute, Attribute>, int64_t> phaseStart;
-  std::vector<Place> places; ///< By index; that of one not placed yet is -1.
+  std::vector<Place>
+      places; ///< By index; the index of a place is -1 until it is known.
 };
 
 class Bucketer {
@@ -223,7 +223,8 @@ public:
   }
 
 private:
-  /// Adds what is live of `from` to `to`; of others, what they need.
+  /// Adds the live buckets of `from` to `to`, and for other buckets those they
+  /// need.
   void addLive(Needs &to, const Needs &from, bool asDirect) {
     for (Needs::Entry entry : from.entries) {
       Bucket &bucket = buckets[entry.bucket];
@@ -231,7 +232,7 @@ private:
         to.add(entry.bucket, asDirect && entry.direct);
         continue;
       }
-      // It does not grow any more: what it needs is looked up once for all.
+      // A closed bucket does not grow: replace its needs once for all readers.
       Needs behind;
       addLive(behind, bucket.needs, false);
       bucket.needs = behind;
@@ -253,7 +254,7 @@ private:
     return all;
   }
 
-  /// Whether `bucket` is among `from` or what those need in turn.
+  /// True if `bucket` is in `from`, or if a bucket in `from` needs it.
   bool reaches(const Needs &from, uint32_t bucket) {
     SmallVector<uint32_t> stack;
     llvm::SmallDenseSet<uint32_t> seen;
@@ -272,10 +273,10 @@ private:
     return false;
   }
 
-  /// The bucket that `op` joins, a new one if need be.
+  /// The bucket for `op`, which may be new.
   uint32_t homeOf(Operation *op, const Needs &needs) {
     BucketKey key = keyOf(op);
-    // Only the newest: older ones were closed by size or dependence.
+    // Older buckets of this key are closed.
     if (auto it = newest.find(key); it != newest.end()) {
       Bucket &bucket = buckets[it->second];
       if (!bucket.closed && bucket.bytes + bucketedBytes(op) <= limit &&
@@ -284,7 +285,7 @@ private:
     }
     uint32_t made = buckets.size();
     buckets.emplace_back();
-    // Sums that are compressed by parameter have calls of their own.
+    // A sum that is compressed for one parameter has a call of its own.
     if (op->hasAttr(attr::kOf)) {
       buckets.back().closed = true;
       return made;
@@ -301,7 +302,7 @@ private:
   int64_t limit;
   llvm::DenseMap<Operation *, Operation *> before; ///< See crossingsBefore.
   std::vector<Bucket> buckets;
-  /// The newest of each key.
+  /// The newest bucket of each key.
   std::map<BucketKey, uint32_t> newest;
   llvm::DenseMap<Operation *, Needs> opNeeds;
 };

@@ -1,27 +1,28 @@
 //===- CompressCollectives.cpp - dpc-compress-collectives -----------------===//
 //
-// Blocks of 256 numbers travel as int8 with one f32 scale each:
+// Blocks of 256 elements are sent as int8 codes with one f32 scale each:
 //
 //   scale = max |x| / 127, code = round(x / scale), x ~ code * scale
 //
-// so that a number is off by at most 1/254 of the largest of its block. A block
-// that holds a NaN or an infinity gets such a scale, and all of it is NaN or
-// infinite. With n ranks, [rows, 256] being the tensors one after the other,
-// each from a new row on:
+// An element is off by at most 1/254 of the largest in its block. If a block
+// contains a NaN or an infinity, so does its scale, and the whole block becomes
+// NaN or infinite. For n ranks, [rows, 256] holds the tensors one after the
+// other, each from a new row on:
 //
 //   all_reduce      codes, scales of [n, rows / n, 256] -> all_to_all
-//                   -> sum over n, in f32: this rank's part of the sum
-//                   -> codes, scales -> all_gather -> numbers
+//                   -> sum over n, in f32: the part of this rank
+//                   -> codes, scales -> all_gather -> decoded elements
 //   reduce_scatter  the first half
 //   all_gather      the second half
 //
-// A number is rounded once by each rank that adds to it, and once more where
-// the sum travels; nothing is rounded in between. All ranks compute the sum
-// from the same bytes: it has the same bits everywhere.
+// Each rank rounds a term once before the sum, and the sum is rounded once more
+// when it is sent. All ranks compute the sum from the same bytes, so it has the
+// same bits everywhere.
 //
-// A reduction has two exchanges with computation between them. That would wait
-// for the first if it stood behind it, so it stands behind the codes of the
-// next compressed collective, or before the first op that needs the result:
+// A reduction has two exchanges with computation between them. Directly after
+// the first exchange, that computation would wait. So it runs after the codes
+// of the next compressed collective, or before the first op that needs the
+// result:
 //
 //   codes 0, all_to_all 0 | .. | codes 1, all_to_all 1, sum 0, all_gather 0 |
 //   ..
@@ -46,9 +47,9 @@ namespace {
 
 constexpr int64_t kBlock = kCompressBlock;
 constexpr double kLargestCode = 127;
-/// Blocks of smaller numbers become zeros: 127 / max must be finite.
+/// Blocks of smaller elements become zeros, because 127 / max must be finite.
 constexpr double kLeast = 1e-30;
-/// Bytes of a block that travels.
+/// Bytes of one encoded block.
 constexpr int64_t kBlockBytes = kBlock + 4;
 
 /// Codes [.., rows, 256] and their scales [.., rows].
@@ -60,7 +61,7 @@ class QuantizeBuilder {
 public:
   explicit QuantizeBuilder(GraphBuilder &g) : g(g) {}
 
-  /// `x` [.., 256] of f32.
+  /// Encodes `x`, [.., 256] of f32.
   Codes encode(Value x) {
     int64_t last = tensorType(x).getRank() - 1;
     Value largest =
@@ -73,7 +74,7 @@ public:
     Value scaled = g.mul(x, alongRows(inverse, shapeOf(x)));
     Value rounded =
         g.unary(UnaryKind::floor, g.add(scaled, g.constantLike(scaled, 0.5)));
-    // What is no number has no code; its scale says it.
+    // A NaN has code 0 and a NaN in its scale.
     Value isNumber = g.compare(CompareKind::eq, rounded, rounded);
     rounded = g.select(isNumber, rounded, g.constantLike(rounded, 0));
     return {g.convert(rounded, g.builder.getI8Type()),
@@ -106,7 +107,7 @@ public:
         axes(cast<CollectiveOpInterface>(op).getAxes()),
         pieces(isa<ReduceScatterOp>(op) ? ranks : 1) {}
 
-  /// Whether fewer bytes travel than without.
+  /// True if the codes have fewer bytes than the operands.
   bool pays() const {
     int64_t plain = 0;
     for (Value input : op->getOperands())
@@ -115,7 +116,7 @@ public:
     return sent < plain;
   }
 
-  /// Emits what happens where the collective stands.
+  /// Emits the first exchange in place of the collective.
   void handOver() {
     OpBuilder builder(op, &listener);
     GraphBuilder g(builder, op->getLoc());
@@ -144,7 +145,8 @@ public:
                            : exchange<AllToAllOp>(builder, own);
   }
 
-  /// What follows: before `sumAt`, and before `resultsAt` what readers need.
+  /// Emits the computation and the second exchange before `sumAt`, and the
+  /// results before `resultsAt`.
   void finish(Operation *sumAt, Operation *resultsAt) {
     OpBuilder builder(sumAt, &listener);
     GraphBuilder g(builder, op->getLoc());
@@ -161,7 +163,7 @@ public:
 
 private:
   bool isGather() const { return isa<AllGatherOp>(op); }
-  /// Rows that a rank reduces, or brings to a gather.
+  /// Rows that a rank reduces or contributes to a gather.
   int64_t rowsPerRank() const {
     int64_t rows = 0;
     for (Value input : op->getOperands())
@@ -169,7 +171,7 @@ private:
     return isa<AllReduceOp>(op) ? ceilDiv(rows, ranks) : rows;
   }
 
-  /// [pieces, rows of 256], in f32, with zeros behind.
+  /// [pieces, rows of 256] in f32, padded with zeros.
   Value asRows(GraphBuilder &g, Value x) {
     int64_t count = elementsOf(x) / pieces, rows = ceilDiv(count, kBlock);
     x = g.reshape(g.convert(x, g.builder.getF32Type()), {pieces, count});
@@ -192,7 +194,7 @@ private:
     return {codes, send(from.scales)};
   }
 
-  /// Hands `rows`, [.., 256] of f32, out to the readers of the results.
+  /// Replaces the results by slices of `rows`, [.., 256] of f32.
   void replaceAll(GraphBuilder &g, Value rows) {
     int64_t lead = isGather() ? ranks : 1;
     int64_t count = elementsOf(rows) / kBlock / lead, first = 0;
@@ -217,12 +219,12 @@ private:
   AttributeListener listener;
   int64_t ranks;
   ArrayAttr axes;
-  /// Stacked in the operand of a reduce_scatter, each with rows of its own.
+  /// Pieces in the operand of a reduce_scatter; each has rows of its own.
   int64_t pieces;
   Codes travelled;
 };
 
-/// Compresses what is marked in a function of the local altitude.
+/// Compresses the marked collectives of a function of the local altitude.
 class FunctionCompressor {
 public:
   explicit FunctionCompressor(func::FuncOp func)
@@ -251,7 +253,7 @@ public:
   }
 
 private:
-  /// The all-reduces marked topk.
+  /// Expands the all_reduces that are marked topk.
   void pickLargest() {
     SmallVector<AllReduceOp> ops;
     block.walk([&](AllReduceOp op) {
@@ -286,8 +288,7 @@ private:
     return ranks;
   }
 
-  /// The first op behind `op` that reads a result, or that runs in another
-  /// phase.
+  /// The first op after `op` that reads a result or runs in another phase.
   Operation *firstNeed(Operation *op) const {
     Operation *at = op->getNextNode();
     for (; at != block.getTerminator(); at = at->getNextNode()) {

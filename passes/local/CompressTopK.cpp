@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Positions travel as int8.
+/// Added to positions, which are sent as int8.
 static constexpr int64_t kCodeOffset = 128;
 
 static int64_t elementsOf(Value value) {
@@ -26,7 +26,7 @@ BlockArgument addResidual(func::FuncOp func, StringRef of, int64_t rows) {
   ShardingSpec spec = ShardingSpec::replicated(mesh, shape);
   spec.dims[0] = {Factor{ranks, axes}};
   auto global = getSharded(shape, builder.getF32Type(), spec.toAttr());
-  // A parameter of several stages has one on each.
+  // A parameter of several stages has a residual on each.
   int64_t stage = stageOf(func).value_or(0);
   int64_t taken = 0;
   for (unsigned i = 0; i < func.getNumArguments(); ++i)

@@ -10,10 +10,9 @@
 
 namespace dpc {
 
-/// Runs `work` on each function of `module` that has a mesh, or is the step of
-/// one device, on several threads: stages know nothing of one another once they
-/// are apart. It must not emit errors, for their handlers may listen to the
-/// calling thread only.
+/// Runs `work` on several threads for each function of `module` that has a mesh
+/// or is named @step. Stages do not depend on each other. `work` must not emit
+/// errors, because their handlers may listen only to the calling thread.
 inline void onEachStep(mlir::ModuleOp module,
                        llvm::function_ref<void(mlir::func::FuncOp)> work) {
   llvm::SmallVector<mlir::func::FuncOp> steps;
@@ -21,7 +20,8 @@ inline void onEachStep(mlir::ModuleOp module,
     if ((func->hasAttr(attr::kMesh) || func.getName() == "step") &&
         !func.isDeclaration())
       steps.push_back(func);
-  // Without threads a context makes types and attributes without locks.
+  // Without multithreading, a context creates types and attributes without
+  // locks.
   if (!module.getContext()->isMultithreadingEnabled())
     llvm::for_each(steps, work);
   else

@@ -1,15 +1,15 @@
 //===- ExpandGlobalNorm.cpp - One norm over unlike shardings --------------===//
 //
-// Every operand is split over its own set of axes and replicated over the
-// others. With U the union of all sets, the sum over U counts an operand split
-// over A once per rank of U \ A, so its squares are divided
-// by |U \ A|; then one all-reduce of one scalar is enough:
+// Each operand is split over a set of axes and replicated over the others. U is
+// the union of all sets. The sum over U counts an operand that A splits once
+// per rank of U \ A, so its squares are divided by |U \ A|. Then one all_reduce
+// of one scalar is enough:
 //
 //   norm = sqrt(all_reduce_U( sum over A of  sum_squares(A) / |U \ A| ))
 //
-// Operands with one set share one sum_squares. In a pipeline every stage sums
-// the gradients that are at home there, once each, and U includes `pp`, over
-// which nothing is split and nothing is counted twice.
+// Operands with the same set share one sum_squares. In a pipeline, every stage
+// sums the gradients whose home it is, and U includes `pp`, which splits no
+// operand.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -23,7 +23,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Axes (of more than one rank) that split `spec`, ascending.
+/// The axes of more than one rank that split `spec`, ascending.
 static std::vector<int64_t> splitAxes(const ShardingSpec &spec) {
   std::vector<int64_t> axes;
   for (int64_t axis = 0, e = spec.mesh.getSizes().size(); axis < e; ++axis)
@@ -45,11 +45,11 @@ static Value dividedBy(OpBuilder &builder, Location loc, Value value,
   return BinaryOp::create(builder, loc, type, BinaryKind::div, value, constant);
 }
 
-/// Groups of local values by the axes that split them.
+/// Local values by the axes that split them.
 using BySplit = std::map<std::vector<int64_t>, SmallVector<Value>>;
 
-/// The sum of all squares, each group's divided by how often the sum over
-/// `everyone` counts it; zero without values.
+/// The sum of all squares, each divided by the number of ranks of `everyone`
+/// that hold it; zero without values.
 static Value sumOfSquares(OpBuilder &builder, Location loc, MeshAttr mesh,
                           const BySplit &bySplit, ArrayRef<int64_t> everyone,
                           RankedTensorType type) {
@@ -73,7 +73,7 @@ static Value sumOfSquares(OpBuilder &builder, Location loc, MeshAttr mesh,
 }
 
 LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
-  // Gradients by the rank stage that counts them, then by how they are split.
+  // Gradients by the rank stage that counts them.
   std::vector<BySplit> byStage(mesh.axisSize(kPipelineAxis));
   std::set<int64_t> all;
   for (Value grad : op.getGrads()) {

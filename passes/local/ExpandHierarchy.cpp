@@ -1,14 +1,15 @@
 //===- ExpandHierarchy.cpp - dpc-expand-hierarchy -------------------------===//
 //
-// An all-reduce over ranks on several machines, of which n are on each:
+// An all_reduce over ranks on several nodes, with n ranks on each:
 //
-//   [x0, x1, ..] -> one after the other, with zeros up to [n, c]
-//     reduce_scatter inside -> [c], what the machine's ranks sum up to
-//     all_reduce across     -> [c], in all
+//   [x0, x1, ..] -> concatenated and padded to [n, c]
+//     reduce_scatter inside -> [c], the sum over one node
+//     all_reduce across     -> [c], the sum over all nodes
 //     all_gather inside     -> [n, c] -> [x0, x1, ..]
 //
-// So 1 / n of the bytes leave a machine. All ranks get the same bits: each sum
-// is taken by one rank of a machine, alike on all of them, and then copied.
+// So 1 / n of the bytes leave a node. All ranks get the same bits: one rank of
+// each node computes a sum, in the same order on all nodes, and the others copy
+// it.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -28,7 +29,7 @@ namespace {
 
 int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
 
-/// The tensors as [pieces, ..], with zeros behind.
+/// The concatenated tensors as [pieces, ..], padded with zeros.
 Value stack(GraphBuilder &g, ValueRange values, int64_t pieces) {
   SmallVector<Value> flat;
   int64_t count = 0;

@@ -1,7 +1,7 @@
 //===- FormKernels.cpp - dpc-form-kernels ---------------------------------===//
 //
-// Groups are formed (FormKernelsGroups.cpp), moved into dpc.kernel bodies and
-// ordered here; then movers become views or kernels (FormKernelsViews.cpp).
+// Forms groups (FormKernelsGroups.cpp), moves them into dpc.kernel bodies in a
+// valid order, and turns movers into views or kernels (FormKernelsViews.cpp).
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
@@ -21,7 +21,7 @@ namespace dpc {
 
 namespace {
 
-/// Returns whether there were any.
+/// Returns true if there were dead ops.
 bool eraseDeadOps(Block &block) {
   bool found = false;
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
@@ -32,7 +32,7 @@ bool eraseDeadOps(Block &block) {
   return found;
 }
 
-/// A chain of movers over a source, which is copied into kernels.
+/// True for a chain of movers over a source, which is copied into kernels.
 bool isSourceChain(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && kernelRole(op) == KernelRole::mover)
@@ -40,15 +40,14 @@ bool isSourceChain(Value value) {
   return op && kernelRole(op) == KernelRole::source;
 }
 
-/// Builds the body of one kernel.
 class KernelBuilder {
 public:
-  /// `untimed`: takes phases and chunks away.
+  /// `untimed` removes phases and chunks.
   KernelBuilder(ArrayRef<Operation *> ops, OpBuilder &builder,
                 AttributeEdits &untimed)
       : ops(ops), members(ops.begin(), ops.end()), builder(builder),
         untimed(untimed) {}
-  /// Creates the kernel and redirects outside uses to it.
+  /// Creates the kernel and replaces uses outside it.
   KernelOp build() {
     OpBuilder::InsertionGuard guard(builder);
     auto place = builder.saveInsertionPoint();
@@ -90,7 +89,8 @@ public:
   }
 
 private:
-  /// `value` inside the body: a member's clone, a copied source or an argument.
+  /// `value` inside the body: the clone of a member, a copied source or an
+  /// argument.
   Value import(Value value) {
     if (Value known = map.lookupOrNull(value))
       return known;
@@ -108,7 +108,7 @@ private:
     return argument;
   }
 
-  /// Whether reshapes lead from `value` to an op of this kernel.
+  /// True if `value` is a result of a member, perhaps reshaped.
   bool reachesMember(Value value) const {
     Operation *op = value.getDefiningOp();
     while (isa_and_nonnull<ReshapeOp>(op))
@@ -116,7 +116,7 @@ private:
     return op && members.contains(op);
   }
 
-  /// Whether anything but this kernel reads `value`; a reshape between members
+  /// True if an op outside the kernel reads `value`. A reshape between members
   /// is copied into the kernel.
   bool isReadOutside(Value value) const {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -135,7 +135,7 @@ private:
   IRMapping map;
 };
 
-/// Orders units so that operands come first and otherwise as before.
+/// Orders units topologically; otherwise they keep their order.
 class UnitScheduler {
 public:
   UnitScheduler(Block &block, ArrayRef<SmallVector<Operation *>> groups)
@@ -164,8 +164,8 @@ public:
             if (int64_t other = unitOf.find(def)->second;
                 other != static_cast<int64_t>(i))
               needed.insert(other);
-      // A reshape between two members reads and feeds its own kernel; the copy
-      // inside the kernel makes it harmless there, so it waits, not the kernel.
+      // A reshape between two members reads its kernel and feeds it. The kernel
+      // contains a copy, so only the reshape waits.
       for (int64_t other : needed) {
         bool inner = units[other].size() == 1 &&
                      isa<ReshapeOp>(units[other].front()) && [&] {
@@ -208,11 +208,10 @@ private:
   std::vector<int64_t> missing;
 };
 
-/// The kernels of one function.
 struct KernelFormer {
   AttributeEdits untimed;
 
-  /// Constants that folding has made know no phase.
+  /// Folding creates constants without a phase.
   void timeConstants(Block &block) {
     for (auto constant : block.getOps<ConstantOp>())
       if (!constant->hasAttr(attr::kPhase))
@@ -236,8 +235,8 @@ struct KernelFormer {
       }
       KernelBuilder(unit, builder, untimed).build();
     }
-    // What is left of the groups has no users any more, nor have, after that,
-    // the reshapes between its members, which stand behind them, and so on.
+    // The ops of the groups have no users now. Erasing them makes the reshapes
+    // between them dead, which come after them.
     while (eraseDeadOps(block)) {
     }
     markViews(block);
@@ -245,7 +244,7 @@ struct KernelFormer {
     eraseDeadOps(block);
   }
 
-  /// Movers and sources that need a buffer become kernels that copy.
+  /// Turns movers and sources that need a buffer into kernels.
   void wrapBuffered(Block &block) {
     SmallVector<Operation *> copies;
     for (Operation &op : block) {

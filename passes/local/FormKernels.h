@@ -1,7 +1,7 @@
 //===- FormKernels.h - Which ops share a kernel -----------------*- C++ -*-===//
 //
-// The parts of dpc-form-kernels. A *unit* is what will be one instruction: a
-// group of ops that become a kernel, or one op that stays as it is.
+// The parts of dpc-form-kernels. A *unit* becomes one instruction: it is a
+// group of ops that form a kernel, or one op that stays unchanged.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_FORMKERNELS_H
@@ -14,24 +14,24 @@
 
 namespace dpc {
 
-/// Partition of the compute ops of a block into kernels.
+/// Partitions the compute ops of a block into kernels.
 class KernelGroups {
 public:
   explicit KernelGroups(mlir::Block &block);
 
   /// Merges greedily, in program order.
   void form();
-  /// Groups in any order; each list in program order. Ops without a kernel are
-  /// in none.
+  /// The groups in any order; their ops are in program order. Ops without a
+  /// kernel are in no group.
   std::vector<llvm::SmallVector<mlir::Operation *>> groups() const;
 
 private:
-  /// An op by its position in the block, and a unit by the position of one of
-  /// its ops: a group, or an op that is in none. Movers are in no unit.
+  /// The position of an op in the block. A unit has the position of one of its
+  /// ops. Movers are in no unit.
   using Id = int32_t;
   static constexpr Id kNone = -1;
 
-  /// What the questions about an op read, gathered once.
+  /// Properties of an op, computed once.
   struct Node {
     mlir::Operation *op = nullptr;
     KernelRole role = KernelRole::none;
@@ -41,17 +41,17 @@ private:
     /// Ranges of `edges` and `producers`.
     Id firstEdge = 0, endEdge = 0, firstProducer = 0, endProducer = 0;
   };
-  /// An op that reads a value of another one, perhaps through movers.
+  /// An op that reads a value of another op, perhaps through movers.
   struct Edge {
     Id reader;
-    bool moved; ///< Not only through reshapes: at other places.
+    bool moved; ///< At other places, not only through reshapes.
   };
   struct Group {
-    llvm::SmallVector<Id> ops; ///< in program order
+    llvm::SmallVector<Id> ops; ///< In program order.
     KernelRole role = KernelRole::elementwise;
-    llvm::ArrayRef<int64_t> shape; ///< what is iterated over
-    Id last = 0;                   ///< position of the last op
-    bool mixed = false;            ///< reshapes between its ops
+    llvm::ArrayRef<int64_t> shape; ///< The iteration space.
+    Id last = 0;                   ///< Position of the last op.
+    bool mixed = false;            ///< Reshapes are between its ops.
   };
   void findEdges();
   void tryMerge(Id producer, Id consumer, bool throughReshape);
@@ -72,7 +72,7 @@ private:
     return llvm::ArrayRef(edges).slice(nodes[op].firstEdge,
                                        nodes[op].endEdge - nodes[op].firstEdge);
   }
-  /// Ops that `op` reads, through movers.
+  /// Ops that `op` reads, perhaps through movers.
   llvm::ArrayRef<Id> producersOf(Id op) const {
     return llvm::ArrayRef(producers).slice(nodes[op].firstProducer,
                                            nodes[op].endProducer -
@@ -84,19 +84,19 @@ private:
   std::vector<Edge> edges;
   std::vector<Id> producers;
   std::vector<Group> groupOfUnit;
-  /// Units in an order in which what a unit reads stands before it, by place
-  /// (kNone where a unit was merged into another one), and their places.
+  /// Units in topological order (kNone for merged units), and their places in
+  /// it.
   std::vector<Id> order, place;
-  /// Units that `reachesOver` has visited: those with the number of its call.
+  /// The number of the last call of `reachesOver` that visited a unit.
   std::vector<Id> visited;
   Id visit = 0;
 };
 
-/// Marks movers that need no buffer with `dpc.view` and matmuls that can write
+/// Marks movers that need no buffer with `dpc.view`, and matmuls that can write
 /// a transposed result with `dpc.out_perm`.
 void markViews(mlir::Block &block);
 
-/// How `value` lies in the buffer that it is a view of, once views are marked.
+/// The layout of `value` in its buffer, once views are marked.
 StridedView layoutOf(mlir::Value value);
 
 } // namespace dpc

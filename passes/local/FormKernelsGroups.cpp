@@ -1,17 +1,17 @@
 //===- FormKernelsGroups.cpp - Greedy fusion ------------------------------===//
 //
-// Ops are visited in program order; each tries to join the kernels of what it
-// reads. Merging producer P and consumer C is allowed when
+// Ops are visited in program order; each tries to join the kernels of its
+// operands. Producer P and consumer C may be merged if
 //   * they run in one phase and iterate over one shape (see `compatible`);
-//   * no path leads from P over another unit to C (the kernel would wait for
+//   * no path leads from P through another unit to C (the kernel would wait for
 //     itself);
-//   * nothing else that reads P has to wait longer than before: either nobody
-//     else reads P, or all that C needs exists before P's last op.
+//   * no other reader of P waits longer than before: there is none, or all that
+//     C needs exists before the last op of P.
 //
-// The second question is asked often. Units are kept in an order in which
-// readers stand behind what they read, so that only those between P and C have
-// to be searched; a merge renews the order there (Pearce and Kelly, "A dynamic
-// topological sort algorithm for directed acyclic graphs", JEA 11, 2006).
+// The second condition is checked often. Units are kept in topological order,
+// so that only the units between P and C are searched. A merge updates the
+// order there (Pearce and Kelly, "A dynamic topological sort algorithm for
+// directed acyclic graphs", JEA 11, 2006).
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -22,7 +22,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Beyond this, compile time grows faster than memory traffic shrinks.
+/// With more ops, compile time grows faster than memory traffic shrinks.
 static constexpr size_t kMaxOps = 48;
 
 static bool isCompute(KernelRole role) {
@@ -37,8 +37,8 @@ static bool isCompute(KernelRole role) {
   }
 }
 
-/// Whether `reduce` finds the greatest of every row of what `sums` sums, which
-/// then goes through its rows once more while they are near.
+/// True if `reduce` computes the maximum of each row that `sums` sums. `sums`
+/// then reads the rows again while they are in cache.
 static bool isRowMaxOf(Operation *reduce, Operation *sums) {
   auto max = dyn_cast<ReduceOp>(reduce);
   auto entropy = dyn_cast<CrossEntropySumsOp>(sums);
@@ -70,8 +70,8 @@ KernelGroups::KernelGroups(Block &block) {
   findEdges();
 }
 
-/// Movers have one operand and stand behind what they move: the op at the
-/// beginning of a chain is known when its end is met.
+/// Movers have one operand and come after it, so the origin of a chain is known
+/// at its end.
 void KernelGroups::findEdges() {
   struct Origin {
     Id op = kNone;
@@ -96,7 +96,7 @@ void KernelGroups::findEdges() {
     }
     node.endProducer = producers.size();
   }
-  // Counting sort: the edges of an op stand together.
+  // Counting sort: the edges of an op become adjacent.
   Id first = 0;
   for (Node &node : nodes) {
     Id count = node.endEdge;
@@ -108,7 +108,7 @@ void KernelGroups::findEdges() {
     edges[nodes[from].endEdge++] = edge;
 }
 
-/// Whether something outside both groups reads a value of the producer.
+/// True if an op outside both groups reads a value of the producer.
 bool KernelGroups::escapes(Id producer, Id consumer) const {
   return llvm::any_of(groupOfUnit[producer].ops, [&](Id op) {
     return llvm::any_of(edgesOf(op), [&](const Edge &edge) {
@@ -118,8 +118,8 @@ bool KernelGroups::escapes(Id producer, Id consumer) const {
   });
 }
 
-/// Whether the consumer also reads a value of the producer at other places
-/// than the element it computes: that needs the value in memory first.
+/// True if the consumer reads a value of the producer at other places than the
+/// element it computes. The value must be in memory then.
 bool KernelGroups::readsMoved(Id producer, Id consumer) const {
   return llvm::any_of(groupOfUnit[producer].ops, [&](Id op) {
     return llvm::any_of(edgesOf(op), [&](const Edge &edge) {
@@ -128,7 +128,7 @@ bool KernelGroups::readsMoved(Id producer, Id consumer) const {
   });
 }
 
-/// Whether the consumer reads what stands behind the producer.
+/// True if the consumer reads a unit that is after the producer.
 bool KernelGroups::needsMore(Id producer, Id consumer) const {
   return llvm::any_of(groupOfUnit[consumer].ops, [&](Id op) {
     return llvm::any_of(producersOf(op), [&](Id other) {
@@ -138,9 +138,8 @@ bool KernelGroups::needsMore(Id producer, Id consumer) const {
   });
 }
 
-/// Whether a path leads from the producer over another unit to the consumer.
-/// Marks what the producer reaches and that stands before the consumer: all of
-/// it when there is no such path.
+/// True if a path leads from the producer through another unit to the consumer.
+/// Otherwise, marks all units before the consumer that the producer reaches.
 bool KernelGroups::reachesOver(Id producer, Id consumer) {
   ++visit;
   SmallVector<Id> worklist;
@@ -167,10 +166,8 @@ bool KernelGroups::reachesOver(Id producer, Id consumer) {
   return false;
 }
 
-/// Renews the order for a consumer that takes in the producer, after
-/// `reachesOver`: what was reached goes behind the consumer, all else between
-/// the two stays before it. Places from the producer's to the consumer's are
-/// dealt out again.
+/// Updates the order for a merge after `reachesOver`: units that it reached
+/// move after the consumer, other units between the two stay before it.
 void KernelGroups::moveBehind(Id producer, Id consumer) {
   Id next = place[producer], end = place[consumer];
   SmallVector<Id> behind = {consumer};
@@ -193,9 +190,9 @@ void KernelGroups::moveBehind(Id producer, Id consumer) {
     order[next++] = kNone;
 }
 
-/// Renews the order for a consumer that takes in the producer; false if it
-/// cannot, because a path leads over another unit. Far apart are mostly those
-/// where it is plain that none does, and one of the two places serves both.
+/// Updates the order for a merge; false if a path leads through another unit.
+/// Units that are far apart mostly need no search, and take one of the two
+/// places.
 bool KernelGroups::arrange(Id producer, Id consumer, bool isReadElsewhere) {
   if (!isReadElsewhere) {
     order[place[producer]] = kNone;
@@ -213,8 +210,8 @@ bool KernelGroups::arrange(Id producer, Id consumer, bool isReadElsewhere) {
   return true;
 }
 
-/// Whether other readers of the producer would wait for what only the consumer
-/// needs.
+/// True if other readers of the producer would wait for values that only the
+/// consumer needs.
 bool KernelGroups::delays(Id producer, Id consumer) const {
   return llvm::any_of(groupOfUnit[consumer].ops, [&](Id op) {
     return llvm::any_of(producersOf(op), [&](Id other) {
@@ -275,7 +272,8 @@ void KernelGroups::tryMerge(Id producer, Id consumer, bool throughReshape) {
   from.ops.clear();
 }
 
-/// A row result that is no whole row ([rows] or [columns]) has other indices.
+/// False for a result of a row op with other indices than the row ([rows] or
+/// [columns]).
 static bool isWide(Value value, Operation *producer) {
   return kernelRole(producer) != KernelRole::row ||
          shapeOf(value) == shapeOf(producer->getOperand(0));
@@ -298,7 +296,7 @@ void KernelGroups::form() {
       if (!producer || !fusion.readsSameElement(operand) ||
           !isWide(value, producer))
         continue;
-      // Scales and biases of a row op are not iterated over.
+      // Scales and biases of a row op have another shape.
       if (shapeOf(operand.get()) != fusion.getIterationShape())
         continue;
       tryMerge(position.lookup(producer), id, throughReshape);

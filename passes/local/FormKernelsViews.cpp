@@ -1,18 +1,18 @@
 //===- FormKernelsViews.cpp - Data movement that moves nothing ------------===//
 //
-// Every mover starts as a view. Where a reader cannot take the strides, the
-// nearest mover above it that is not a reshape gets a buffer, until all readers
-// are content:
-//   * a kernel takes any strides;
-//   * a matmul operand needs rows or columns that are contiguous;
-//   * one of attention a contiguous last dimension, and where that takes a
-//     multiple of 16 bytes, steps that do; out and dout of its gradient lie
-//     alike, as cuDNN wants them;
+// Every mover starts as a view. If a reader does not accept the strides, the
+// nearest mover above it, other than a reshape, gets a buffer, until all
+// readers accept their operands:
+//   * a kernel accepts all strides;
+//   * an operand of a matmul needs contiguous rows or columns;
+//   * an operand of attention needs a contiguous last dimension, and if that
+//     has a multiple of 16 bytes, strides that do too; out and dout of its
+//     gradient must have the same layout for cuDNN;
 //   * collectives, accumulations and results need dense memory;
-//   * a reshape needs evenly spaced dimensions (ir/StridedView.h).
-// A matmul or attention whose result is transposed writes the transposed layout
-// in the first place (`dpc.out_perm`, `dpc.out_perms`), so that the transpose
-// is dense, if its other readers take strides.
+//   * a reshape needs evenly spaced dimensions (ir/StridedView.h). If the
+//     result of a matmul or attention is transposed and its other readers
+//     accept strides, the op writes the transposed layout itself
+//     (`dpc.out_perm`, `dpc.out_perms`), and the transpose is dense.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Attributes.h"
@@ -23,7 +23,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// BLAS wants one contiguous dimension and a stride no smaller than it.
+/// BLAS needs one contiguous dimension, and a stride no smaller than it.
 static bool isMatrix(const StridedView &view) {
   size_t rank = view.shape.size();
   int64_t rows = view.shape[rank - 2], cols = view.shape[rank - 1];
@@ -36,8 +36,8 @@ static bool isMatrix(const StridedView &view) {
   return rowMajor || colMajor;
 }
 
-/// One contiguous dimension, and, where it is one of a multiple of 8 elements,
-/// all else at multiples of 8.
+/// The last dimension is contiguous. If it has a multiple of 8 elements, so do
+/// all strides and the offset.
 static bool isAttentionOperand(const StridedView &view) {
   int64_t depth = view.shape.back();
   if (depth != 1 && view.strides.back() != 1)
@@ -52,7 +52,7 @@ static bool isAttentionOperand(const StridedView &view) {
   return true;
 }
 
-/// Whether elements of equal places are equally far apart in both.
+/// True if both have the same strides.
 static bool liesAlike(const StridedView &a, const StridedView &b) {
   for (size_t d = 0; d < a.shape.size(); ++d)
     if (a.shape[d] != 1 && a.strides[d] != b.strides[d])
@@ -60,7 +60,7 @@ static bool liesAlike(const StridedView &a, const StridedView &b) {
   return true;
 }
 
-/// The order in which `result` is written; empty where that is the usual one.
+/// The order in which `result` is written; empty for the default order.
 static ArrayRef<int64_t> writtenOrder(OpResult result) {
   Operation *op = result.getOwner();
   if (auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm))
@@ -71,7 +71,7 @@ static ArrayRef<int64_t> writtenOrder(OpResult result) {
   return {};
 }
 
-/// How `result` lies in its own buffer.
+/// The layout of `result` in its own buffer.
 static StridedView writtenView(OpResult result) {
   ArrayRef<int64_t> order = writtenOrder(result);
   if (order.empty())
@@ -84,7 +84,7 @@ static StridedView writtenView(OpResult result) {
   return StridedView::dense(shape).transpose(inverse);
 }
 
-/// What a mover makes of a value that lies as `from` says.
+/// The result of a mover on a value with the layout `from`.
 static std::optional<StridedView> viewOf(Operation *mover,
                                          const StridedView &from) {
   ArrayRef<int64_t> shape = shapeOf(mover->getResult(0));
@@ -109,7 +109,7 @@ StridedView layoutOf(Value value) {
   return writtenView(result);
 }
 
-/// Lets `result` be written in the usual order.
+/// Lets `result` be written in the default order.
 static void dropOrder(OpResult result) {
   Operation *op = result.getOwner();
   op->removeAttr(attr::kOutPerm);
@@ -121,16 +121,16 @@ static void dropOrder(OpResult result) {
   }
 }
 
-/// What makes `value` strided, if it is: a mover's result, or one that is
-/// written in another order.
+/// The op that makes `value` strided: a mover, or an op that writes its result
+/// in another order.
 static OpResult stridedSource(Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getX();
   return dyn_cast<OpResult>(value);
 }
 
-/// The order that the first transpose of `value` wants, or null. The innermost
-/// dimension must stay where it is written.
+/// The order for the first transpose of `value`, or null. The innermost
+/// dimension must stay innermost.
 static DenseI64ArrayAttr orderOfReaders(Value value) {
   for (Operation *user : value.getUsers())
     if (auto transpose = dyn_cast<TransposeOp>(user)) {
@@ -153,7 +153,7 @@ public:
     while (auto value = findConflict(begin)) {
       OpResult source = stridedSource(*value);
       Operation *op = source ? source.getOwner() : nullptr;
-      // What comes before the op that changes keeps its views.
+      // Views before the changed op stay valid.
       begin = op ? op->getIterator() : block.begin();
       if (source && !writtenOrder(source).empty()) {
         dropOrder(source);
@@ -190,8 +190,8 @@ private:
     }
   }
 
-  /// Views of all values from `begin` on; the first operand that its reader
-  /// cannot take. Views of values before `begin` must be known.
+  /// Computes the views from `begin` on. Returns the first operand that its
+  /// reader does not accept. Views before `begin` must be valid.
   std::optional<Value> findConflict(Block::iterator begin) {
     for (Operation &op : llvm::make_range(begin, block.end())) {
       for (Value result : op.getResults())
@@ -231,7 +231,8 @@ private:
     return it != views.end() ? it->second : StridedView::dense(shapeOf(value));
   }
 
-  /// Where out and dout lie unlike each other, dout becomes dense, then out.
+  /// If out and dout have different layouts, dout becomes dense first, then
+  /// out.
   bool isAccepted(AttentionGradOp grad, OpOperand &operand) const {
     bool isOut = operand.get() == grad.getOut(),
          isDout = operand.get() == grad.getDout();
@@ -241,8 +242,7 @@ private:
     return isDout ? !canBeDense(grad.getDout()) : canBeDense(grad.getDout());
   }
 
-  /// Whether making a buffer, or writing in the usual order, would make it
-  /// dense.
+  /// True if a buffer, or the default order, would make `value` dense.
   bool canBeDense(Value value) const {
     OpResult source = stridedSource(value);
     if (!source)

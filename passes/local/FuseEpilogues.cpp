@@ -1,16 +1,16 @@
 //===- FuseEpilogues.cpp - dpc-fuse-epilogues -----------------------------===//
 //
-// On GPUs a GEMM computes an epilogue at almost no cost, where a kernel of its
+// On GPUs, a GEMM computes an epilogue at almost no cost, while a kernel of its
 // own would read and write the whole result once more:
 //
-//   y = gelu(x w + b)          and gelu's argument, if the program keeps it
-//   dx = (dy w) gelu'(x)       and the sum of its rows, a bias gradient
-//   dw = dy' x                 and the sum of dy's rows, a bias gradient
-//   dw += dy' x                over micro-batches, in f32
+//   y = gelu(x w + b)          and the argument of gelu, if the program keeps
+//   it dx = (dy w) gelu'(x)       and the sum of its rows, a bias gradient dw =
+//   dy' x                 and the sum of dy's rows, a bias gradient dw += dy' x
+//   over micro-batches, in f32
 //
-// A kernel that computes nothing else becomes one kernel with the matmul, at
-// the place of the matmul. Sums of a factor may have stood before the matmul;
-// then their readers move behind it.
+// A kernel that computes nothing else is merged with the matmul, at the place
+// of the matmul. Sums of a factor may be before the matmul; their readers then
+// move after it.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FuseEpilogues.h"
@@ -27,7 +27,6 @@ namespace dpc {
 
 namespace {
 
-/// Makes the kernel of a matmul and its epilogue.
 class EpilogueKernel {
 public:
   EpilogueKernel(MatmulOp matmul, FusedEpilogue &fused)
@@ -42,7 +41,7 @@ public:
     addMatmul();
     for (Operation *part : fused.parts)
       addPart(cast<KernelOp>(part));
-    if (fused.widening) { // as it begins
+    if (fused.widening) { // converted as in its first op
       IRMapping sums;
       Block &block = fused.widening.getBody().front();
       sums.map(block.getArgument(0), map.lookup(fused.sums));
@@ -85,7 +84,7 @@ private:
     return argument;
   }
 
-  /// The factors are the first two operands, also where they are one value.
+  /// The factors are the first two operands, even if they are equal.
   void addMatmul() {
     for (Value factor : matmul->getOperands()) {
       Value argument = body->addArgument(factor.getType(), factor.getLoc());
@@ -147,7 +146,7 @@ private:
   OpBuilder builder;
   Block *body = nullptr;
   SmallVector<Value> inputs;
-  IRMapping map; ///< From values outside to those of the body.
+  IRMapping map; ///< From values outside to values of the body.
 };
 
 } // namespace
@@ -155,13 +154,13 @@ private:
 static void fuse(MatmulOp matmul, FusedEpilogue fused) {
   if (fused.adds)
     fused.adds->setAttr(attr::kView, UnitAttr::get(matmul.getContext()));
-  bool isPlain = fused.parts.empty(); // All that it does is to add.
+  bool isPlain = fused.parts.empty(); // It only accumulates.
   if (!isPlain)
     EpilogueKernel(matmul, fused).build();
 }
 
-/// Epilogues of results come first, so that the sums of a gradient belong to
-/// the matmul that makes the gradient rather than to the next one.
+/// Epilogues of results come first: the sums of a gradient then belong to the
+/// matmul that produces the gradient, not to the next one.
 void fuseEpilogues(func::FuncOp step) {
   Block &block = step.getBody().front();
   sumNarrowValues(block);

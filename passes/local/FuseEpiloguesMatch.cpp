@@ -16,7 +16,7 @@ static Value withoutReshapes(Value value) {
   return value;
 }
 
-/// The ops of a kernel, without what ends it.
+/// The ops of a kernel without its terminator.
 static SmallVector<Operation *> opsOf(KernelOp kernel) {
   SmallVector<Operation *> ops;
   for (Operation &op : kernel.getBody().front().without_terminator())
@@ -28,14 +28,14 @@ static Value yielded(KernelOp kernel, unsigned result) {
   return kernel.getBody().front().getTerminator()->getOperand(result);
 }
 
-/// The operand of `kernel` that is `value` inside, or null.
+/// The operand of `kernel` for the argument `value` of its body, or null.
 static Value outside(KernelOp kernel, Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   return argument ? kernel.getInputs()[argument.getArgNumber()] : Value();
 }
 
-/// The op of a kernel that sums all rows of its one operand in f32, which it
-/// may convert first; else null.
+/// The reduction of a kernel that sums all rows of its only operand in f32,
+/// perhaps after a conversion; or null.
 static ReduceOp rowSum(KernelOp kernel) {
   SmallVector<Operation *> ops = opsOf(kernel);
   if (kernel.getInputs().size() != 1 || kernel.getNumResults() != 1 ||
@@ -63,7 +63,7 @@ static ReduceOp rowSum(KernelOp kernel) {
   return reduce;
 }
 
-/// Lets a kernel that sums rows convert what it reads.
+/// Lets a kernel that sums rows convert its operand.
 static void convertInside(KernelOp sum, Value narrow) {
   ReduceOp reduce = rowSum(sum);
   BlockArgument argument = sum.getBody().front().getArgument(0);
@@ -75,7 +75,7 @@ static void convertInside(KernelOp sum, Value narrow) {
   reduce->setOperand(0, convert.getResult());
 }
 
-/// `kernel` without the results of `drops`, which nobody reads.
+/// Removes the results `drops`, which have no readers.
 static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   OpBuilder builder(kernel);
   OperationState state(kernel.getLoc(), KernelOp::getOperationName());
@@ -92,7 +92,7 @@ static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   for (auto [old, result] : llvm::zip_equal(kept, rest.getOutputs()))
     old.replaceAllUsesWith(result);
   Operation *yield = rest.getBody().front().getTerminator();
-  llvm::SetVector<Value> unread; // one value may stand there twice
+  llvm::SetVector<Value> unread; // a value may be yielded twice
   for (unsigned i : drops.set_bits())
     unread.insert(yield->getOperand(i));
   yield->eraseOperands(drops);
@@ -102,9 +102,9 @@ static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   kernel.erase();
 }
 
-/// A kernel may write a value and also, for a bias gradient, a copy of it in
-/// f32: the sum reads the value itself, half as many bytes, and the copy is
-/// gone.
+/// A kernel may write a value and, for a bias gradient, its copy in f32. The
+/// sum then reads the value itself, half as many bytes, and the copy is
+/// removed.
 void sumNarrowValues(Block &block) {
   for (auto kernel : llvm::make_early_inc_range(block.getOps<KernelOp>())) {
     llvm::BitVector drops(kernel.getNumResults());
@@ -132,8 +132,8 @@ void sumNarrowValues(Block &block) {
   }
 }
 
-/// Whether nobody reads `value` before `matmul` runs but views and sums over
-/// micro-batches, which can wait for it, and which `waiting` takes.
+/// True if all readers of `value` before `matmul` can wait for it: views,
+/// conversions and sums over micro-batches. Adds them to `waiting`.
 static bool isReadBehind(Value value, MatmulOp matmul,
                          SmallVector<Operation *> &waiting) {
   for (Operation *reader : value.getUsers()) {
@@ -151,8 +151,8 @@ static bool isReadBehind(Value value, MatmulOp matmul,
   return true;
 }
 
-/// Whether all that a kernel does is to convert its operand to `type`, and
-/// perhaps, to be added up, back.
+/// True if the kernel only converts its operand to `type`, and perhaps back to
+/// accumulate it.
 static bool narrowsTo(Type type, KernelOp kernel) {
   SmallVector<Operation *> ops = opsOf(kernel);
   if (kernel.getNumResults() != 1 || ops.empty() || ops.size() > 2 ||
@@ -164,8 +164,8 @@ static bool narrowsTo(Type type, KernelOp kernel) {
 }
 
 /// Adds the sums of the rows of `value`, converted to `type`, to the epilogue
-/// of `matmul`. False if nobody computes them, or somebody reads them before
-/// it.
+/// of `matmul`. False if no kernel computes them, or if they are read before
+/// `matmul`.
 static bool addRowSums(Value value, Type type, MatmulOp matmul,
                        FusedEpilogue &fused) {
   for (Operation *user : value.getUsers()) {
@@ -200,12 +200,12 @@ static bool addRowSums(Value value, Type type, MatmulOp matmul,
   return false;
 }
 
-/// bias + argument, then gelu or relu of it, in this order, each of them or
-/// not; and nothing else.
+/// Matches a kernel that only adds a bias to the argument and applies gelu or
+/// relu, in this order; one of both may be absent.
 static std::optional<FusedEpilogue> activationIn(KernelOp kernel,
                                                  OpOperand &matmul) {
   Value at = kernel.getBody().front().getArgument(matmul.getOperandNumber());
-  Value before; // what the activation is applied to, if that is no operand
+  Value before; // the argument of the activation if it is not an operand
   FusedEpilogue found;
   bool hasGelu = false, hasRelu = false;
   for (Operation *op : opsOf(kernel)) {
@@ -238,7 +238,7 @@ static std::optional<FusedEpilogue> activationIn(KernelOp kernel,
   if (!found.result || (!found.bias && !hasGelu && !hasRelu))
     return std::nullopt;
   Value sums = matmul.get();
-  if (!sums.hasOneUse()) { // the others read what gelu is applied to
+  if (!sums.hasOneUse()) { // other ops read the argument of gelu
     if (!hasGelu || found.bias)
       return std::nullopt;
     found.aux = sums;
@@ -252,7 +252,7 @@ static std::optional<FusedEpilogue> activationIn(KernelOp kernel,
   return found;
 }
 
-/// argument * gelu'(x) of an operand x, and nothing else.
+/// Matches a kernel that only computes argument * gelu'(x) of an operand x.
 static std::optional<FusedEpilogue> geluGradientIn(KernelOp kernel,
                                                    OpOperand &matmul) {
   SmallVector<Operation *> ops = opsOf(kernel);
@@ -277,7 +277,7 @@ static std::optional<FusedEpilogue> geluGradientIn(KernelOp kernel,
   return found.aux ? std::optional(found) : std::nullopt;
 }
 
-/// Whether `value` exists when the matmul runs; views of it can move forward.
+/// True if `value` exists when the matmul runs. Views of it can move.
 static bool isReady(Value value, MatmulOp matmul) {
   while (value && value.getDefiningOp() && isMovedView(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
@@ -285,7 +285,7 @@ static bool isReady(Value value, MatmulOp matmul) {
   return !op || op->isBeforeInBlock(matmul);
 }
 
-/// Whether a vector is repeated for every row.
+/// True if all rows are equal.
 static bool repeatsRows(const StridedView &view) {
   size_t last = view.shape.size() - 1;
   for (size_t d = 0; d < last; ++d)
@@ -294,7 +294,7 @@ static bool repeatsRows(const StridedView &view) {
   return view.shape[last] == 1 || view.strides[last] == 1;
 }
 
-/// cuBLASLt wants rows of a matrix at multiples of 8 elements.
+/// cuBLASLt needs rows of a matrix at multiples of 8 elements.
 static constexpr int64_t kAlignment = 8;
 
 static bool isAlignedMatrix(StridedView view) {
@@ -307,7 +307,7 @@ static std::optional<GemmLayout> layoutOf(MatmulOp matmul) {
   auto layout = layOutGemm(layoutOf(matmul.getA()), layoutOf(matmul.getB()),
                            StridedView::dense(shapeOf(matmul.getResult())),
                            matmul.getTa(), matmul.getTb());
-  // A call has two batch dimensions.
+  // A call has at most two batch dimensions.
   constexpr size_t kMostBatches = 2;
   bool isOne =
       layout && !layout->isEmpty() && layout->batches.size() <= kMostBatches;
@@ -325,7 +325,7 @@ static bool fitsOneCall(const GemmLayout &layout, const FusedEpilogue &fused) {
          (epilogue != "gelu_grad" || isAlignedMatrix(layoutOf(fused.aux)));
 }
 
-/// Whether `matmul` runs once per micro-batch and writes a buffer of its own.
+/// True if `matmul` runs once per micro-batch and writes its own buffer.
 static bool mayFuse(MatmulOp matmul) {
   return isInLoop(phaseOf(matmul)) && !matmul->hasAttr(attr::kOutPerm) &&
          !matmul->hasAttr(attr::kAgain) && !sumInPlace(matmul) &&
@@ -361,8 +361,8 @@ std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul) {
   return std::nullopt;
 }
 
-/// If all that the program does with a result is to add it up, perhaps in a
-/// wider type, the matmul adds it to the buffer of the sum.
+/// If a result is only accumulated, perhaps in a wider type, the matmul adds it
+/// to the buffer of the sum.
 static bool addUp(MatmulOp matmul, FusedEpilogue &fused) {
   auto onlyUser = [&](Value value) {
     Operation *user = value.hasOneUse() ? *value.getUsers().begin() : nullptr;
@@ -392,7 +392,7 @@ static bool addUp(MatmulOp matmul, FusedEpilogue &fused) {
   return true;
 }
 
-/// Sums of a factor whose rows are the contracted dimension.
+/// Adds the sums of a factor whose rows are the contracted dimension.
 static bool sumFactor(MatmulOp matmul, const GemmLayout &layout,
                       FusedEpilogue &fused) {
   for (auto [factor, epilogue, isOuter] :

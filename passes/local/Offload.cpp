@@ -1,10 +1,10 @@
 //===- Offload.cpp - dpc-offload ------------------------------------------===//
 //
-// The ops of one phase (and chunk) that read offloaded arguments form *units*:
-// runs of ops whose arguments together are no larger than the largest that one
-// op needs. The arguments of a unit are fetched when the unit before it begins,
-// so that at most two units are on the device: one in use and one on its way. A
-// later reader shares a fetch while its unit is one of the two.
+// In one phase and chunk, the ops that read offloaded arguments form *units*:
+// sequences of ops whose arguments together are no larger than the largest set
+// that one op needs. The arguments of a unit are fetched when the previous unit
+// begins, so that at most two units are on the device: one in use and one on
+// its way. A later reader shares a fetch while its unit is one of the two.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -34,33 +34,33 @@ Value rootOf(Value value) {
   return value;
 }
 
-/// Splits the readers of a phase into units.
+/// Divides the readers of a phase into units.
 class Units {
 public:
-  /// An argument on its way to the readers of one or two units.
+  /// A copy of an argument to the device, for readers of one or two units.
   struct Fetch {
     Value argument;
-    Operation *place; ///< The op before which it starts.
+    Operation *place; ///< The copy starts before this op.
     llvm::SmallVector<OpOperand *> readers;
   };
 
   Units(Operation *begin, int64_t limit) : limit(limit), starts{begin} {}
 
-  /// The next op of the phase that reads offloaded arguments.
+  /// Adds the next op of the phase that reads offloaded arguments.
   void add(Operation *op, ArrayRef<OpOperand *> operands) {
     int64_t missing = missingBytes(operands);
     if (missing > 0 && (unit < 0 || bytes + missing > limit)) {
       ++unit;
       starts.push_back(op);
       bytes = 0;
-      missing = missingBytes(operands); // what is too old now is fetched again
+      missing = missingBytes(operands); // older copies are fetched again
     }
     bytes += missing;
     for (OpOperand *operand : operands) {
       Value root = rootOf(operand->get());
       if (!isHere(root)) {
         last[root] = {fetches.size(), unit};
-        // starts[unit] is where the unit before this one begins.
+        // The unit before this one begins at starts[unit].
         fetches.push_back({root, starts[unit], {}});
       }
       last[root].unit = unit;
@@ -92,7 +92,7 @@ private:
 
   int64_t limit;
   int64_t unit = -1, bytes = 0;
-  /// First ops of the units, behind the first op of the phase.
+  /// The first op of the phase, then the first ops of the units.
   llvm::SmallVector<Operation *> starts;
   llvm::DenseMap<Value, Last> last;
   llvm::SmallVector<Fetch> fetches;
@@ -114,7 +114,7 @@ offloadedOperands(Operation *op, llvm::function_ref<bool(Value)> isOffloaded) {
   return operands;
 }
 
-/// The view `value` of an argument, of `fetched` instead.
+/// Clones the view `value` of an argument for `fetched`.
 static Value viewOfFetched(OpBuilder &builder, Value value, Value fetched,
                            Operation *phase) {
   Operation *op = value.getDefiningOp();
@@ -130,7 +130,6 @@ static Value viewOfFetched(OpBuilder &builder, Value value, Value fetched,
 
 namespace {
 
-/// Handles one function.
 class Offloader {
 public:
   explicit Offloader(func::FuncOp func)
@@ -165,8 +164,8 @@ private:
            func.getArgAttr(cast<BlockArgument>(value).getArgNumber(),
                            attr::kAtUse);
   }
-  /// What setup makes of parameters would stay on the device for all of the
-  /// step. Each phase that reads it makes it anew instead.
+  /// Results that setup derives from parameters would stay on the device for
+  /// the whole step. Each phase that reads them recomputes them instead.
   void sinkSetup() {
     auto isKnown = [&](Value value) {
       return isMadeAtUse(value) || derived.contains(value);
@@ -187,12 +186,12 @@ private:
     });
   }
 
-  /// `value` again, in the phase of `reader`.
+  /// Recomputes `value` in the phase of `reader`.
   Value remake(Value value, Operation *reader) {
     if (!derived.contains(value))
       return value;
     Operation *op = value.getDefiningOp();
-    // One clone per phase, at its first reader: readers come in order.
+    // Readers come in order, so the first one of a phase gets the clone.
     PhaseKey phase = phaseKey(reader);
     if (Value made = remade.lookup({value, phase}))
       return made;
@@ -207,7 +206,8 @@ private:
     return remade[{value, phase}];
   }
 
-  /// Next values go back behind the last reader of the present ones.
+  /// Stores the next value of an argument after the last reader of its present
+  /// value.
   LogicalResult storeResults() {
     llvm::DenseMap<Value, Operation *> lastReader;
     for (Operation &op : block.without_terminator())
@@ -241,7 +241,7 @@ private:
     return success();
   }
 
-  /// `ops` are those of one phase and chunk.
+  /// `ops`: all ops of one phase and chunk.
   void fetchPhase(ArrayRef<Operation *> ops) {
     auto isOffloadedValue = [&](Value value) { return isOffloaded(value); };
     llvm::MapVector<Operation *, SmallVector<OpOperand *>> readers;
@@ -285,9 +285,9 @@ private:
   func::FuncOp func;
   Block &block;
   OpBuilder builder;
-  /// Values of setup that offloaded parameters alone decide.
+  /// Values of setup that depend only on offloaded parameters.
   llvm::SetVector<Value> derived;
-  /// What `remake` made, by value, phase and chunk.
+  /// Clones of `remake` by value, phase and chunk.
   llvm::DenseMap<std::pair<Value, std::pair<Attribute, Attribute>>, Value>
       remade;
 };

@@ -12,8 +12,9 @@ namespace dpc {
 
 namespace {
 
-/// Gives ops without a phase the one of the op they are made from, and its
-/// stage. Masks are shared by all who read the masked value: they have no home.
+/// Gives a new op without a phase the phase of its original op, and the same
+/// for the stage. All readers of a masked value share the mask, so a mask has
+/// no stage.
 class PhaseListener : public OpBuilder::Listener {
 public:
   Attribute phase, atUse, stage;
@@ -45,7 +46,7 @@ RankedTensorType Partitioner::localTypeOf(Type type) {
   return local;
 }
 
-/// Attribute dictionaries of arguments (or results) with `dpc.global` added.
+/// Adds `dpc.global` to the attributes of arguments or results.
 static SmallVector<Attribute> withGlobals(Builder &builder, ArrayAttr old,
                                           TypeRange types) {
   SmallVector<Attribute> result;

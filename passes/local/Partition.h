@@ -1,14 +1,14 @@
 //===- Partition.h - Parts of dpc-partition ---------------------*- C++ -*-===//
 //
 // Private to passes/local. The Partitioner walks the sharded function and
-// clones op by op; the files are
+// clones its ops one by one. The files are
 //
 //   Partition.cpp          the pass, signature, walk
 //   PartitionOps.cpp       ops whose clone needs more than local types
-//   PartitionMasks.cpp     which operands have padding that would be read
+//   PartitionMasks.cpp     operands whose padding would be read
 //   PartitionReshard.cpp   a planned reshard as local ops
 //   PartitionPhases.cpp    setup, forward, backward, update
-//   ExpandGlobalNorm.cpp   the one op that adds its own collectives
+//   ExpandGlobalNorm.cpp   the only op that adds its own collectives
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_PARTITION_H
@@ -20,33 +20,33 @@
 
 namespace dpc {
 
-/// Emits local data movement; reshapes of reshapes collapse.
+/// Emits local data movement. Consecutive reshapes become one.
 class LocalEmitter {
 public:
-  /// Collectives get what `reshard`, if given, says of compression.
+  /// Collectives get the compression of `reshard`, if given.
   LocalEmitter(mlir::OpBuilder &builder, mlir::Location loc, MeshAttr mesh,
                mlir::Operation *reshard = nullptr)
       : builder(builder), loc(loc), mesh(mesh), reshardOp(reshard) {}
 
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
-  /// Cuts dimension `dim` to its first `size` elements.
+  /// Keeps the first `size` elements of dimension `dim`.
   mlir::Value trim(mlir::Value value, int64_t dim, int64_t size);
-  /// Extends dimension `dim` to `size` elements with zeros behind.
+  /// Extends dimension `dim` to `size` elements with zeros.
   mlir::Value extend(mlir::Value value, int64_t dim, int64_t size);
-  /// Names of mesh axes as collectives hold them: in mesh order.
+  /// Names of mesh axes in mesh order, as collectives need them.
   mlir::ArrayAttr axisNames(llvm::ArrayRef<int64_t> axes);
 
-  /// One step of a plan. The value's elements are those of `step.before`, in
-  /// any shape; so are the result's of `step.after`.
+  /// Emits one step. `value` has the elements of `step.before` in any shape,
+  /// and the result those of `step.after`.
   mlir::Value emit(const ReshardStep &step, mlir::Value value);
 
 private:
-  /// [k, ..] with the k pieces numbered row-major over `to` instead of `from`.
+  /// [k, ..], whose k pieces are renumbered row-major from `from` to `to`.
   mlir::Value renumber(mlir::Value value, llvm::ArrayRef<int64_t> from,
                        llvm::ArrayRef<int64_t> to);
-  /// [.., c0, ..] -> [k, (.., c, ..)] where c0 is cut into k shards of c;
-  /// pieces are numbered by mesh order.
+  /// [.., c0, ..] -> [k, (.., c, ..)], where c0 is cut into k shards of c.
+  /// Pieces are numbered in mesh order.
   mlir::Value split(mlir::Value value, llvm::SmallVector<int64_t> &sizes,
                     int64_t position, llvm::ArrayRef<int64_t> axes);
   /// The inverse: [k, (.., c, ..)] -> [.., c0, ..].
@@ -54,11 +54,10 @@ private:
                    int64_t position, llvm::ArrayRef<int64_t> axes,
                    int64_t joined);
 
-  /// Marks a collective that brings parts together or adds them up. Its operand
-  /// had its padding masked.
+  /// Marks a collective with the compression. The padding of its operand is
+  /// masked.
   template <typename Op> Op marked(Op op);
-  /// `value` of `step.before` without what its padding holds, which would get
-  /// into the scales of a code.
+  /// Masks the padding of `value`, which would enter the scales of codes.
   mlir::Value maskForCodes(const ReshardStep &step, mlir::Value value);
 
   mlir::OpBuilder &builder;
@@ -71,7 +70,7 @@ private:
 class Partitioner {
 public:
   Partitioner(mlir::func::FuncOp sharded, MeshAttr mesh);
-  /// Creates @step behind the sharded function; fails with a diagnostic.
+  /// Creates @step after the sharded function. Fails with a diagnostic.
   mlir::FailureOr<mlir::func::FuncOp> run();
 
 private:
@@ -80,19 +79,20 @@ private:
   mlir::LogicalResult partitionReshard(ReshardOp op);
   mlir::LogicalResult partitionConstant(ConstantOp op);
   mlir::LogicalResult partitionGlobalNorm(GlobalNormOp op);
-  /// `localType`, asked once for a type: values are many, types few.
+  /// `localType`, computed once per type.
   mlir::RankedTensorType localTypeOf(mlir::Type type);
   void setGlobalType(mlir::Operation *op, mlir::Operation *local);
   void makeBoxLocal(mlir::Operation *op, mlir::Operation *local);
 
-  /// Whether a rank's shard of a value of this type may hold padding.
+  /// True if the shard of a rank may hold padding.
   bool hasPadding(mlir::Type type);
-  /// Maps the operands that hold padding which `op` would read to masks.
+  /// True if the local sizes of `op` allow fp8. Without it, padding enters only
+  /// sums.
   bool isFp8OnRank(mlir::Operation *op);
   void maskOperands(mlir::Operation *op, mlir::IRMapping &operands);
-  /// `value` with its padding overwritten; one mask per value and fill.
+  /// `sharded` with its padding overwritten; one mask per value and fill.
   mlir::Value mask(mlir::Value sharded, double fill);
-  /// Emits planned steps after accumulating where the value is made.
+  /// Emits planned steps. An accumulation comes right after the producer.
   mlir::Value emitSteps(llvm::ArrayRef<ReshardStep> steps, mlir::Value local,
                         mlir::Location loc, mlir::Operation *reshard = nullptr);
 
@@ -102,7 +102,7 @@ private:
   mlir::OpBuilder builder;
   mlir::IRMapping mapping;
   ReshardPlans plans;
-  /// The steps between values of two types, see `plans`.
+  /// Plans by source and target type.
   llvm::DenseMap<std::pair<mlir::Type, mlir::Type>,
                  const std::vector<ReshardStep> *>
       steps;
@@ -112,21 +112,20 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> accumulated;
 };
 
-/// Erases ops of the function whose results nobody reads (Pure ones).
+/// Erases pure ops without readers.
 void eraseDeadOps(mlir::func::FuncOp func);
 
-/// Turns the `dpc.phase` of graph passes into the phases of execution and sorts
-/// the ops by them; see the table in the .cpp file. Fails with a diagnostic
-/// where an op would need one micro-batch and the sum over all.
+/// Turns the `dpc.phase` of graph passes into phases of execution, and sorts
+/// the ops by them; see the table in the .cpp file. Fails with a diagnostic at
+/// an op that reads one micro-batch and the sum over all of them.
 mlir::LogicalResult assignPhases(mlir::func::FuncOp step);
 
-/// Sorts what a rank stage runs: by phase, then by chunk, in backward and
-/// weight the last chunk first. The second form reads the attributes of `op`,
-/// which is forward without a phase.
+/// The order in which a rank stage runs ops: by phase, then by chunk; backward
+/// and weight begin with the last chunk. An op without a phase is forward.
 int64_t runOrder(Phase phase, int64_t chunk);
 int64_t runOrder(mlir::Operation *op);
 
-/// The second form for many ops of one context, which have few phases.
+/// `runOrder` of many ops of one context, which have few phases.
 class RunOrders {
 public:
   explicit RunOrders(mlir::MLIRContext *context)

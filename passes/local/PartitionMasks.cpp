@@ -1,10 +1,10 @@
 //===- PartitionMasks.cpp - Which padding would be read -------------------===//
 //
-// Padding may hold anything, NaN included. It does no harm where an op maps
-// padding to padding. It does where a loop that is split unevenly ends: a
-// result without that iteration dimension sums over it. Then every float
-// operand that has the dimension is masked, for 0 * NaN is NaN. A product of
-// fp8 looks for the largest element of all of its operands.
+// Padding may hold anything, NaN included. That is harmless if an op maps
+// padding to padding. It matters where an op reduces a dimension that is split
+// unevenly: a result without that iteration dimension sums over it. Then every
+// float operand with the dimension is masked, because 0 * NaN is NaN. An fp8
+// GEMM also reads its whole operands to find the largest element.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -19,7 +19,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The value that makes an operand's padding vanish from `op`'s sums.
+/// The value with which padding does not change the sums of `op`.
 static double fillFor(Operation *op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return neutralOf(reduce.getKind());
@@ -42,8 +42,8 @@ static llvm::SmallDenseSet<int64_t> reducedDims(const ShardingRule &rule) {
   return reduced;
 }
 
-/// True when a dimension of `type`, mapped by `map`, has padding along an
-/// iteration dimension of `reduced`.
+/// True if a tensor with `spec`, mapped by `map`, has padding along an
+/// iteration dimension in `reduced`.
 static bool readsPadding(const ShardingRule &rule, const TensorMap &map,
                          const ShardingSpec &spec,
                          const llvm::SmallDenseSet<int64_t> &reduced) {
@@ -53,7 +53,7 @@ static bool readsPadding(const ShardingRule &rule, const TensorMap &map,
       sizes.push_back(rule.dims[dim].size);
     auto parts = splitFactors(spec.mesh, factors, sizes);
     if (!parts)
-      continue; // the op's verifier has seen to it that nothing is split
+      continue; // the verifier of the op has excluded a split
     for (auto [dim, part] : llvm::zip(dims, *parts))
       if (reduced.contains(dim) && llvm::any_of(part, [&](const Factor &f) {
             return isUneven(spec.mesh, f);
@@ -96,11 +96,11 @@ bool Partitioner::isFp8OnRank(Operation *op) {
 }
 
 void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
-  // An embedding skips ids outside its shard, padding rows are never read.
+  // An embedding skips ids outside its shard and never reads padding rows.
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled || isa<EmbeddingOp, GlobalNormOp>(op))
     return;
-  // Mostly none has any. Cutting factors apart cannot bring about padding.
+  // Most operands have no padding. Cutting factors adds none.
   if (llvm::none_of(op->getOperandTypes(),
                     [&](Type type) { return hasPadding(type); }))
     return;
@@ -112,7 +112,8 @@ void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
     return;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     auto type = tensorType(operand);
-    // Padded labels and ids meet masked gradients, but a sum of integers sums.
+    // Padded labels and ids meet masked gradients, but a sum of integers reads
+    // them.
     if (!isa<FloatType>(type.getElementType()) && !isa<ReduceOp>(op))
       continue;
     if (readsPadding(rule, rule.operands[i], *ShardingSpec::get(type), reduced))

@@ -16,8 +16,8 @@ static bool isDimSplit(Type type, int64_t dim) {
                       [](const Factor &f) { return !f.axes.empty(); });
 }
 
-/// The tensor whose position on the mesh `op` must know, with the dimension
-/// that matters; null when the op looks the same on every rank.
+/// The tensor whose position on the mesh `op` must know, and the dimension that
+/// matters; null if the op is the same on every rank.
 static std::pair<Value, int64_t> positionOf(Operation *op) {
   if (auto iota = dyn_cast<IotaOp>(op))
     return {iota.getResult(), iota.getDim()};
@@ -32,9 +32,9 @@ static std::pair<Value, int64_t> positionOf(Operation *op) {
   return {{}, 0};
 }
 
-/// Sets `global` where the dimension that is counted along is split.
+/// Sets `global` if the counted dimension is split.
 void Partitioner::setGlobalType(Operation *op, Operation *local) {
-  // Round a ring, which keys a rank holds depends on its position.
+  // In a ring, the position of a rank decides which keys it holds.
   if (op->hasAttr(attr::kRing) && isDimSplit(op->getOperand(0).getType(), 2))
     local->setAttr(attr::kGlobal, TypeAttr::get(op->getOperand(0).getType()));
   auto [value, dim] = positionOf(op);
@@ -42,9 +42,9 @@ void Partitioner::setGlobalType(Operation *op, Operation *local) {
     local->setAttr("global", TypeAttr::get(value.getType()));
 }
 
-/// Offsets in units of the parts a sharding may split (see ir/rules/Movement):
-/// taking k of [q | k | v], 192 = 3 x 64 with 64 split over 4 ranks, from 64 on
-/// becomes taking from 16 on. `boxes` is the small tensor's type.
+/// Converts offsets in units of the parts that a sharding may split (see
+/// ir/rules/Movement). The slice k of [q | k | v], 192 = 3 x 64 with 64 split
+/// over 4 ranks, starts at 16 instead of 64.
 static SmallVector<int64_t> localOffsets(RankedTensorType large,
                                          RankedTensorType localLarge,
                                          RankedTensorType small,

@@ -1,13 +1,13 @@
 //===- PartitionPhases.cpp - When an op runs ------------------------------===//
 //
 //   phase      runs                        holds
-//   setup      once, first                 what no micro-batch changes
+//   setup      once, first                 ops that no micro-batch changes
 //   forward    per micro-batch             forward ops
 //   backward   per micro-batch             gradients; ends in accumulate
-//   update     once, last                  what reads accumulated values
+//   update     once, last                  readers of accumulated values
 //
-// An op varies with the micro-batch when an operand does, where arguments split
-// over `mb` and slices by `mb` do, and accumulated values do not.
+// An op varies with the micro-batch if an operand does. Arguments that `mb`
+// splits and slices by `mb` vary, accumulated values do not.
 //
 //   mesh has mb   varies                    graph phase, forward or backward
 //                 reads accumulated values  update
@@ -15,11 +15,11 @@
 //   no mb         forward, reads no input   setup
 //                 else                      graph phase
 //
-// Ops marked dpc.at_use (a parameter gathered for one phase), and what reads
-// them, stay in their graph phase instead of going to setup.
+// Ops with dpc.at_use (a parameter gathered for one phase), and their readers,
+// stay in their graph phase and do not move to setup.
 //
-// An op never runs before what it reads: its phase is at least its operands'.
-// Ops are sorted by phase, else they keep their order.
+// The phase of an op is never before those of its operands. Ops are sorted by
+// phase and otherwise keep their order.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/CopyAttributes.h"
@@ -41,13 +41,13 @@ int64_t runOrder(Operation *op) { return runOrder(phaseOf(op), chunkOf(op)); }
 
 namespace {
 
-/// What phases depend on, per value.
+/// The facts about a value that decide phases.
 struct Facts {
-  Phase phase = Phase::setup; ///< Of the op that makes it.
+  Phase phase = Phase::setup; ///< Of its producer.
   bool varies = false;        ///< With the micro-batch.
-  bool accumulated = false;   ///< Known only after the last micro-batch.
-  bool fromInput = false;     ///< Depends on the step's data.
-  bool pinned = false;        ///< Made where it is used (dpc.at_use).
+  bool accumulated = false;   ///< Complete only after the last micro-batch.
+  bool fromInput = false;     ///< Depends on the data of the step.
+  bool pinned = false; ///< Computed in the phase that uses it (dpc.at_use).
 };
 
 static bool slicesMicroBatches(Operation *op) {
@@ -112,14 +112,14 @@ private:
       return Phase::update;
     if (!facts.varies && !facts.pinned)
       return Phase::setup;
-    // A graph phase `update` inside the loop (a clip factor per micro-batch)
-    // still has to run inside it.
+    // An op of graph phase `update` inside the loop (a clip factor per
+    // micro-batch) must run in the loop.
     Phase wanted = std::clamp(graph.value_or(Phase::forward), Phase::forward,
                               Phase::backward);
     return std::max(least, wanted);
   }
 
-  /// Where a shard lies, and its padding, may depend on the micro-batch.
+  /// The place and the padding of a shard may depend on the micro-batch.
   bool isSplitByTime(Type type) {
     auto [it, isNew] = isSplit.try_emplace(type, false);
     if (isNew) {
@@ -130,7 +130,7 @@ private:
     return it->second;
   }
 
-  /// Returns the phase.
+  /// Sets and returns the phase of `op`.
   FailureOr<Phase> visit(Operation *op) {
     Facts facts;
     for (Value operand : op->getOperands()) {
@@ -147,7 +147,8 @@ private:
     if (auto global = op->getAttrOfType<TypeAttr>("global"))
       facts.varies |= isSplitByTime(global.getValue());
     if (isa<AccumulateOp>(op))
-      facts.varies = true; // also a value that does not vary is added each time
+      facts.varies =
+          true; // a value that does not vary is accumulated each time too
     if (facts.varies && facts.accumulated)
       return op->emitError("reads a value of one micro-batch together with a "
                            "sum over all of them (not supported)");
@@ -167,7 +168,7 @@ private:
   func::FuncOp step;
   bool hasMicroBatches;
   llvm::DenseMap<Value, Facts> known;
-  /// By type, whether micro-batches split a value that has it.
+  /// By type, true if micro-batches split its values.
   llvm::DenseMap<Type, bool> isSplit;
   StringAttr phaseName, atUseName;
   std::array<StringAttr, kPhases> phases;

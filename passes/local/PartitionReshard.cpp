@@ -1,14 +1,14 @@
 //===- PartitionReshard.cpp - A planned reshard as local ops --------------===//
 //
-// Local values are seen as [pre, c, post] with the touched factor in the
-// middle: reshapes cost nothing, every copy is a transpose of rank 3.
+// Local values are seen as [pre, c, post] with the changed factor in the
+// middle. Reshapes are free, and every copy is a transpose of rank 3.
 //
 //   all_gather, k = 4, factor 1 of [2, 3, 5], joined size 10 (uneven: 4*3 > 10)
 //     [2, 3, 5] -gather-> [4, 2, 15] -transpose-> [2, 4, 15]
 //     -reshape-> [2, 12, 5] -trim-> [2, 10, 5]
 //
-// Collectives number pieces by mesh order of their axes. A factor that is split
-// by axes in another order has its pieces renumbered in between.
+// Collectives number pieces in the mesh order of their axes. If the axes of a
+// factor have another order, its pieces are renumbered.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -125,7 +125,7 @@ Value LocalEmitter::join(Value value, SmallVector<int64_t> &sizes,
   value = renumber(value, sorted(axes), axes);
   value = reshape(value, {pieces, pre, sizes[position] * post});
   value = transpose(value, {1, 0, 2});
-  // Capacities before each axis: trim from the innermost split outward.
+  // Sizes before each axis: trim from the innermost split outward.
   SmallVector<int64_t> capacities{joined};
   for (int64_t axis : axes)
     capacities.push_back(ceilDiv(capacities.back(), mesh.getSizes()[axis]));
@@ -217,8 +217,8 @@ Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
       local = emitter.emit(step, local);
       continue;
     }
-    // Directly behind the producer: its buffer is free again at once, and all
-    // readers share one sum.
+    // Right after the producer: its buffer is released at once, and all readers
+    // share one sum.
     Value &sum = accumulated[local];
     if (!sum) {
       OpBuilder::InsertionGuard guard(builder);

@@ -1,7 +1,7 @@
 //===- Passes.h - Passes of the local altitude ------------------*- C++ -*-===//
 //
-// From a sharded function to the program of one rank. See README.md for the
-// order in which the passes run.
+// The passes from a sharded function to the program of one rank. README.md
+// gives their order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_PASSES_H
@@ -18,7 +18,7 @@ namespace dpc {
 #define GEN_PASS_REGISTRATION
 #include "passes/local/Passes.h.inc"
 
-/// Registers every pass of this folder for command lines.
+/// Registers the passes of this folder.
 inline void registerLocalPasses() { registerDpcLocalPasses(); }
 
 } // namespace dpc

@@ -39,13 +39,13 @@ Operation *mergeCollectives(ArrayRef<Operation *> members) {
   return merged;
 }
 
-/// Ops that only move data: they go where a gather of their result goes.
+/// True for data movement, which goes where a gather of its result goes.
 static bool onlyMoves(Operation *op) {
   return isa<ReshapeOp, TransposeOp, SliceOp, PadOp, ConvertOp>(op);
 }
 
-/// The ops of the phase of `user` that make `value` from what is there when the
-/// phase begins; nullopt when it is not made by moving data alone.
+/// The ops in the phase of `user` that compute `value` from values that exist
+/// when the phase begins; nullopt if some do more than move data.
 static std::optional<SmallVector<Operation *>> feedersOf(Value value,
                                                          Operation *user) {
   SmallVector<Operation *> feeders;
@@ -101,9 +101,10 @@ public:
     close();
   }
 
-  /// After `merge` of all phases: `first` is the first op of this one.
+  /// Sets anchors, after `merge` of all phases. `first` is the first op of the
+  /// phase.
   void place(Operation *first, Anchors &anchors) const {
-    // Before starts[i] bucket i can be issued: there bucket i - 1 is first
+    // Bucket i can be issued before starts[i], where bucket i - 1 is first
     // read.
     SmallVector<Operation *> starts{first};
     for (Operation *bucket : buckets) {
@@ -114,7 +115,7 @@ public:
       bool isHere = reader && phaseKey(reader) == phaseKey(bucket);
       starts.push_back(isHere ? reader : starts.back());
     }
-    size_t begin = 0; // of the buckets under way
+    size_t begin = 0; // the first of the buckets on their way
     int64_t bytes = 0;
     for (size_t i = 0; i < buckets.size(); ++i) {
       bytes += bucketedBytes(buckets[i]);
@@ -125,8 +126,8 @@ public:
   }
 
 private:
-  /// Puts a bucket and what feeds it before an op, unless that is done already
-  /// for an earlier one.
+  /// Puts a bucket and the ops that feed it before an op, unless they have an
+  /// earlier anchor.
   void anchor(size_t bucket, Operation *before, Anchors &anchors) const {
     Operation *op = buckets[bucket];
     anchors.try_emplace(op, before);
@@ -157,7 +158,7 @@ Anchors gatherAhead(Block &block, int64_t bucketBytes, double depth) {
     phase.merge(bucketBytes, depth);
   llvm::DenseMap<std::pair<Attribute, Attribute>, Operation *> firstOf;
   for (Operation &op : block.without_terminator())
-    if (!isa<ConstantOp>(op)) // they stand in front, whatever their phase is
+    if (!isa<ConstantOp>(op)) // constants come first in every phase
       firstOf.try_emplace(phaseKey(&op), &op);
   Anchors anchors;
   for (auto &[key, phase] : phases)

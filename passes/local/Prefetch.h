@@ -2,20 +2,23 @@
 //
 // Private to passes/local; a part of dpc-bucket-collectives.
 //
-// With ZeRO-3 each phase of the loop gathers the parameters it reads and drops
-// them. A gather of what is there when the phase begins (an argument, or what
-// setup made) can be issued at any time before its first reader. Early enough,
-// it runs beside the computation before; too early, it takes memory:
+// With ZeRO-3, each phase of the loop gathers the parameters it reads and drops
+// them. A gather of values that exist when the phase begins (arguments, results
+// of setup) may be issued any time before its first reader. If it is early
+// enough, the computation before the reader hides it; if it is too early, it
+// takes memory:
 //
 //   buckets  b1, b2, .. of gathers in the order of their first readers, each of
-//            at most `limit` bytes, or one member and others that are together
-//            an eighth of it
-//   bi       is issued before the first reader of bj, for the least j < i such
-//            that b(j+1) .. bi have no more than twice the limit, or j = i - 1
+//            at most `limit` bytes, or one member and others that together have
+//            an eighth of its bytes
+//   bi       is issued before the first reader of bj, for the smallest j < i
+//   such
+//            that b(j+1) .. bi have at most twice the limit, or j = i - 1
 //
-// So beside the buckets that are in use there are never more than two limits of
-// gathered bytes, or one bucket. The limit is that of all buckets, but at most
-// 1/16 of what the phase gathers: else small models would hold all of it.
+// So besides the buckets in use, there are at most two limits of gathered
+// bytes, or one bucket. The limit is that of all buckets, but at most 1/16 of
+// the bytes that the phase gathers: otherwise the gathers of a small model
+// would all be in memory.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_PREFETCH_H
@@ -25,22 +28,22 @@
 
 namespace dpc {
 
-/// Ops that go directly before others of the same phase.
+/// Ops that go directly before other ops of the same phase.
 using Anchors = llvm::DenseMap<mlir::Operation *, mlir::Operation *>;
 
-/// True for a gather, in the loop, of what is there before its phase begins.
+/// True for a gather in the loop of values that exist before its phase begins.
 bool isGatheredAhead(mlir::Operation *op);
 
-/// Merges such gathers into buckets; returns where these, and what makes their
-/// operands, are to go.
+/// Merges such gathers into buckets. Returns the places of the buckets and of
+/// the ops that compute their operands.
 Anchors gatherAhead(mlir::Block &block, int64_t bucketBytes, double depth = 1);
 
 /// Replaces collectives of one kind, axes and phase by one op at the place of
-/// the last, which it returns. Readers of the others are left before it.
+/// the last, and returns it. Readers of the others stay before it.
 mlir::Operation *mergeCollectives(llvm::ArrayRef<mlir::Operation *> members);
 
-/// Bytes of a collective's whole buffers: of the operands, for a gather of the
-/// results.
+/// Bytes of the whole buffers of a collective: its operands, or the results of
+/// a gather.
 int64_t bucketedBytes(mlir::Operation *op);
 
 } // namespace dpc

@@ -1,13 +1,12 @@
 //===- Recompute.cpp - dpc-recompute --------------------------------------===//
 //
-// Values that the forward phase makes and the backward phase reads take most of
-// the memory of a step. A plan says which of them are *kept*
-// (RecomputeBlocks.cpp, RecomputeSelective.cpp); the others are made again:
-// each reader in the backward phase gets, right before it, clones of the
-// forward ops that lead from kept values to what it reads. Each op is cloned at
-// most once.
+// Values that the forward phase computes and the backward phase reads take most
+// of the memory of a step. A plan says which of them are *kept*
+// (RecomputeBlocks.cpp, RecomputeSelective.cpp). The others are recomputed:
+// right before each reader in the backward phase come clones of the forward ops
+// that lead from kept values to its operands. Each op is cloned at most once.
 //
-// Ops that read parameters only (gathered at use) are repeated freely, and
+// Ops that read only parameters (gathered at use) may always be repeated. They
 // share the gathers that the backward phase has anyway.
 //
 //===----------------------------------------------------------------------===//
@@ -24,7 +23,7 @@ namespace dpc {
 
 namespace {
 
-/// Gives readers in the backward phase clones of what is not kept.
+/// Clones forward ops for readers in the backward phase.
 class Rematerializer {
 public:
   Rematerializer(const ForwardPhase &forward, DenseSet<Value> kept)
@@ -61,7 +60,7 @@ private:
     return !forward.isFree(op) && kept.contains(rootOf(value));
   }
 
-  /// Adds the ops that have to run again for `value`.
+  /// Adds the ops that have to be cloned for `value`.
   void need(Value value, SmallVectorImpl<Operation *> &ops) {
     SmallVector<Value> values = {value};
     while (!values.empty()) {
@@ -86,8 +85,8 @@ private:
     runWith(clone, reader);
   }
 
-  /// Uses an op of the backward phase for one of parameters only. One that
-  /// comes later is moved here, one that nobody needs any more is not revived.
+  /// Reuses an op of the backward phase for an op that reads only parameters. A
+  /// later op moves here; an op without readers from here on is not reused.
   bool share(Operation *op, ValueRange operands, Operation *reader) {
     Operation *twin = forward.isFree(op) ? twinOf(op, operands) : nullptr;
     if (!twin || twin == reader)
@@ -104,22 +103,23 @@ private:
 
   const ForwardPhase &forward;
   DenseSet<Value> kept;
-  /// What stands for a forward value in the backward phase.
+  /// From forward values to their clones in the backward phase.
   IRMapping again;
   DenseSet<Operation *> queued;
-  /// Places in the block. What is put before a reader has the place before it;
-  /// the block's own numbering is renewed with every insertion.
+  /// Places in the block, because inserting invalidates the numbers of the
+  /// block. An op that is inserted before a reader has the place before it.
   DenseMap<Operation *, int64_t> place;
 
   bool isBehind(Operation *op, Operation *reader) const {
     return place.lookup(op) > place.lookup(reader);
   }
-  /// Makes `op`, which stands right before `reader`, run with it.
+  /// Makes `op`, which is right before `reader`, run with it.
   void runWith(Operation *op, Operation *reader) {
     moveToPhase(op, reader);
     place[op] = place.lookup(reader) - 1;
   }
-  /// Whether data movement leads from `op` to a reader at or behind `reader`.
+  /// True if `reader` or an op after it reads `op`, perhaps through data
+  /// movement.
   bool isReadLater(Operation *op, Operation *reader) const {
     return llvm::any_of(op->getUsers(), [&](Operation *user) {
       if (user == reader || isBehind(user, reader))

@@ -1,7 +1,8 @@
 //===- Recompute.h - What the backward phase makes again --------*- C++ -*-===//
 //
-// The parts of dpc-recompute: the forward phase as lists of ops and values, and
-// two ways to choose which values stay in memory.
+// The parts of dpc-recompute: the ops and values of the forward phase, and ways
+// to choose the values that stay in memory. A *root* is a value that has a
+// buffer; reshapes of it share the buffer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_RECOMPUTE_H
@@ -13,18 +14,18 @@
 
 namespace dpc {
 
-/// Ops of the forward phase, of gradients (in the micro-batch loop behind it),
-/// and collectives.
+/// True for ops of the forward phase; for ops of gradients, which follow in the
+/// micro-batch loop.
 bool isForward(mlir::Operation *op);
 bool isBackward(mlir::Operation *op);
 
-/// May run twice in a step.
+/// True if `op` may run twice in a step.
 bool isRepeatable(mlir::Operation *op);
 
-/// The value whose buffer this is.
+/// The root of `value`.
 mlir::Value rootOf(mlir::Value value);
 
-/// A value of the forward phase that has a buffer.
+/// A root of the forward phase.
 struct Made {
   mlir::Value value;
   int64_t bytes = 0;
@@ -33,22 +34,22 @@ struct Made {
   bool crosses = false; ///< The backward phase reads it.
 };
 
-/// Forward ops of one stage and chunk, without those of parameters only.
+/// Forward ops of one stage and chunk, without those that read only parameters.
 struct Run {
   llvm::SmallVector<mlir::Operation *> ops;
   std::vector<Made> values;
 };
 
-/// Ops and values of the forward phase.
+/// The forward phase of a function.
 class ForwardPhase {
 public:
   explicit ForwardPhase(mlir::func::FuncOp func);
 
   std::vector<Run> runs;
-  /// Values that are kept whatever the plan: roots.
+  /// Roots that are always kept.
   llvm::DenseSet<mlir::Value> fixed;
 
-  /// Made of parameters and constants alone.
+  /// True if `op` reads only parameters and constants.
   bool isFree(mlir::Operation *op) const { return freeOps.contains(op); }
   int64_t position(mlir::Operation *op) const { return positions.lookup(op); }
 
@@ -62,16 +63,15 @@ private:
   llvm::DenseMap<mlir::Operation *, std::pair<size_t, size_t>> placeInRun;
 };
 
-/// The op of the backward phase that does what `op` does, given the operands;
-/// null when there is none.
+/// An op of the backward phase that equals `op` with these operands, or null.
 mlir::Operation *twinOf(mlir::Operation *op, mlir::ValueRange operands);
 
-/// What `full` and `selective` keep besides `forward.fixed`: roots. `depth` and
-/// `alive`, `whole` and `gather` are dpc-recompute's.
+/// The roots to keep besides `forward.fixed`, for `full`, for `full` with a
+/// block for every layer, and for `selective`. The other parameters are options
+/// of dpc-recompute.
 llvm::DenseSet<mlir::Value> keepForFull(const ForwardPhase &forward,
                                         mlir::func::FuncOp func, double depth,
                                         int64_t alive);
-/// The same with a block for every layer.
 llvm::DenseSet<mlir::Value> keepForLayers(const ForwardPhase &forward,
                                           bool whole);
 llvm::DenseSet<mlir::Value> keepForSelective(const ForwardPhase &forward,

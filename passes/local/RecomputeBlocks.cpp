@@ -1,17 +1,18 @@
 //===- RecomputeBlocks.cpp - Where blocks of full recomputation end -------===//
 //
-// The forward ops in order are cut into blocks; kept is what crosses a
-// cut. With w micro-batches alive at once (from their forward phase to the last
-// that reads what it kept) the cuts minimize
+// The forward ops are cut, in order, into blocks. Values that cross a cut are
+// kept. If w micro-batches are alive at once (from their forward phase to the
+// last reader of kept values), the cuts minimize
 //
-//   w * (bytes that cross cuts) + max over blocks (bytes inside that backward
-//   reads)
+//   w * (bytes that cross cuts)
+//     + max over blocks (bytes inside that the backward phase reads)
 //
-// Exact by dynamic programming over the positions where few bytes are live, for
-// each of some limits on the second term. The last block is not made again when
-// its backward phase follows at once (no pipeline): that frees nothing.
+// Dynamic programming over the positions where few bytes are live solves this
+// exactly for several limits on the second term. If the backward phase of the
+// last block follows at once (no pipeline), the block is not recomputed,
+// because that would release nothing.
 //
-// Or the blocks are layers (`layers`), as frameworks have it.
+// With `layers`, the blocks are layers, as in other frameworks.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/Passes.h"
@@ -21,7 +22,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Ops that are equal `period` ops apart, the longest stretch of them.
+/// The longest stretch of ops in which ops `period` apart are equal.
 struct Repetition {
   size_t begin = 0, length = 0, period = 0;
 };
@@ -51,11 +52,12 @@ namespace {
 /// Finds the cuts of one run that take the least memory.
 class BlockCuts {
 public:
-  /// `alive`: how many times what crosses cuts is there.
+  /// Values that cross cuts are there `alive` times.
   BlockCuts(const Run &run, double alive)
       : run(run), size(run.ops.size()), alive(alive) {}
 
-  /// Positions of cuts, rising, without the run's begin and end.
+  /// The positions of cuts, ascending, without the begin and the end of the
+  /// run.
   SmallVector<size_t> find() {
     findPositions();
     if (positions.size() < 2)
@@ -80,9 +82,9 @@ public:
     return found ? found->cuts : SmallVector<size_t>();
   }
 
-  /// The same, a cut before every layer and one behind the last.
-  /// Layers end where the fewest bytes are live, the last one as late as may
-  /// be. A run of one layer has nothing that repeats: it is one block.
+  /// The same with a cut before every layer and one after the last. Layers end
+  /// where the fewest bytes are live, the last one as late as possible. A run
+  /// of one layer does not repeat: it is one block.
   SmallVector<size_t> findLayers() const {
     Repetition layers = longestRepetition(run.ops);
     if (layers.period == 0 || layers.length < layers.period)
@@ -105,7 +107,7 @@ private:
     SmallVector<size_t> cuts;
     int64_t crossing = 0, largest = 0;
   };
-  /// Bytes that are live before each op of the run, and behind the last.
+  /// Bytes that are live before each op of the run, and after the last.
   std::vector<int64_t> liveBytes() const {
     std::vector<int64_t> live(size + 2);
     for (const Made &made : run.values) {
@@ -117,8 +119,8 @@ private:
     return live;
   }
 
-  /// The last of each stretch of equal bytes where fewer are live than around:
-  /// behind a collective rather than before it, so that it is not repeated.
+  /// Finds the local minima of live bytes. Of equal positions, takes the last:
+  /// after a collective, so that it is not repeated.
   void findPositions() {
     std::vector<int64_t> live = liveBytes();
     positions = {0};
@@ -132,8 +134,8 @@ private:
       positions.push_back(size);
   }
 
-  /// For each of `limits`, which fall, the least crossing bytes with no block
-  /// over it. What a block keeps is summed up once for all of them.
+  /// For each of the descending `limits`, the fewest crossing bytes with no
+  /// block over the limit.
   std::vector<std::optional<Layout>> best(ArrayRef<int64_t> limits) const {
     struct State {
       int64_t crossing = -1, largest = 0;
@@ -149,7 +151,7 @@ private:
       int64_t inside = 0, crossing = 0;
       while (next < numValues && run.values[next].at < end)
         ++next;
-      size_t v = next; // values are sorted by where they are made
+      size_t v = next; // values are sorted by their ops
       for (size_t i = j; i-- > 0 && inside <= limits.front();) {
         for (; v > 0 && run.values[v - 1].at >= positions[i]; --v) {
           const Made &made = run.values[v - 1];
@@ -182,28 +184,29 @@ private:
   const Run &run;
   size_t size;
   double alive;
-  /// Where a cut may be, with the run's begin and end.
+  /// Possible cuts, with the begin and the end of the run.
   SmallVector<size_t> positions;
 };
 
 } // namespace
 
-/// Micro-batches of the run's chunk that are alive at once under `table`; 1
-/// without one.
+/// Micro-batches of the chunk of the run that are alive at once under `table`;
+/// 1 without a table.
 static int64_t aliveIn(const Run &run,
                        const std::vector<cost::ScheduleStep> &table) {
   return std::max<int64_t>(1, cost::mostAlive(table, chunkOf(run.ops.front())));
 }
 
-/// A layer that is made again is run to its end. Those whose results are read
-/// then lose the mark when they are cloned.
+/// Marks the products and collectives of recomputed layers. The mark is removed
+/// when an op is cloned because its results are read.
 static void markRepeated(const Run &run, size_t end) {
   for (Operation *op : ArrayRef(run.ops).take_front(end))
     if (isa<MatmulOp, AttentionOp, CollectiveOpInterface>(op))
       op->setAttr(attr::kAgain, UnitAttr::get(op->getContext()));
 }
 
-/// Keeps what crosses a cut, and what backward reads behind position `last`.
+/// Keeps values that cross a cut, and those after position `last` that the
+/// backward phase reads.
 static void keepAtCuts(const Run &run, ArrayRef<size_t> cuts,
                        std::optional<size_t> last, DenseSet<Value> &kept) {
   for (const Made &made : run.values) {
@@ -234,7 +237,7 @@ DenseSet<Value> dpc::keepForLayers(const ForwardPhase &forward, bool whole) {
   for (const Run &run : forward.runs) {
     SmallVector<size_t> cuts = BlockCuts(run, 1).findLayers();
     std::optional<size_t> last;
-    // The head; else layers go on elsewhere.
+    // Otherwise the layers continue on another stage, and there is no head.
     if (!cuts.empty() && !isa<SendOp>(run.ops.back()))
       last = cuts.back();
     if (whole)

@@ -5,8 +5,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// A collective's result is kept when it is this much smaller than the largest
-/// value around.
+/// The result of a collective is kept if the largest value of its run has this
+/// many times its size.
 static constexpr int64_t kSmallShare = 64;
 
 bool dpc::isForward(Operation *op) {
@@ -63,7 +63,7 @@ void ForwardPhase::findOps(func::FuncOp func) {
   }
 }
 
-/// Notes who reads `result`, itself or as a reshape.
+/// Adds `result` with its readers, also through reshapes.
 void ForwardPhase::describe(Run &run, size_t at, Value result) {
   Made made{result, sizeInBytes(result), at, at, false};
   SmallVector<Value> names = {result};
@@ -74,7 +74,7 @@ void ForwardPhase::describe(Run &run, size_t at, Value result) {
       if (isBackward(user))
         continue;
       auto place = placeInRun.find(user);
-      // Outputs, other phases and other runs need it where it is.
+      // Outputs, other phases and other runs need the value.
       if (place == placeInRun.end() || &runs[place->second.first] != &run) {
         fixed.insert(result);
         continue;

@@ -1,19 +1,19 @@
 //===- RecomputeSelective.cpp - Values that are cheap to make again -------===//
 //
-// A minimal cut of the graph of forward ops:
+// Finds a minimal cut of the graph of forward ops:
 //
-//   source -> op      cost of running the op again; unlimited for products and
-//                     collectives, but for gathers along tensor axes
+//   source -> op      cost of running the op again; infinite for GEMMs and
+//                     collectives except gathers along tensor axes
 //   op -> result      bytes of keeping the value
-//   result -> reader  unlimited, for readers in the forward phase
-//   result -> sink    unlimited, where the backward phase reads it
+//   result -> reader  infinite, for readers in the forward phase
+//   result -> sink    infinite, if the backward phase reads the value
 //
-// An op on the sink's side runs again, a value is kept where its own edge is
-// cut. Both are in bytes: an op costs 1/32 of the bytes it moves (or of the
-// operations it does, ten to a byte), so that a chain of some ten elementwise
-// ops is made again for one value of their size. Gathered bytes count as many
-// times as the link is slower than memory. Keeping a rank's share of what
-// sequence parallelism gathers is how Megatron-LM has it (Korthikanti et al.,
+// An op on the side of the sink runs again. A value is kept if its own edge is
+// cut. Costs are bytes: an op costs 1/32 of the bytes that it moves (or of its
+// operations, at ten per byte), so that a chain of about ten elementwise ops is
+// recomputed to save one value of their size. Gathered bytes are multiplied by
+// the ratio of the speeds of memory and link. Megatron-LM also keeps only the
+// shard of values that sequence parallelism gathers (Korthikanti et al.,
 // "Reducing Activation Recomputation in Large Transformer Models", section
 // 4.2.2).
 //
@@ -26,13 +26,12 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Bytes moved (or a tenth of operations) that are worth one byte kept.
+/// Moved bytes (or a tenth of operations) that are worth one kept byte.
 static constexpr int64_t kTrafficPerByte = 32;
 static constexpr double kOperationsPerByte = 10;
 
 namespace {
 
-/// Builds and cuts the network of `selective`.
 class SelectiveCut {
 public:
   SelectiveCut(const ForwardPhase &forward, double gather)
@@ -76,7 +75,7 @@ private:
     return static_cast<int64_t>(bytes / kTrafficPerByte);
   }
 
-  /// Whether `op` is a gather along tensor axes that may be repeated.
+  /// True if `op` is a gather along tensor axes that may be repeated.
   bool isGatherAgain(Operation *op) const {
     auto gathers = dyn_cast<AllGatherOp>(op);
     return gathers && gather > 0 &&
@@ -84,7 +83,7 @@ private:
                         isTensorAxis);
   }
 
-  /// Whether a value made of parameters would take a collective that the
+  /// True if a value derived from parameters needs a collective that the
   /// backward phase does not have.
   bool needsGather(Value value) const {
     Operation *op = value.getDefiningOp();
@@ -116,7 +115,7 @@ private:
         network.addEdge(it->second, node, Network::kUnlimited);
     for (Value result : op->getResults()) {
       int32_t value = nodeOf[result] = network.addNode();
-      // A reshape is kept by keeping what it reshapes.
+      // Keeping the operand of a reshape keeps its result.
       int64_t bytes = isa<ReshapeOp>(op)               ? Network::kUnlimited
                       : forward.fixed.contains(result) ? 0
                                                        : sizeInBytes(result);

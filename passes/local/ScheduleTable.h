@@ -8,8 +8,8 @@
 
 namespace dpc {
 
-/// What the rank stage of `step` runs, in order: the triples of its
-/// `dpc.schedule`, empty without pipeline stages.
+/// The steps of the rank stage of `step`, in order, from its `dpc.schedule`;
+/// empty without pipeline stages.
 std::vector<cost::ScheduleStep> tableOf(mlir::func::FuncOp step);
 
 } // namespace dpc

@@ -1,22 +1,23 @@
 //===- SplitStages.cpp - dpc-split-stages ---------------------------------===//
 //
 // Works by demand. A *place* is where an instance of an op runs: a virtual
-// stage for the phases of the micro-batch loop, a rank stage for setup and
-// update. An op with `dpc.stage` has one place, its home. An op without has one
-// for each place that reads it, so that what is cheap is repeated, not sent;
-// one of the loop that is read outside it runs with the stage that is last to
-// make what it reads. Demand starts at the homes, then at what the function
-// returns: the next value of an argument is wanted on every rank stage that
-// holds the argument (reads it in some op), any other result on one.
+// stage for phases of the micro-batch loop, a rank stage for setup and update.
+// An op with `dpc.stage` has one place, its home. An op without it has one
+// place per place that reads it, so that cheap ops are repeated, not sent. If
+// an op outside the loop reads such an op of the loop, it runs with the last
+// stage that produces its operands. Demand starts at the homes, then at the
+// results of the function: the next value of an argument is needed on every
+// rank stage that holds the argument (reads it in some op), any other result on
+// one.
 //
-// A value with a home that another rank stage reads is sent there, once per run
-// of the phase that makes it:
+// If another rank stage reads a value with a home, the value is sent there,
+// once per run of the phase that produces it:
 //
-//   made in          sent                      received
-//   setup            behind the producer       at the end of setup
-//   the loop         behind the producer       before the first reader
+//   produced in      sent                      received
+//   setup            after the producer        at the end of setup
+//   the loop         after the producer        before the first reader
 //   accumulate       when update begins        before the first reader
-//   update           behind the producer       before the first reader
+//   update           after the producer        before the first reader
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/SplitStages.h"
@@ -50,8 +51,8 @@ struct When {
   int64_t chunk = 0;
 };
 
-/// One op instance of a stage's function, with what decides its position: when
-/// it runs and its place in the program.
+/// An op instance of a stage. `key`, when it runs and its index in the program,
+/// gives its position.
 struct Instance {
   std::pair<int64_t, int64_t> key;
   Operation *op = nullptr;
@@ -60,8 +61,8 @@ struct Instance {
 
 } // namespace
 
-/// The place at which `value`'s producer runs for a reader, if that is on
-/// another rank stage; nullopt where the reader has it at hand.
+/// The rank stage that has to send the result of `producer` to `reader`;
+/// nullopt if it is on the same rank.
 static std::optional<int64_t> senderOf(const StageDemand &demand,
                                        Operation *producer, Place reader) {
   int64_t rank = demand.placeFor(producer, reader).rank;
@@ -155,7 +156,7 @@ private:
     func::ReturnOp::create(builder, step.getLoc(), values);
   }
 
-  /// Arguments that this stage holds, results that it returns, attributes.
+  /// Creates the function with the arguments and results of this stage.
   void makeSignature() {
     SmallVector<Type> inputs, outputs;
     SmallVector<Attribute> inputAttrs, outputAttrs;
@@ -224,8 +225,8 @@ private:
       send(op, when);
   }
 
-  /// What happens between phases: all of setup's messages arrive at its end,
-  /// sums over micro-batches leave when they are complete.
+  /// Emits what happens between phases: messages of setup arrive at its end,
+  /// and sums over micro-batches leave when they are complete.
   void enter(Phase next) {
     if (phase == Phase::setup && next > Phase::setup)
       for (size_t message : afterSetup[rank])
@@ -237,7 +238,7 @@ private:
     phase = next;
   }
 
-  /// `value` as a reader at `reader`, which runs at `when`, has it.
+  /// `value` for a reader at `reader` that runs at `when`.
   Value valueFor(Value value, Place reader, const When &when) {
     Operation *producer = value.getDefiningOp();
     if (!producer)
@@ -261,7 +262,7 @@ private:
     received[value] = recv.getValue();
   }
 
-  /// Sends the results of `op` to all who read them.
+  /// Sends the results of `op` to all stages that read them.
   void send(Operation *op, const When &when) {
     for (Value result : op->getResults()) {
       auto it = messagesOf.find(result);
@@ -280,7 +281,7 @@ private:
     }
   }
 
-  /// Also takes away the mark of its stage, as there is only one now.
+  /// Also removes the stage, because the function has only one.
   void setWhen(Operation *op, const When &when) {
     Attribute chunk =
         when.chunk > 0 ? builder.getI64IntegerAttr(when.chunk) : Attribute();
@@ -306,18 +307,18 @@ private:
   int64_t ranks;
   StageDemand demand;
   std::vector<Message> messages;
-  /// Of a value, by receiving rank stage.
+  /// Messages of a value, sorted by the receiving rank stage.
   DenseMap<Value, SmallVector<size_t, 2>> messagesOf;
-  /// Those that each rank stage gets from the setup phase.
+  /// Messages of setup by the receiving rank stage.
   std::vector<SmallVector<size_t>> afterSetup;
   SmallVector<AccumulateOp> sums;
 
-  // Of the function under construction.
+  // The function under construction.
   int64_t rank = 0;
   func::FuncOp func;
   OpBuilder builder;
   Phase phase = Phase::setup;
-  /// Arguments of `step` that the function has, and results, in order.
+  /// Indices of the arguments and results of `step` that it has.
   SmallVector<unsigned> keptArguments, keptResults;
   DenseMap<Value, Value> arguments;
   /// By virtual stage.
@@ -325,16 +326,16 @@ private:
   DenseMap<Value, Value> received;
   AttributeEdits whens;
 
-  /// Op instances by rank stage, in the order in which they run.
+  /// By rank stage, in the order in which they run.
   std::vector<std::vector<Instance>> instances;
 };
 
 } // namespace
 
-/// A backward op is of the weight phase when all that it makes ends, inside the
-/// gradient of one forward op (`dpc.group`), in sums over micro-batches or in
-/// what runs after them. What other groups read is on the way to earlier
-/// stages; but a gradient may be converted to its parameter's type.
+/// A backward op runs in the weight phase if all its results end in sums over
+/// micro-batches, or in ops after those, within the gradient of one forward op
+/// (`dpc.group`). If another group reads them, earlier stages wait for them.
+/// Conversion to the type of the parameter is allowed.
 void markWeightPhase(func::FuncOp step) {
   Block &body = step.getBody().front();
   DenseSet<Operation *> weight;
@@ -403,7 +404,7 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
     step.erase();
   }
 
-  /// The schedule of every rank stage, or nothing after a diagnostic.
+  /// The schedule of every rank stage, or nullopt after a diagnostic.
   std::optional<std::vector<std::vector<cost::ScheduleStep>>>
   makeTables(func::FuncOp step, int64_t ranks, int64_t microBatches) {
     auto kind = symbolize<cost::ScheduleKind>(schedule);

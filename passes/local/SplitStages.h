@@ -1,6 +1,6 @@
 //===- SplitStages.h - Which stage makes which value ------------*- C++ -*-===//
 //
-// Private to passes/local; see SplitStages.cpp for the rules.
+// Private to passes/local; SplitStages.cpp has the rules.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_SPLITSTAGES_H
@@ -13,11 +13,12 @@
 
 namespace dpc {
 
-/// The stage of the marked op that makes `value`; through unmarked ops the
-/// first of the stages they read. nullopt where all of it is unmarked.
+/// The stage of the op that produces `value`. If the op has none, the first
+/// stage among the ops it reads through ops without one; nullopt if there is
+/// none.
 std::optional<int64_t> homeOf(mlir::Value value);
 
-/// Where the ops of a program with stage marks run.
+/// The places where the ops of a program with stages run.
 class StageDemand {
 public:
   static constexpr int64_t kNoStage = -1;
@@ -29,20 +30,20 @@ public:
     auto operator<=>(const Place &) const = default;
   };
 
-  /// `step` is the function of all `ranks` rank stages; its ops keep their
-  /// phases and marks while this is used.
+  /// `step` is the function of all `ranks` rank stages. Its ops must keep their
+  /// phases and stages while this is used.
   StageDemand(mlir::func::FuncOp step, int64_t ranks);
 
-  /// Where `op` runs, sorted; empty when nobody needs it.
+  /// The places of `op`, sorted; empty if no op needs it.
   llvm::ArrayRef<Place> placesOf(mlir::Operation *op) const {
     return of(op).places;
   }
-  /// The instance of `op` that a reader at `reader` takes its results from.
+  /// The instance of `op` whose results a reader at `reader` reads.
   Place placeFor(mlir::Operation *op, Place reader) const {
     return placeFor(of(op), reader);
   }
   Phase phaseOf(mlir::Operation *op) const { return of(op).phase; }
-  /// The rank stages that have the argument / return the result.
+  /// The rank stages that have the argument; those that return the result.
   const std::set<int64_t> &holdersOf(unsigned argument) const {
     return holders[argument];
   }
@@ -51,7 +52,7 @@ public:
   }
 
 private:
-  /// What is asked about an op again and again.
+  /// Properties of an op, computed once.
   struct Info {
     mlir::Operation *op = nullptr;
     std::optional<int64_t> home;
@@ -73,8 +74,8 @@ private:
   bool isHeldMore = false; ///< `holders` has grown.
 };
 
-/// Moves to phase `weight` the backward ops that make nothing but gradients of
-/// parameters: the part of backward that no other stage waits for (ZB-H1).
+/// Moves backward ops that compute only gradients of parameters to phase
+/// `weight`. No other stage waits for this part of the backward pass (ZB-H1).
 void markWeightPhase(mlir::func::FuncOp step);
 
 } // namespace dpc

@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The stages of the marked ops that `value` is made from through unmarked ops,
-/// or of the one that makes it: the first and the last.
+/// The first and the last stage among the marked ops that `value` reads through
+/// unmarked ops; for the result of a marked op, its stage.
 static std::optional<std::pair<int64_t, int64_t>> stagesBehind(Value value) {
   std::optional<std::pair<int64_t, int64_t>> found;
   SmallVector<Value> stack = {value};
@@ -32,7 +32,6 @@ std::optional<int64_t> homeOf(Value value) {
   return stages ? std::optional<int64_t>(stages->first) : std::nullopt;
 }
 
-/// Where an instance of an op runs for a reader at `reader`.
 StageDemand::Place StageDemand::placeFor(const Info &info, Place reader) const {
   if (info.home)
     return {isInLoop(info.phase) ? *info.home : kNoStage, *info.home % ranks};
@@ -40,7 +39,7 @@ StageDemand::Place StageDemand::placeFor(const Info &info, Place reader) const {
     return {kNoStage, reader.rank};
   if (reader.stage != kNoStage)
     return reader;
-  // Stages run forward in rising order and backward in falling order.
+  // Stages run forward in ascending order and backward in descending order.
   auto stages = stagesBehind(info.op->getResult(0));
   if (!stages)
     return {reader.rank, reader.rank};
@@ -57,7 +56,7 @@ void StageDemand::want(Value value, Place reader) {
   wantOp(info, placeFor(info, reader));
 }
 
-/// Whether all stages take part in `op`.
+/// True if all stages take part in `op`.
 static bool isOverStages(Operation *op) {
   auto reduce = dyn_cast<AllReduceOp>(op);
   return reduce && llvm::any_of(reduce.getAxes(), [](Attribute axis) {
@@ -81,8 +80,8 @@ void StageDemand::wantOp(Info &info, Place place) {
     want(operand, place);
 }
 
-/// Demands what the function returns where it has to be; true if that made an
-/// argument known to a further rank stage.
+/// Demands the results of the function. True if another rank stage now holds an
+/// argument.
 bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
   isHeldMore = false;
   Operation *end = step.getBody().front().getTerminator();
@@ -94,7 +93,8 @@ bool StageDemand::wantResults(func::FuncOp step, bool alsoUnread) {
         isHeldMore |= owners.insert(0).second;
       results[i] = owners;
     } else {
-      // What all stages know (a norm) is told by the last, as the loss is.
+      // The last stage returns values that all stages have (a norm), like the
+      // loss.
       Operation *op = value.getDefiningOp();
       auto stage = op ? of(op).home : std::nullopt;
       results[i] = {stage ? *stage % ranks : ranks - 1};
@@ -118,7 +118,7 @@ StageDemand::StageDemand(func::FuncOp step, int64_t ranks)
   for (Info &info : infos)
     if (info.home)
       wantOp(info, placeFor(info, {}));
-  // Updating a parameter takes its states, whose next values are results too.
+  // Updates read states, whose next values are results too.
   for (bool alsoUnread : {false, true})
     while (wantResults(step, alsoUnread)) {
     }

@@ -13,7 +13,7 @@ namespace dpc {
 
 namespace {
 
-/// Checks one function; the constraint numbers are those of Passes.td.
+/// Checks one function. Passes.td numbers the constraints.
 class LocalVerifier {
 public:
   explicit LocalVerifier(func::FuncOp func)
@@ -132,7 +132,7 @@ private:
       Operation *producer = operand.getDefiningOp();
       if (!producer)
         continue;
-      // Results of accumulate are complete after the last micro-batch.
+      // Accumulated values are complete after the last micro-batch.
       if (isa<AccumulateOp>(producer) && phase != Phase::update)
         return op->emitError(
             "(C4) reads an accumulated value before the update "
@@ -149,7 +149,7 @@ private:
     return success();
   }
 
-  /// What is not in the device's memory is copied, or returned as it is.
+  /// Arguments outside device memory may only be copied or returned.
   LogicalResult checkSpaces() {
     for (BlockArgument arg : func.getArguments()) {
       auto space =
