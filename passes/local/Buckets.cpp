@@ -20,7 +20,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/local/EachStep.h"
 #include "passes/local/Passes.h"
 #include "passes/local/Prefetch.h"
 

@@ -57,45 +57,36 @@ struct Codes {
   Value codes, scales;
 };
 
-class QuantizeBuilder {
-public:
-  explicit QuantizeBuilder(GraphBuilder &g) : g(g) {}
+/// Repeats `perRow` along the last dimension of `shape`.
+Value alongRows(GraphBuilder &g, Value perRow, ArrayRef<int64_t> shape) {
+  return g.broadcast(
+      perRow, shape,
+      llvm::to_vector(llvm::seq<int64_t>(0, tensorType(perRow).getRank())));
+}
 
-  /// Encodes `x`, [.., 256] of f32.
-  Codes encode(Value x) {
-    int64_t last = tensorType(x).getRank() - 1;
-    Value largest =
-        g.reduce(ReduceKind::max, g.unary(UnaryKind::abs, x), {last});
-    Value enough =
-        g.compare(CompareKind::gt, largest, g.constantLike(largest, kLeast));
-    Value inverse =
-        g.select(enough, g.div(g.constantLike(largest, kLargestCode), largest),
-                 g.constantLike(largest, 0));
-    Value scaled = g.mul(x, alongRows(inverse, shapeOf(x)));
-    Value rounded =
-        g.unary(UnaryKind::floor, g.add(scaled, g.constantLike(scaled, 0.5)));
-    // A NaN has code 0 and a NaN in its scale.
-    Value isNumber = g.compare(CompareKind::eq, rounded, rounded);
-    rounded = g.select(isNumber, rounded, g.constantLike(rounded, 0));
-    return {g.convert(rounded, g.builder.getI8Type()),
-            g.scale(largest, 1 / kLargestCode)};
-  }
+/// Encodes `x`, [.., 256] of f32.
+Codes encode(GraphBuilder &g, Value x) {
+  int64_t last = tensorType(x).getRank() - 1;
+  Value largest = g.reduce(ReduceKind::max, g.unary(UnaryKind::abs, x), {last});
+  Value enough =
+      g.compare(CompareKind::gt, largest, g.constantLike(largest, kLeast));
+  Value inverse =
+      g.select(enough, g.div(g.constantLike(largest, kLargestCode), largest),
+               g.constantLike(largest, 0));
+  Value scaled = g.mul(x, alongRows(g, inverse, shapeOf(x)));
+  Value rounded =
+      g.unary(UnaryKind::floor, g.add(scaled, g.constantLike(scaled, 0.5)));
+  // A NaN has code 0 and a NaN in its scale.
+  Value isNumber = g.compare(CompareKind::eq, rounded, rounded);
+  rounded = g.select(isNumber, rounded, g.constantLike(rounded, 0));
+  Value codes = g.convert(rounded, g.builder.getI8Type());
+  return {codes, g.scale(largest, 1 / kLargestCode)};
+}
 
-  Value decode(Codes from) {
-    Value numbers = g.convert(from.codes, g.builder.getF32Type());
-    return g.mul(numbers, alongRows(from.scales, shapeOf(from.codes)));
-  }
-
-private:
-  Value alongRows(Value perRow, ArrayRef<int64_t> shape) {
-    SmallVector<int64_t> dims;
-    for (int64_t i = 0, e = tensorType(perRow).getRank(); i < e; ++i)
-      dims.push_back(i);
-    return g.broadcast(perRow, shape, dims);
-  }
-
-  GraphBuilder &g;
-};
+Value decode(GraphBuilder &g, Codes from) {
+  Value numbers = g.convert(from.codes, g.builder.getF32Type());
+  return g.mul(numbers, alongRows(g, from.scales, shapeOf(from.codes)));
+}
 
 int64_t elementsOf(Value value) { return tensorType(value).getNumElements(); }
 
@@ -140,7 +131,7 @@ public:
     } else if (isGather()) {
       x = g.reshape(x, {perRank, kBlock});
     }
-    Codes own = QuantizeBuilder(g).encode(x);
+    Codes own = encode(g, x);
     travelled = isGather() ? exchange<AllGatherOp>(builder, own)
                            : exchange<AllToAllOp>(builder, own);
   }
@@ -150,14 +141,13 @@ public:
   void finish(Operation *sumAt, Operation *resultsAt) {
     OpBuilder builder(sumAt, &listener);
     GraphBuilder g(builder, op->getLoc());
-    QuantizeBuilder quantize(g);
     Value sum;
     if (!isGather())
-      sum = g.reduce(ReduceKind::sum, quantize.decode(travelled), {0});
+      sum = g.reduce(ReduceKind::sum, decode(g, travelled), {0});
     if (isa<AllReduceOp>(op))
-      travelled = exchange<AllGatherOp>(builder, quantize.encode(sum));
+      travelled = exchange<AllGatherOp>(builder, encode(g, sum));
     builder.setInsertionPoint(resultsAt);
-    replaceAll(g, isa<ReduceScatterOp>(op) ? sum : quantize.decode(travelled));
+    replaceAll(g, isa<ReduceScatterOp>(op) ? sum : decode(g, travelled));
     op->erase();
   }
 
@@ -267,16 +257,7 @@ private:
       auto of = op->getAttrOfType<StringAttr>(attr::kOf);
       op->removeAttr(attr::kCompress);
       op->removeAttr(attr::kOf);
-      AttributeListener listener(op);
-      TopKReduction reduction(op, ranksOf(op), share);
-      OpBuilder builder(op, &listener);
-      GraphBuilder g(builder, op.getLoc());
-      BlockArgument residual =
-          addResidual(func, of.getValue(), reduction.rows());
-      setNextResidual(func, residual, reduction.handOver(g, residual));
-      builder.setInsertionPoint(firstNeed(op));
-      reduction.finish(g);
-      op->erase();
+      reduceLargest(func, op, ranksOf(op), share, of.getValue(), firstNeed(op));
     }
   }
 

@@ -1,7 +1,9 @@
 #include "passes/local/CompressTopK.h"
 
+#include "passes/graph/GraphBuilder.h"
+#include "passes/local/CopyAttributes.h"
+
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 
@@ -10,11 +12,9 @@ namespace dpc {
 /// Added to positions, which are sent as int8.
 static constexpr int64_t kCodeOffset = 128;
 
-static int64_t elementsOf(Value value) {
-  return tensorType(value).getNumElements();
-}
-
-BlockArgument addResidual(func::FuncOp func, StringRef of, int64_t rows) {
+/// Adds the state; the caller sets its next value.
+static BlockArgument addResidual(func::FuncOp func, StringRef of,
+                                 int64_t rows) {
   Builder builder(func.getContext());
   auto mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);
   SmallVector<int64_t, 2> axes;
@@ -54,7 +54,8 @@ BlockArgument addResidual(func::FuncOp func, StringRef of, int64_t rows) {
   return func.getArgument(last);
 }
 
-void setNextResidual(func::FuncOp func, BlockArgument residual, Value next) {
+static void setNextResidual(func::FuncOp func, BlockArgument residual,
+                            Value next) {
   Builder builder(func.getContext());
   unsigned index = residual.getArgNumber();
   NamedAttrList attributes;
@@ -70,18 +71,10 @@ void setNextResidual(func::FuncOp func, BlockArgument residual, Value next) {
   end->insertOperands(end->getNumOperands(), next);
 }
 
-TopKReduction::TopKReduction(AllReduceOp op, int64_t ranks, double share)
-    : op(op), ranks(ranks),
-      count(static_cast<int64_t>(std::ceil(share * kCompressBlock))) {}
-
-int64_t TopKReduction::rows() {
-  return ceilDiv(elementsOf(op.getInputs()[0]), kCompressBlock);
-}
-
-Value TopKReduction::pointsAt(GraphBuilder &g, Value index) {
-  SmallVector<int64_t> shape(shapeOf(index)), dims;
-  for (int64_t i = 0, e = shape.size(); i < e; ++i)
-    dims.push_back(i);
+/// The positions of `index`, [.., k], as booleans [.., k, 256].
+static Value pointsAt(GraphBuilder &g, Value index) {
+  SmallVector<int64_t> shape(shapeOf(index));
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   shape.push_back(kCompressBlock);
   auto type = RankedTensorType::get(shape, g.builder.getI64Type());
   Value positions =
@@ -89,28 +82,33 @@ Value TopKReduction::pointsAt(GraphBuilder &g, Value index) {
   return g.compare(CompareKind::eq, g.broadcast(index, shape, dims), positions);
 }
 
-Value TopKReduction::handOver(GraphBuilder &g, Value residual) {
-  int64_t numbers = elementsOf(op.getInputs()[0]);
-  Value x = g.convert(op.getInputs()[0], g.builder.getF32Type());
-  x = g.reshape(x, {numbers});
-  if (numbers != rows() * kCompressBlock)
-    x = g.pad(x, {rows() * kCompressBlock}, {0}, {1});
-  x = g.reshape(x, {rows(), kCompressBlock});
+void reduceLargest(func::FuncOp func, AllReduceOp op, int64_t ranks,
+                   double share, StringRef of, Operation *sumAt) {
+  AttributeListener listener(op);
+  OpBuilder builder(op, &listener);
+  GraphBuilder g(builder, op.getLoc());
+  RankedTensorType type = tensorType(op.getResult(0));
+  int64_t numbers = type.getNumElements();
+  int64_t rows = ceilDiv(numbers, kCompressBlock);
+  auto count = static_cast<int64_t>(std::ceil(share * kCompressBlock));
+  BlockArgument residual = addResidual(func, of, rows);
+  Value x =
+      g.reshape(g.convert(op.getInputs()[0], builder.getF32Type()), {numbers});
+  if (numbers != rows * kCompressBlock)
+    x = g.pad(x, {rows * kCompressBlock}, {0}, {1});
+  x = g.reshape(x, {rows, kCompressBlock});
   x = g.add(x, g.reshape(residual, shapeOf(x)));
   Value isNumber = g.compare(CompareKind::eq, x, x);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Value size = g.select(isNumber, g.unary(UnaryKind::abs, x),
-                        g.constantLike(x, kInfinity));
-  auto picked = [&](Type type) {
-    return RankedTensorType::get({rows(), count}, type);
+                        g.constantLike(x, HUGE_VAL));
+  auto typed = [&](Type element) {
+    return RankedTensorType::get({rows, count}, element);
   };
-  auto largest =
-      TopKOp::create(g.builder, g.loc, picked(g.builder.getF32Type()),
-                     picked(g.builder.getI64Type()), size,
-                     /*smallest=*/false);
-  Value index = largest.getIndices();
-  SmallVector<int64_t> wide{rows(), count, kCompressBlock};
-  Value all = g.broadcast(x, wide, {0, 2});
+  Value index =
+      TopKOp::create(builder, g.loc, typed(builder.getF32Type()),
+                     typed(builder.getI64Type()), size, /*smallest=*/false)
+          .getIndices();
+  Value all = g.broadcast(x, {rows, count, kCompressBlock}, {0, 2});
   Value own =
       g.reduce(ReduceKind::sum,
                g.select(pointsAt(g, index), all, g.constantLike(all, 0)), {2});
@@ -121,33 +119,28 @@ Value TopKReduction::handOver(GraphBuilder &g, Value residual) {
   Value kept = g.select(g.compare(CompareKind::gt, sent, g.constantLike(x, 0)),
                         g.constantLike(x, 0), x);
   Value code = g.convert(g.sub(index, g.constantLike(index, kCodeOffset)),
-                         g.builder.getI8Type());
+                         builder.getI8Type());
   auto gather = [&](Value part) -> Value {
-    auto type =
-        RankedTensorType::get({ranks, rows(), count}, elementTypeOf(part));
-    return AllGatherOp::create(g.builder, g.loc, type, part, op.getAxes())
+    auto gathered =
+        RankedTensorType::get({ranks, rows, count}, elementTypeOf(part));
+    return AllGatherOp::create(builder, g.loc, gathered, part, op.getAxes())
         .getResult(0);
   };
-  values = gather(own);
-  codes = gather(code);
-  return g.reshape(kept, shapeOf(residual));
-}
-
-void TopKReduction::finish(GraphBuilder &g) {
-  Value result = op.getResult(0);
-  RankedTensorType type = tensorType(result);
-  Value index = g.convert(codes, g.builder.getI64Type());
+  Value values = gather(own), codes = gather(code);
+  setNextResidual(func, residual, g.reshape(kept, shapeOf(residual)));
+  builder.setInsertionPoint(sumAt);
+  index = g.convert(codes, builder.getI64Type());
   index = g.add(index, g.constantLike(index, kCodeOffset));
-  SmallVector<int64_t> wide{ranks, rows(), count, kCompressBlock};
-  Value all = g.broadcast(values, wide, {0, 1, 2});
+  all = g.broadcast(values, {ranks, rows, count, kCompressBlock}, {0, 1, 2});
   Value sum = g.reduce(
       ReduceKind::sum,
       g.select(pointsAt(g, index), all, g.constantLike(all, 0)), {0, 2});
-  sum = g.reshape(sum, {rows() * kCompressBlock});
-  if (type.getNumElements() != rows() * kCompressBlock)
-    sum = g.slice(sum, {type.getNumElements()}, {0}, {1});
-  result.replaceAllUsesWith(
+  sum = g.reshape(sum, {rows * kCompressBlock});
+  if (numbers != rows * kCompressBlock)
+    sum = g.slice(sum, {numbers}, {0}, {1});
+  op.getResult(0).replaceAllUsesWith(
       g.convert(g.reshape(sum, type.getShape()), type.getElementType()));
+  op.erase();
 }
 
 } // namespace dpc

@@ -17,9 +17,9 @@
 #ifndef DPC_PASSES_LOCAL_COMPRESSTOPK_H
 #define DPC_PASSES_LOCAL_COMPRESSTOPK_H
 
+#include "ir/Sharding.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/graph/GraphBuilder.h"
-#include "passes/shard/ReshardPlan.h"
 
 namespace dpc {
 
@@ -27,34 +27,12 @@ namespace dpc {
 /// int8 scale.
 inline constexpr int64_t kCompressBlock = 256;
 
-/// Adds a state "residual" of the parameter `of` to a function of the local
-/// altitude and returns it: [1, rows, 256], different on every rank. The caller
-/// must then call setNextResidual.
-mlir::BlockArgument addResidual(mlir::func::FuncOp func, llvm::StringRef of,
-                                int64_t rows);
-void setNextResidual(mlir::func::FuncOp func, mlir::BlockArgument residual,
-                     mlir::Value next);
-
-/// Expands one all_reduce of one tensor in two parts.
-class TopKReduction {
-public:
-  /// The all_reduce is over `ranks` ranks.
-  TopKReduction(AllReduceOp op, int64_t ranks, double share);
-
-  int64_t rows();
-  /// Emits the exchange. Returns the next residual.
-  mlir::Value handOver(GraphBuilder &g, mlir::Value residual);
-  /// Emits the sum and replaces the result.
-  void finish(GraphBuilder &g);
-
-private:
-  /// The positions of `index`, [.., k], as booleans [.., k, 256].
-  mlir::Value pointsAt(GraphBuilder &g, mlir::Value index);
-
-  AllReduceOp op;
-  int64_t ranks, count;
-  mlir::Value values, codes; ///< Of all ranks.
-};
+/// Replaces `op`, an all_reduce of one tensor over `ranks` ranks, by gathers of
+/// the share `share` of its elements. The sum is emitted before `sumAt`.
+/// `func`, a function of the local altitude, gets a state "residual" of the
+/// parameter `of`: [1, rows, 256], different on every rank.
+void reduceLargest(mlir::func::FuncOp func, AllReduceOp op, int64_t ranks,
+                   double share, llvm::StringRef of, mlir::Operation *sumAt);
 
 } // namespace dpc
 

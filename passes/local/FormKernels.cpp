@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
 #include "passes/local/CopyAttributes.h"
-#include "passes/local/EachStep.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
@@ -110,9 +109,7 @@ private:
 
   /// True if `value` is a result of a member, perhaps reshaped.
   bool reachesMember(Value value) const {
-    Operation *op = value.getDefiningOp();
-    while (isa_and_nonnull<ReshapeOp>(op))
-      op = op->getOperand(0).getDefiningOp();
+    Operation *op = withoutReshapes(value).getDefiningOp();
     return op && members.contains(op);
   }
 
@@ -135,139 +132,113 @@ private:
   IRMapping map;
 };
 
-/// Orders units topologically; otherwise they keep their order.
-class UnitScheduler {
-public:
-  UnitScheduler(Block &block, ArrayRef<SmallVector<Operation *>> groups)
-      : units(groups.begin(), groups.end()) {
-    size_t numOps = block.getOperations().size();
-    DenseMap<Operation *, int64_t> unitOf, position;
-    unitOf.reserve(numOps);
-    position.reserve(numOps);
-    for (auto [i, unit] : llvm::enumerate(units))
-      for (Operation *op : unit)
-        unitOf[op] = i;
-    for (Operation &op : block.without_terminator())
-      if (unitOf.try_emplace(&op, units.size()).second)
-        units.push_back({&op});
-    for (auto [i, op] : llvm::enumerate(block))
-      position[&op] = i;
-    RunOrders orders(block.getParentOp()->getContext());
-    users.resize(units.size());
-    missing.resize(units.size());
-    for (auto [i, unit] : llvm::enumerate(units)) {
-      priority.push_back({orders.of(unit.front()), position[unit.front()]});
-      llvm::SmallDenseSet<int64_t> needed;
-      for (Operation *op : unit)
-        for (Value operand : op->getOperands())
-          if (Operation *def = operand.getDefiningOp())
-            if (int64_t other = unitOf.find(def)->second;
-                other != static_cast<int64_t>(i))
-              needed.insert(other);
-      // A reshape between two members reads its kernel and feeds it. The kernel
-      // contains a copy, so only the reshape waits.
-      for (int64_t other : needed) {
-        bool inner = units[other].size() == 1 &&
-                     isa<ReshapeOp>(units[other].front()) && [&] {
-                       Operation *op = units[other].front();
-                       while (isa_and_nonnull<ReshapeOp>(op))
-                         op = op->getOperand(0).getDefiningOp();
-                       return op && unitOf[op] == static_cast<int64_t>(i);
-                     }();
-        if (inner)
-          continue;
+/// The units of a block, `groups` and single ops, in topological order.
+/// Otherwise they keep their order.
+std::vector<SmallVector<Operation *>>
+inOrder(Block &block, std::vector<SmallVector<Operation *>> units) {
+  DenseMap<Operation *, int64_t> unitOf, position;
+  unitOf.reserve(block.getOperations().size());
+  position.reserve(block.getOperations().size());
+  for (auto [i, unit] : llvm::enumerate(units))
+    for (Operation *op : unit)
+      unitOf[op] = i;
+  for (auto [i, op] : llvm::enumerate(block)) {
+    position[&op] = i;
+    if (&op != block.getTerminator() &&
+        unitOf.try_emplace(&op, units.size()).second)
+      units.push_back({&op});
+  }
+  // A reshape between two members reads its kernel and feeds it. The kernel
+  // contains a copy, so only the reshape waits.
+  auto isInner = [&](ArrayRef<Operation *> unit, size_t reader) {
+    if (unit.size() > 1 || !isa<ReshapeOp>(unit.front()))
+      return false;
+    Operation *op = withoutReshapes(unit.front()->getResult(0)).getDefiningOp();
+    return op && unitOf[op] == static_cast<int64_t>(reader);
+  };
+  RunOrders orders(block.getParentOp()->getContext());
+  std::vector<SmallVector<int64_t>> users(units.size());
+  std::vector<int64_t> missing(units.size());
+  using Entry = std::tuple<int64_t, int64_t, int64_t>;
+  std::vector<Entry> entries;
+  for (auto [i, unit] : llvm::enumerate(units)) {
+    entries.push_back({orders.of(unit.front()), position[unit.front()], i});
+    llvm::SmallDenseSet<int64_t> needed;
+    for (Operation *op : unit)
+      for (Value operand : op->getOperands())
+        if (Operation *def = operand.getDefiningOp())
+          if (size_t other = unitOf.find(def)->second; other != i)
+            needed.insert(other);
+    for (int64_t other : needed)
+      if (!isInner(units[other], i)) {
         users[other].push_back(i);
         ++missing[i];
       }
-    }
   }
-
-  std::vector<SmallVector<Operation *>> order() {
-    using Entry = std::pair<std::pair<int64_t, int64_t>, int64_t>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    for (size_t i = 0; i < units.size(); ++i)
-      if (missing[i] == 0)
-        ready.push({priority[i], i});
-    std::vector<SmallVector<Operation *>> result;
-    while (!ready.empty()) {
-      int64_t i = ready.top().second;
-      ready.pop();
-      result.push_back(units[i]);
-      for (int64_t user : users[i])
-        if (--missing[user] == 0)
-          ready.push({priority[user], user});
-    }
-    assert(result.size() == units.size() && "kernels must not form a cycle");
-    return result;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  for (const Entry &entry : entries)
+    if (missing[std::get<2>(entry)] == 0)
+      ready.push(entry);
+  std::vector<SmallVector<Operation *>> result;
+  while (!ready.empty()) {
+    int64_t i = std::get<2>(ready.top());
+    ready.pop();
+    result.push_back(units[i]);
+    for (int64_t user : users[i])
+      if (--missing[user] == 0)
+        ready.push(entries[user]);
   }
+  assert(result.size() == units.size() && "kernels must not form a cycle");
+  return result;
+}
 
-private:
-  std::vector<SmallVector<Operation *>> units;
-  std::vector<std::pair<int64_t, int64_t>> priority;
-  std::vector<SmallVector<int64_t>> users;
-  std::vector<int64_t> missing;
-};
+/// Turns movers and sources that need a buffer into kernels.
+void wrapBuffered(Block &block, AttributeEdits &untimed) {
+  SmallVector<Operation *> copies;
+  for (Operation &op : block) {
+    KernelRole role = kernelRole(&op);
+    bool mover = role == KernelRole::mover && !isa<ReshapeOp>(op) &&
+                 !op.hasAttr(attr::kView);
+    bool stored =
+        isa<ConstantOp>(op) && !cast<ConstantOp>(op).getValue().isSplat();
+    if (mover || (role == KernelRole::source && !stored))
+      copies.push_back(&op);
+  }
+  for (Operation *op : copies) {
+    OpBuilder builder(op);
+    KernelBuilder(op, builder, untimed).build();
+  }
+}
 
-struct KernelFormer {
+void formKernels(Block &block) {
   AttributeEdits untimed;
-
-  /// Folding creates constants without a phase.
-  void timeConstants(Block &block) {
-    for (auto constant : block.getOps<ConstantOp>())
-      if (!constant->hasAttr(attr::kPhase))
-        setPhase(constant, Phase::setup);
-  }
-
-  void formKernels(Block &block) {
-    eraseDeadOps(block);
-    timeConstants(block);
-    KernelGroups groups(block);
-    groups.form();
-    auto units = UnitScheduler(block, groups.groups()).order();
-    OpBuilder builder(block.getTerminator());
-    for (ArrayRef<Operation *> unit : units) {
-      KernelRole role = kernelRole(unit.front());
-      bool isKernel = role != KernelRole::none && role != KernelRole::mover &&
-                      role != KernelRole::source;
-      if (!isKernel) {
-        unit.front()->moveBefore(block.getTerminator());
-        continue;
-      }
+  eraseDeadOps(block);
+  // Folding creates constants without a phase.
+  for (auto constant : block.getOps<ConstantOp>())
+    if (!constant->hasAttr(attr::kPhase))
+      setPhase(constant, Phase::setup);
+  OpBuilder builder(block.getTerminator());
+  for (ArrayRef<Operation *> unit : inOrder(block, groupKernels(block))) {
+    KernelRole role = kernelRole(unit.front());
+    if (role == KernelRole::none || role == KernelRole::mover ||
+        role == KernelRole::source)
+      unit.front()->moveBefore(block.getTerminator());
+    else
       KernelBuilder(unit, builder, untimed).build();
-    }
-    // The ops of the groups have no users now. Erasing them makes the reshapes
-    // between them dead, which come after them.
-    while (eraseDeadOps(block)) {
-    }
-    markViews(block);
-    wrapBuffered(block);
-    eraseDeadOps(block);
   }
-
-  /// Turns movers and sources that need a buffer into kernels.
-  void wrapBuffered(Block &block) {
-    SmallVector<Operation *> copies;
-    for (Operation &op : block) {
-      KernelRole role = kernelRole(&op);
-      bool mover = role == KernelRole::mover && !isa<ReshapeOp>(op) &&
-                   !op.hasAttr(attr::kView);
-      bool stored =
-          isa<ConstantOp>(op) && !cast<ConstantOp>(op).getValue().isSplat();
-      if (mover || (role == KernelRole::source && !stored))
-        copies.push_back(&op);
-    }
-    for (Operation *op : copies) {
-      OpBuilder builder(op);
-      KernelBuilder(op, builder, untimed).build();
-    }
+  // The ops of the groups have no users now. Erasing them makes the reshapes
+  // between them dead, which come after them.
+  while (eraseDeadOps(block)) {
   }
-};
+  markViews(block);
+  wrapBuffered(block, untimed);
+  eraseDeadOps(block);
+}
 
 struct FormKernelsPass : impl::DpcFormKernelsBase<FormKernelsPass> {
   void runOnOperation() override {
-    onEachStep(getOperation(), [](func::FuncOp step) {
-      KernelFormer().formKernels(step.getBody().front());
-    });
+    onEachStep(getOperation(),
+               [](func::FuncOp step) { formKernels(step.getBody().front()); });
   }
 };
 

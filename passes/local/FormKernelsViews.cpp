@@ -18,6 +18,7 @@
 #include "ir/Attributes.h"
 #include "ir/TensorUtils.h"
 #include "passes/local/FormKernels.h"
+#include "passes/local/Partition.h"
 
 using namespace mlir;
 
@@ -124,9 +125,7 @@ static void dropOrder(OpResult result) {
 /// The op that makes `value` strided: a mover, or an op that writes its result
 /// in another order.
 static OpResult stridedSource(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getX();
-  return dyn_cast<OpResult>(value);
+  return dyn_cast<OpResult>(withoutReshapes(value));
 }
 
 /// The order for the first transpose of `value`, or null. The innermost

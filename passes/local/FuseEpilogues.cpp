@@ -15,7 +15,6 @@
 //===----------------------------------------------------------------------===//
 #include "passes/local/FuseEpilogues.h"
 #include "ir/GemmEpilogues.h"
-#include "passes/local/EachStep.h"
 #include "passes/local/Passes.h"
 
 using namespace mlir;

@@ -2,6 +2,7 @@
 #include "ir/GemmEpilogues.h"
 #include "ir/TensorUtils.h"
 #include "passes/local/FuseEpilogues.h"
+#include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -9,12 +10,6 @@
 using namespace mlir;
 
 namespace dpc {
-
-static Value withoutReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
 
 /// The ops of a kernel without its terminator.
 static SmallVector<Operation *> opsOf(KernelOp kernel) {

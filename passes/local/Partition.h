@@ -112,6 +112,13 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> accumulated;
 };
 
+/// The value that leads to `value` through reshapes.
+inline mlir::Value withoutReshapes(mlir::Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
 /// Erases pure ops without readers.
 void eraseDeadOps(mlir::func::FuncOp func);
 

@@ -30,8 +30,7 @@ static int64_t productOf(ArrayRef<int64_t> sizes) {
 }
 
 Value LocalEmitter::reshape(Value value, ArrayRef<int64_t> shape) {
-  while (auto inner = value.getDefiningOp<ReshapeOp>())
-    value = inner.getX();
+  value = withoutReshapes(value);
   if (shapeOf(value) == shape)
     return value;
   return ReshapeOp::create(builder, loc, typeLike(value, shape), value);

@@ -8,7 +8,9 @@
 #define DPC_PASSES_LOCAL_PASSES_H
 
 #include "ir/Dialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
+#include "runtime/base/Parallel.h"
 
 namespace dpc {
 
@@ -20,6 +22,24 @@ namespace dpc {
 
 /// Registers the passes of this folder.
 inline void registerLocalPasses() { registerDpcLocalPasses(); }
+
+/// Runs `work` on several threads for each function of `module` that has a mesh
+/// or is named @step. Stages do not depend on each other. `work` must not emit
+/// errors, because their handlers may listen only to the calling thread.
+inline void onEachStep(mlir::ModuleOp module,
+                       llvm::function_ref<void(mlir::func::FuncOp)> work) {
+  llvm::SmallVector<mlir::func::FuncOp> steps;
+  for (auto func : module.getOps<mlir::func::FuncOp>())
+    if ((func->hasAttr(attr::kMesh) || func.getName() == "step") &&
+        !func.isDeclaration())
+      steps.push_back(func);
+  // Without multithreading, a context creates types and attributes without
+  // locks.
+  if (!module.getContext()->isMultithreadingEnabled())
+    llvm::for_each(steps, work);
+  else
+    parallelFor(steps.size(), 1, [&](size_t i) { work(steps[i]); });
+}
 
 } // namespace dpc
 

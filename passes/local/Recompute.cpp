@@ -11,7 +11,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/Recompute.h"
-#include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 
 using namespace mlir;
@@ -57,7 +56,7 @@ private:
     Operation *op = value.getDefiningOp();
     if (!isForward(op) || again.contains(value) || !isRepeatable(op))
       return true;
-    return !forward.isFree(op) && kept.contains(rootOf(value));
+    return !forward.isFree(op) && kept.contains(withoutReshapes(value));
   }
 
   /// Adds the ops that have to be cloned for `value`.

@@ -8,9 +8,7 @@
 #ifndef DPC_PASSES_LOCAL_RECOMPUTE_H
 #define DPC_PASSES_LOCAL_RECOMPUTE_H
 
-#include "ir/Dialect.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/local/Partition.h"
 
 namespace dpc {
 
@@ -21,9 +19,6 @@ bool isBackward(mlir::Operation *op);
 
 /// True if `op` may run twice in a step.
 bool isRepeatable(mlir::Operation *op);
-
-/// The root of `value`.
-mlir::Value rootOf(mlir::Value value);
 
 /// A root of the forward phase.
 struct Made {

@@ -23,12 +23,6 @@ bool dpc::isRepeatable(Operation *op) {
          (isMemoryEffectFree(op) || isa<CollectiveOpInterface>(op));
 }
 
-Value dpc::rootOf(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getX();
-  return value;
-}
-
 ForwardPhase::ForwardPhase(func::FuncOp func) {
   findOps(func);
   findValues();

@@ -47,7 +47,7 @@ public:
     DenseSet<Value> kept;
     for (auto [value, node] : nodeOf)
       if (!side[node] && side[nodeOfOp[value.getDefiningOp()]])
-        kept.insert(rootOf(value));
+        kept.insert(withoutReshapes(value));
     return kept;
   }
 

@@ -1,19 +1,10 @@
 //===- ReshardPlan.cpp - Cheapest steps between shardings ---------------===//
 #include "passes/shard/ReshardPlan.h"
 
-#include "passes/shard/ReshardSearch.h"
-
 #include <memory>
 #include <mutex>
 
 namespace dpc {
-
-std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
-                                                    const ShardingSpec &to,
-                                                    int64_t elementBytes,
-                                                    std::string &why) {
-  return ReshardSearch(from, to, elementBytes).run(why);
-}
 
 using PlanKey = std::vector<int64_t>;
 

@@ -1,5 +1,14 @@
 //===- ReshardSearch.cpp - Dijkstra over shardings ------------------------===//
-#include "passes/shard/ReshardSearch.h"
+//
+// A state of the search is a list of numbers: one for the factors of each
+// dimension (see DimTable), and one for the partial axes. A step changes one or
+// two of them.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/shard/DimTable.h"
+#include "passes/shard/ReshardPlan.h"
+
+#include <queue>
 
 namespace dpc {
 
@@ -14,95 +23,6 @@ static constexpr double kOuterPrice = 0.01;
 /// With more states than this, the search takes the best path among those it
 /// has seen.
 static constexpr size_t kMaxStates = 20000;
-
-static uint64_t bitOf(int64_t axis) {
-  assert(axis < 64 && "a mesh has few axes");
-  return uint64_t(1) << axis;
-}
-
-static int64_t sizeOf(const DimFactors &factors) {
-  int64_t size = 1;
-  for (const Factor &factor : factors)
-    size *= factor.size;
-  return size;
-}
-
-static DimFactors normalize(MeshAttr mesh, const DimFactors &factors) {
-  DimFactors result = canonicalize(mesh, factors);
-  if (result.front() == Factor{1, {}})
-    result.clear();
-  return result;
-}
-
-DimTable::Id DimTable::add(const DimFactors &factors) {
-  llvm::SmallVector<int64_t, 8> key;
-  for (const Factor &factor : factors) {
-    key.push_back(factor.size);
-    key.push_back(-1 - static_cast<int64_t>(factor.axes.size()));
-    key.append(factor.axes.begin(), factor.axes.end());
-  }
-  auto [it, isNew] = known.try_emplace(std::move(key), entries.size());
-  if (!isNew)
-    return it->second;
-  Entry entry{factors};
-  for (const Factor &factor : factors) {
-    entry.size *= factor.size;
-    entry.localSize *=
-        static_cast<double>(localFactorSize(mesh, factor.size, factor.axes));
-    for (int64_t axis : factor.axes)
-      entry.axes |= bitOf(axis);
-  }
-  entries.push_back(std::move(entry));
-  return it->second;
-}
-
-DimTable::Id DimTable::normalized(Id id) {
-  if (entries[id].normalized < 0) {
-    Id found = add(normalize(mesh, entries[id].factors));
-    entries[id].normalized = found;
-  }
-  return entries[id].normalized;
-}
-
-DimTable::Cut DimTable::isolate(Id id, int64_t outer, int64_t inner) {
-  auto [it, isNew] = cuts.try_emplace({id, outer, inner});
-  if (isNew)
-    it->second = makeCut(id, outer, inner);
-  return it->second;
-}
-
-DimTable::Cut DimTable::makeCut(Id id, int64_t outer, int64_t inner) {
-  int64_t size = entries[id].size;
-  if (size % outer || outer % inner)
-    return {};
-  auto parts = splitFactors(mesh, entries[id].factors,
-                            {size / outer, outer / inner, inner});
-  if (!parts)
-    return {};
-  DimFactors middle = normalize(mesh, (*parts)[1]);
-  if (middle.size() > 1)
-    return {};
-  if (middle.empty())
-    middle.push_back({outer / inner, {}});
-  DimFactors result = normalize(mesh, (*parts)[0]);
-  int64_t index = result.size();
-  result.push_back(middle.front());
-  result.append(normalize(mesh, (*parts)[2]));
-  return {add(result), index};
-}
-
-DimTable::Id DimTable::withAxes(Cut cut, llvm::ArrayRef<int64_t> axes) {
-  DimFactors factors = entries[cut.id].factors;
-  factors[cut.index].axes.append(axes.begin(), axes.end());
-  return add(factors);
-}
-
-DimTable::Id DimTable::withoutAxes(Cut cut, size_t count) {
-  DimFactors factors = entries[cut.id].factors;
-  factors[cut.index].axes.pop_back_n(count);
-  return add(factors);
-}
-
 /// Also drops axes of size 1.
 static void normalize(ShardingSpec &spec) {
   llvm::ArrayRef<int64_t> sizes = spec.mesh.getSizes();
@@ -118,340 +38,6 @@ static void normalize(ShardingSpec &spec) {
   llvm::sort(spec.partial, [](const PartialAxis &a, const PartialAxis &b) {
     return a.axis < b.axis;
   });
-}
-
-ReshardSearch::ReshardSearch(const ShardingSpec &from, const ShardingSpec &to,
-                             int64_t elementBytes)
-    : mesh(from.mesh), start(from), goal(to), elementBytes(elementBytes),
-      dims(from.mesh) {
-  normalize(start);
-  normalize(goal);
-  goalState = stateOf(goal);
-  for (DimTable::Id id : llvm::ArrayRef(goalState).drop_back())
-    goalAxes |= dims.axes(id);
-  if (std::optional<int64_t> axis = mesh.findAxis(kMicroBatchAxis))
-    microBatch = *axis;
-  collectFixedAxes();
-  collectRanges(start);
-  collectRanges(goal);
-  llvm::sort(ranges);
-  ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
-}
-
-int32_t ReshardSearch::addPartials(const Partials &list) {
-  auto it = llvm::find(partials, list);
-  if (it == partials.end())
-    it = partials.insert(it, list);
-  return it - partials.begin();
-}
-
-ReshardSearch::State ReshardSearch::stateOf(const ShardingSpec &spec) {
-  State state;
-  for (const DimFactors &dim : spec.dims)
-    state.push_back(dims.add(dim));
-  state.push_back(addPartials(spec.partial));
-  return state;
-}
-
-ShardingSpec ReshardSearch::specOf(const State &state) const {
-  ShardingSpec spec;
-  spec.mesh = mesh;
-  for (DimTable::Id id : llvm::ArrayRef(state).drop_back())
-    spec.dims.push_back(dims[id]);
-  spec.partial = partialsOf(state);
-  return spec;
-}
-
-ReshardStep ReshardSearch::stepOf(const Step &step) const {
-  return {step.kind,          step.axes,      step.reduction,
-          step.source,        step.target,    specOf(step.before),
-          specOf(step.after), step.fullBytes, step.sentBytes};
-}
-
-/// Axes that split the same factors in the same order in both shardings do not
-/// move.
-void ReshardSearch::collectFixedAxes() {
-  for (auto [a, b] : llvm::zip(start.dims, goal.dims)) {
-    int64_t outerA = 1, sizeA = sizeOf(a);
-    for (const Factor &fa : a) {
-      int64_t outerB = 1;
-      for (const Factor &fb : b) {
-        if (outerA == outerB && fa == fb && sizeA == sizeOf(b))
-          for (int64_t axis : fa.axes)
-            fixedAxes |= bitOf(axis);
-        outerB *= fb.size;
-      }
-      outerA *= fa.size;
-    }
-  }
-}
-
-/// Adds the factors that a state may split: those of `spec`, and whole
-/// dimensions.
-void ReshardSearch::collectRanges(const ShardingSpec &spec) {
-  for (auto [d, dim] : llvm::enumerate(spec.dims)) {
-    int64_t outer = sizeOf(dim);
-    if (outer == 0) // without elements
-      continue;
-    if (dim.size() < 2 && outer > 1)
-      ranges.push_back({static_cast<int64_t>(d), outer, 1});
-    for (const Factor &factor : dim) {
-      ranges.push_back({static_cast<int64_t>(d), outer, outer / factor.size});
-      outer /= factor.size;
-    }
-  }
-}
-
-double ReshardSearch::localBytes(const State &state) const {
-  double bytes = static_cast<double>(elementBytes);
-  for (DimTable::Id id : llvm::ArrayRef(state).drop_back())
-    bytes *= dims.localSize(id);
-  return bytes;
-}
-
-int64_t ReshardSearch::flatPosition(const State &state, int64_t dim,
-                                    int64_t index) const {
-  for (int64_t d = 0; d < dim; ++d)
-    index += dims[state[d]].size();
-  return index;
-}
-
-/// True if `axis` neither splits the state nor is partial.
-bool ReshardSearch::isFree(const State &state, int64_t axis) const {
-  uint64_t bit = bitOf(axis);
-  return llvm::none_of(
-             llvm::ArrayRef(state).drop_back(),
-             [&](DimTable::Id id) { return (dims.axes(id) & bit) != 0; }) &&
-         llvm::none_of(partialsOf(state), [&](const PartialAxis &partial) {
-           return partial.axis == axis;
-         });
-}
-
-/// Factor by which the step pads its input: it pads the factor that gains axes
-/// to a multiple of the pieces.
-double ReshardSearch::allToAllPadding(const Step &step) const {
-  int64_t position = step.target;
-  size_t dim = 0;
-  while (position >= static_cast<int64_t>(dims[step.after[dim]].size()))
-    position -= dims[step.after[dim++]].size();
-  const Factor &gained = dims[step.after[dim]][position];
-  const Factor &lost = dims[step.before[dim]][position];
-  return static_cast<double>(productOfAxes(mesh, step.axes)) *
-         localFactorSize(mesh, gained.size, gained.axes) /
-         static_cast<double>(localFactorSize(mesh, lost.size, lost.axes));
-}
-
-void ReshardSearch::countBytes(Step &step, double before, double after) const {
-  double pieces = static_cast<double>(productOfAxes(mesh, step.axes));
-  double share = (pieces - 1) / pieces;
-  switch (step.kind) {
-  case ReshardStepKind::accumulate:
-  case ReshardStepKind::rankSlice:
-    return;
-  case ReshardStepKind::allReduce:
-    step.fullBytes = before;
-    step.sentBytes = 2 * share * before;
-    return;
-  case ReshardStepKind::allGather:
-    step.fullBytes = pieces * before;
-    break;
-  case ReshardStepKind::reduceScatter:
-    step.fullBytes = pieces * after;
-    break;
-  case ReshardStepKind::allToAll:
-    step.fullBytes = before * allToAllPadding(step);
-    break;
-  }
-  step.sentBytes = share * step.fullBytes;
-}
-
-void ReshardSearch::visit(int64_t parent, Step step) {
-  double before = localBytes(step.before);
-  double after = localBytes(step.after);
-  countBytes(step, before, after);
-  double outer = 0;
-  for (int64_t axis : step.axes)
-    outer = std::max(outer, double(mesh.getSizes().size() - axis));
-  double price = nodes[parent].price +
-                 step.sentBytes * (1 + kOuterPrice * outer) +
-                 (step.sentBytes > 0 ? kStepPrice : kLocalStepPrice) +
-                 kCopyPricePerByte * (before + after);
-  State next = step.after;
-  for (DimTable::Id &id : llvm::MutableArrayRef(next).drop_back())
-    id = dims.normalized(id);
-  auto [it, inserted] = known.try_emplace(next, nodes.size());
-  if (inserted) {
-    if (nodes.size() >= kMaxStates && it->first != goalState) {
-      known.erase(it);
-      return;
-    }
-    nodes.push_back({std::move(next), price, parent, std::move(step)});
-  } else {
-    Node &node = nodes[it->second];
-    if (node.done || node.price <= price)
-      return;
-    node.price = price;
-    node.parent = parent;
-    node.step = std::move(step);
-  }
-  queue.push({price, it->second});
-}
-
-/// Adds the state in which the axes of `step` split `range`.
-void ReshardSearch::split(int64_t id, Step step, const FactorRange &range,
-                          int32_t partialsAfter) {
-  step.before = nodes[id].state;
-  DimTable::Cut cut =
-      dims.isolate(step.before[range.dim], range.outer, range.inner);
-  if (cut.index < 0)
-    return;
-  step.before[range.dim] = cut.id;
-  step.target = flatPosition(step.before, range.dim, cut.index);
-  step.after = step.before;
-  step.after.back() = partialsAfter;
-  step.after[range.dim] = dims.withAxes(cut, step.axes);
-  visit(id, std::move(step));
-}
-
-/// Adds the states in which a factor is split over the partial axes `axes`.
-void ReshardSearch::scatter(int64_t id, int32_t reduced, const Axes &axes,
-                            ReduceKind kind) {
-  for (const FactorRange &range : ranges)
-    split(id, Step{ReshardStepKind::reduceScatter, axes, kind}, range, reduced);
-}
-
-void ReshardSearch::expandReductions(int64_t id) {
-  State state = nodes[id].state;
-  Partials all = partialsOf(state);
-  Partials open;
-  for (const PartialAxis &partial : all) {
-    if (goal.partialOver(partial.axis) == partial.kind)
-      continue;
-    if (partial.axis == microBatch) {
-      // Accumulation comes first: later steps run once per optimizer step.
-      Step step{ReshardStepKind::accumulate, {partial.axis}, partial.kind};
-      step.before = step.after = state;
-      llvm::erase(all, PartialAxis(partial));
-      step.after.back() = addPartials(all);
-      return visit(id, std::move(step));
-    }
-    open.push_back(partial);
-  }
-  for (unsigned mask = 1; mask < (1u << open.size()); ++mask) {
-    Axes axes;
-    Partials left = all;
-    std::optional<ReduceKind> kind;
-    bool mixed = false;
-    for (auto [i, partial] : llvm::enumerate(open)) {
-      if (!(mask >> i & 1))
-        continue;
-      mixed |= kind && *kind != partial.kind;
-      kind = partial.kind;
-      axes.push_back(partial.axis);
-      llvm::erase(left, partial);
-    }
-    if (mixed)
-      continue;
-    int32_t reduced = addPartials(left);
-    Step step{ReshardStepKind::allReduce, axes, *kind};
-    step.before = step.after = state;
-    step.after.back() = reduced;
-    visit(id, std::move(step));
-    do {
-      scatter(id, reduced, axes, *kind);
-    } while (std::next_permutation(axes.begin(), axes.end()));
-  }
-}
-
-void ReshardSearch::expandSlices(int64_t id) {
-  State state = nodes[id].state;
-  for (int64_t axis = 0, e = mesh.getSizes().size(); axis < e; ++axis) {
-    // A split over other axes would be undone later.
-    if (!(goalAxes & bitOf(axis)) || !isFree(state, axis))
-      continue;
-    for (const FactorRange &range : ranges)
-      split(id, Step{ReshardStepKind::rankSlice, {axis}}, range, state.back());
-  }
-}
-
-void ReshardSearch::gather(int64_t id, int64_t dim, int64_t index,
-                           size_t count) {
-  Step step{ReshardStepKind::allGather, {}};
-  step.before = step.after = nodes[id].state;
-  DimTable::Cut cut{step.before[dim], index};
-  const auto &axes = dims[cut.id][index].axes;
-  step.axes.assign(axes.end() - count, axes.end());
-  step.after[dim] = dims.withoutAxes(cut, count);
-  step.source = flatPosition(step.before, dim, index);
-  visit(id, std::move(step));
-}
-
-void ReshardSearch::allToAll(int64_t id, const FactorRange &source,
-                             const FactorRange &target, size_t count) {
-  Step step{ReshardStepKind::allToAll, {}};
-  step.before = nodes[id].state;
-  DimTable::Cut to =
-      dims.isolate(step.before[target.dim], target.outer, target.inner);
-  if (to.index < 0)
-    return;
-  step.before[target.dim] = to.id;
-  // Isolating the target may have cut the source, so find the source again.
-  DimTable::Cut from{step.before[source.dim], -1};
-  int64_t outer = dims.size(from.id);
-  for (auto [i, factor] : llvm::enumerate(dims[from.id])) {
-    if (outer == source.outer && outer / factor.size == source.inner)
-      from.index = i;
-    outer /= factor.size;
-  }
-  if (from.index < 0 || (source.dim == target.dim && to.index == from.index))
-    return;
-  const auto &lost = dims[from.id][from.index].axes;
-  if (lost.size() < count)
-    return;
-  step.source = flatPosition(step.before, source.dim, from.index);
-  step.target = flatPosition(step.before, target.dim, to.index);
-  step.axes.assign(lost.end() - count, lost.end());
-  step.after = step.before;
-  step.after[source.dim] = dims.withoutAxes(from, count);
-  to.id = step.after[target.dim];
-  step.after[target.dim] = dims.withAxes(to, step.axes);
-  visit(id, std::move(step));
-}
-
-/// Gathers and moves the innermost axes of every factor.
-void ReshardSearch::expandFactors(int64_t id) {
-  State state = nodes[id].state;
-  for (auto [d, dim] : llvm::enumerate(llvm::ArrayRef(state).drop_back())) {
-    int64_t outer = dims.size(dim);
-    for (size_t i = 0; i < dims[dim].size(); ++i) {
-      // A copy, because the table grows.
-      Factor factor = dims[dim][i];
-      FactorRange source{static_cast<int64_t>(d), outer, outer / factor.size};
-      outer /= factor.size;
-      for (size_t count = 1; count <= factor.axes.size(); ++count) {
-        int64_t axis = factor.axes[factor.axes.size() - count];
-        if (axis == microBatch || (fixedAxes & bitOf(axis)))
-          break;
-        gather(id, d, i, count);
-        for (const FactorRange &target : ranges)
-          allToAll(id, source, target, count);
-      }
-    }
-  }
-}
-
-void ReshardSearch::expand(int64_t id) {
-  std::optional<ReduceKind> pending;
-  for (const PartialAxis &partial : partialsOf(nodes[id].state))
-    if (partial.axis == microBatch)
-      pending = partial.kind;
-  bool accumulates =
-      microBatch >= 0 && pending && pending != goal.partialOver(microBatch);
-  expandReductions(id);
-  if (accumulates)
-    return;
-  expandSlices(id);
-  expandFactors(id);
 }
 
 static Factor &factorAt(ShardingSpec &spec, int64_t position) {
@@ -497,41 +83,428 @@ static void mergeSlices(std::vector<ReshardStep> &steps, int64_t microBatch) {
   steps = std::move(merged);
 }
 
-std::vector<ReshardStep> ReshardSearch::stepsTo(int64_t id) const {
-  std::vector<ReshardStep> steps;
-  for (; nodes[id].parent >= 0; id = nodes[id].parent)
-    steps.push_back(stepOf(nodes[id].step));
-  std::reverse(steps.begin(), steps.end());
-  mergeSlices(steps, microBatch);
-  return steps;
-}
+namespace {
 
-std::optional<std::vector<ReshardStep>> ReshardSearch::run(std::string &why) {
-  for (const PartialAxis &partial : goal.partial) {
-    if (start.partialOver(partial.axis) != partial.kind) {
-      why = "the result is partial over '" +
-            mesh.getNames()[partial.axis].str() + "' and the operand is not";
-      return std::nullopt;
+/// The search of planReshard.
+class ReshardSearch {
+public:
+  ReshardSearch(const ShardingSpec &from, const ShardingSpec &to,
+                int64_t elementBytes)
+      : mesh(from.mesh), start(from), goal(to), elementBytes(elementBytes),
+        dims(from.mesh) {
+    normalize(start);
+    normalize(goal);
+    goalState = stateOf(goal);
+    for (DimTable::Id id : llvm::ArrayRef(goalState).drop_back())
+      goalAxes |= dims.axes(id);
+    if (std::optional<int64_t> axis = mesh.findAxis(kMicroBatchAxis))
+      microBatch = *axis;
+    collectFixedAxes();
+    collectRanges(start);
+    collectRanges(goal);
+    llvm::sort(ranges);
+    ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
+  }
+
+  /// May be called once.
+  std::optional<std::vector<ReshardStep>> run(std::string &why) {
+    for (const PartialAxis &partial : goal.partial) {
+      if (start.partialOver(partial.axis) != partial.kind) {
+        why = "the result is partial over '" +
+              mesh.getNames()[partial.axis].str() + "' and the operand is not";
+        return std::nullopt;
+      }
+    }
+    nodes.push_back({stateOf(start)});
+    known[nodes.front().state] = 0;
+    queue.push({0, 0});
+    while (!queue.empty()) {
+      int64_t id = queue.top().second;
+      queue.pop();
+      if (nodes[id].done)
+        continue;
+      nodes[id].done = true;
+      if (nodes[id].state == goalState)
+        return stepsTo(id);
+      expand(id);
+    }
+    why = microBatch >= 0 && start.splitsAxis(microBatch)
+              ? "a split over micro-batches ('mb') can only end in a sum over "
+                "them (not supported)"
+              : "no chain of collectives leads there";
+    return std::nullopt;
+  }
+
+private:
+  using Axes = llvm::SmallVector<int64_t, 2>;
+  using Partials = llvm::SmallVector<PartialAxis, 2>;
+  /// Numbers of the dimensions, then an index of `partials`.
+  using State = llvm::SmallVector<DimTable::Id, 6>;
+
+  /// A ReshardStep in numbers.
+  struct Step {
+    ReshardStepKind kind;
+    Axes axes;
+    ReduceKind reduction = ReduceKind::sum;
+    int64_t source = -1, target = -1;
+    State before = {}, after = {};
+    double fullBytes = 0, sentBytes = 0;
+  };
+  /// A normalized state that the search has reached, and the step to it.
+  struct Node {
+    State state;
+    double price = 0;
+    int64_t parent = -1;
+    Step step = {};
+    bool done = false;
+  };
+
+  State stateOf(const ShardingSpec &spec) {
+    State state;
+    for (const DimFactors &dim : spec.dims)
+      state.push_back(dims.add(dim));
+    state.push_back(addPartials(spec.partial));
+    return state;
+  }
+
+  ShardingSpec specOf(const State &state) const {
+    ShardingSpec spec;
+    spec.mesh = mesh;
+    for (DimTable::Id id : llvm::ArrayRef(state).drop_back())
+      spec.dims.push_back(dims[id]);
+    spec.partial = partialsOf(state);
+    return spec;
+  }
+
+  ReshardStep stepOf(const Step &step) const {
+    return {step.kind,          step.axes,      step.reduction,
+            step.source,        step.target,    specOf(step.before),
+            specOf(step.after), step.fullBytes, step.sentBytes};
+  }
+
+  int32_t addPartials(const Partials &list) {
+    auto it = llvm::find(partials, list);
+    if (it == partials.end())
+      it = partials.insert(it, list);
+    return it - partials.begin();
+  }
+
+  const Partials &partialsOf(const State &state) const {
+    return partials[state.back()];
+  }
+  /// Axes that split the same factors in the same order in both shardings do
+  /// not move.
+  void collectFixedAxes() {
+    for (auto [a, b] : llvm::zip(start.dims, goal.dims)) {
+      int64_t outerA = 1, sizeA = sizeOf(a);
+      for (const Factor &fa : a) {
+        int64_t outerB = 1;
+        for (const Factor &fb : b) {
+          if (outerA == outerB && fa == fb && sizeA == sizeOf(b))
+            for (int64_t axis : fa.axes)
+              fixedAxes |= bitOf(axis);
+          outerB *= fb.size;
+        }
+        outerA *= fa.size;
+      }
     }
   }
-  nodes.push_back({stateOf(start)});
-  known[nodes.front().state] = 0;
-  queue.push({0, 0});
-  while (!queue.empty()) {
-    int64_t id = queue.top().second;
-    queue.pop();
-    if (nodes[id].done)
-      continue;
-    nodes[id].done = true;
-    if (nodes[id].state == goalState)
-      return stepsTo(id);
-    expand(id);
+
+  /// Adds the factors that a state may split: those of `spec`, and whole
+  /// dimensions.
+  void collectRanges(const ShardingSpec &spec) {
+    for (auto [d, dim] : llvm::enumerate(spec.dims)) {
+      int64_t outer = sizeOf(dim);
+      if (outer == 0) // without elements
+        continue;
+      if (dim.size() < 2 && outer > 1)
+        ranges.push_back({static_cast<int64_t>(d), outer, 1});
+      for (const Factor &factor : dim) {
+        ranges.push_back({static_cast<int64_t>(d), outer, outer / factor.size});
+        outer /= factor.size;
+      }
+    }
   }
-  why = microBatch >= 0 && start.splitsAxis(microBatch)
-            ? "a split over micro-batches ('mb') can only end in a sum over "
-              "them (not supported)"
-            : "no chain of collectives leads there";
-  return std::nullopt;
+
+  double localBytes(const State &state) const {
+    double bytes = static_cast<double>(elementBytes);
+    for (DimTable::Id id : llvm::ArrayRef(state).drop_back())
+      bytes *= dims.localSize(id);
+    return bytes;
+  }
+
+  /// The index among all factors of factor `index` of dimension `dim`.
+  int64_t flatPosition(const State &state, int64_t dim, int64_t index) const {
+    for (int64_t d = 0; d < dim; ++d)
+      index += dims[state[d]].size();
+    return index;
+  }
+
+  void countBytes(Step &step, double before, double after) const {
+    double pieces = static_cast<double>(productOfAxes(mesh, step.axes));
+    double share = (pieces - 1) / pieces;
+    switch (step.kind) {
+    case ReshardStepKind::accumulate:
+    case ReshardStepKind::rankSlice:
+      return;
+    case ReshardStepKind::allReduce:
+      step.fullBytes = before;
+      step.sentBytes = 2 * share * before;
+      return;
+    case ReshardStepKind::allGather:
+      step.fullBytes = pieces * before;
+      break;
+    case ReshardStepKind::reduceScatter:
+      step.fullBytes = pieces * after;
+      break;
+    case ReshardStepKind::allToAll:
+      step.fullBytes = before * allToAllPadding(step);
+      break;
+    }
+    step.sentBytes = share * step.fullBytes;
+  }
+
+  /// Factor by which the step pads its input: it pads the factor that gains
+  /// axes to a multiple of the pieces.
+  double allToAllPadding(const Step &step) const {
+    int64_t position = step.target;
+    size_t dim = 0;
+    while (position >= static_cast<int64_t>(dims[step.after[dim]].size()))
+      position -= dims[step.after[dim++]].size();
+    const Factor &gained = dims[step.after[dim]][position];
+    const Factor &lost = dims[step.before[dim]][position];
+    return static_cast<double>(productOfAxes(mesh, step.axes)) *
+           localFactorSize(mesh, gained.size, gained.axes) /
+           static_cast<double>(localFactorSize(mesh, lost.size, lost.axes));
+  }
+
+  void expand(int64_t id) {
+    std::optional<ReduceKind> pending;
+    for (const PartialAxis &partial : partialsOf(nodes[id].state))
+      if (partial.axis == microBatch)
+        pending = partial.kind;
+    bool accumulates =
+        microBatch >= 0 && pending && pending != goal.partialOver(microBatch);
+    expandReductions(id);
+    if (accumulates)
+      return;
+    expandSlices(id);
+    expandFactors(id);
+  }
+
+  void expandReductions(int64_t id) {
+    State state = nodes[id].state;
+    Partials all = partialsOf(state);
+    Partials open;
+    for (const PartialAxis &partial : all) {
+      if (goal.partialOver(partial.axis) == partial.kind)
+        continue;
+      if (partial.axis == microBatch) {
+        // Accumulation comes first: later steps run once per optimizer step.
+        Step step{ReshardStepKind::accumulate, {partial.axis}, partial.kind};
+        step.before = step.after = state;
+        llvm::erase(all, PartialAxis(partial));
+        step.after.back() = addPartials(all);
+        return visit(id, std::move(step));
+      }
+      open.push_back(partial);
+    }
+    for (unsigned mask = 1; mask < (1u << open.size()); ++mask) {
+      Axes axes;
+      Partials left = all;
+      std::optional<ReduceKind> kind;
+      bool mixed = false;
+      for (auto [i, partial] : llvm::enumerate(open)) {
+        if (!(mask >> i & 1))
+          continue;
+        mixed |= kind && *kind != partial.kind;
+        kind = partial.kind;
+        axes.push_back(partial.axis);
+        llvm::erase(left, partial);
+      }
+      if (mixed)
+        continue;
+      int32_t reduced = addPartials(left);
+      Step step{ReshardStepKind::allReduce, axes, *kind};
+      step.before = step.after = state;
+      step.after.back() = reduced;
+      visit(id, std::move(step));
+      do {
+        for (const FactorRange &range : ranges)
+          split(id, Step{ReshardStepKind::reduceScatter, axes, *kind}, range,
+                reduced);
+      } while (std::next_permutation(axes.begin(), axes.end()));
+    }
+  }
+
+  void expandSlices(int64_t id) {
+    State state = nodes[id].state;
+    for (int64_t axis = 0, e = mesh.getSizes().size(); axis < e; ++axis) {
+      // A split over other axes would be undone later.
+      if (!(goalAxes & bitOf(axis)) || !isFree(state, axis))
+        continue;
+      for (const FactorRange &range : ranges)
+        split(id, Step{ReshardStepKind::rankSlice, {axis}}, range,
+              state.back());
+    }
+  }
+
+  /// Gathers and moves the innermost axes of every factor.
+  void expandFactors(int64_t id) {
+    State state = nodes[id].state;
+    for (auto [d, dim] : llvm::enumerate(llvm::ArrayRef(state).drop_back())) {
+      int64_t outer = dims.size(dim);
+      for (size_t i = 0; i < dims[dim].size(); ++i) {
+        // A copy, because the table grows.
+        Factor factor = dims[dim][i];
+        FactorRange source{static_cast<int64_t>(d), outer, outer / factor.size};
+        outer /= factor.size;
+        for (size_t count = 1; count <= factor.axes.size(); ++count) {
+          int64_t axis = factor.axes[factor.axes.size() - count];
+          if (axis == microBatch || (fixedAxes & bitOf(axis)))
+            break;
+          gather(id, d, i, count);
+          for (const FactorRange &target : ranges)
+            allToAll(id, source, target, count);
+        }
+      }
+    }
+  }
+
+  /// Adds the state in which the axes of `step` split `range`.
+  void split(int64_t id, Step step, const FactorRange &range,
+             int32_t partialsAfter) {
+    step.before = nodes[id].state;
+    DimTable::Cut cut =
+        dims.isolate(step.before[range.dim], range.outer, range.inner);
+    if (cut.index < 0)
+      return;
+    step.before[range.dim] = cut.id;
+    step.target = flatPosition(step.before, range.dim, cut.index);
+    step.after = step.before;
+    step.after.back() = partialsAfter;
+    step.after[range.dim] = dims.withAxes(cut, step.axes);
+    visit(id, std::move(step));
+  }
+
+  void gather(int64_t id, int64_t dim, int64_t index, size_t count) {
+    Step step{ReshardStepKind::allGather, {}};
+    step.before = step.after = nodes[id].state;
+    DimTable::Cut cut{step.before[dim], index};
+    const auto &axes = dims[cut.id][index].axes;
+    step.axes.assign(axes.end() - count, axes.end());
+    step.after[dim] = dims.withoutAxes(cut, count);
+    step.source = flatPosition(step.before, dim, index);
+    visit(id, std::move(step));
+  }
+
+  void allToAll(int64_t id, const FactorRange &source,
+                const FactorRange &target, size_t count) {
+    Step step{ReshardStepKind::allToAll, {}};
+    step.before = nodes[id].state;
+    DimTable::Cut to =
+        dims.isolate(step.before[target.dim], target.outer, target.inner);
+    if (to.index < 0)
+      return;
+    step.before[target.dim] = to.id;
+    // Isolating the target may have cut the source, so find the source again.
+    DimTable::Cut from{step.before[source.dim], -1};
+    int64_t outer = dims.size(from.id);
+    for (auto [i, factor] : llvm::enumerate(dims[from.id])) {
+      if (outer == source.outer && outer / factor.size == source.inner)
+        from.index = i;
+      outer /= factor.size;
+    }
+    if (from.index < 0 || (source.dim == target.dim && to.index == from.index))
+      return;
+    const auto &lost = dims[from.id][from.index].axes;
+    if (lost.size() < count)
+      return;
+    step.source = flatPosition(step.before, source.dim, from.index);
+    step.target = flatPosition(step.before, target.dim, to.index);
+    step.axes.assign(lost.end() - count, lost.end());
+    step.after = step.before;
+    step.after[source.dim] = dims.withoutAxes(from, count);
+    to.id = step.after[target.dim];
+    step.after[target.dim] = dims.withAxes(to, step.axes);
+    visit(id, std::move(step));
+  }
+
+  void visit(int64_t parent, Step step) {
+    double before = localBytes(step.before);
+    double after = localBytes(step.after);
+    countBytes(step, before, after);
+    double outer = 0;
+    for (int64_t axis : step.axes)
+      outer = std::max(outer, double(mesh.getSizes().size() - axis));
+    double price = nodes[parent].price +
+                   step.sentBytes * (1 + kOuterPrice * outer) +
+                   (step.sentBytes > 0 ? kStepPrice : kLocalStepPrice) +
+                   kCopyPricePerByte * (before + after);
+    State next = step.after;
+    for (DimTable::Id &id : llvm::MutableArrayRef(next).drop_back())
+      id = dims.normalized(id);
+    auto [it, inserted] = known.try_emplace(next, nodes.size());
+    if (inserted) {
+      if (nodes.size() >= kMaxStates && it->first != goalState) {
+        known.erase(it);
+        return;
+      }
+      nodes.push_back({std::move(next), price, parent, std::move(step)});
+    } else {
+      Node &node = nodes[it->second];
+      if (node.done || node.price <= price)
+        return;
+      node.price = price;
+      node.parent = parent;
+      node.step = std::move(step);
+    }
+    queue.push({price, it->second});
+  }
+
+  std::vector<ReshardStep> stepsTo(int64_t id) const {
+    std::vector<ReshardStep> steps;
+    for (; nodes[id].parent >= 0; id = nodes[id].parent)
+      steps.push_back(stepOf(nodes[id].step));
+    std::reverse(steps.begin(), steps.end());
+    mergeSlices(steps, microBatch);
+    return steps;
+  }
+
+  /// True if `axis` neither splits the state nor is partial.
+  bool isFree(const State &state, int64_t axis) const {
+    uint64_t bit = bitOf(axis);
+    return llvm::none_of(
+               llvm::ArrayRef(state).drop_back(),
+               [&](DimTable::Id id) { return (dims.axes(id) & bit) != 0; }) &&
+           llvm::none_of(partialsOf(state), [&](const PartialAxis &partial) {
+             return partial.axis == axis;
+           });
+  }
+
+  MeshAttr mesh;
+  ShardingSpec start, goal;
+  int64_t elementBytes;
+  int64_t microBatch = -1;
+  DimTable dims;
+  std::vector<Partials> partials;
+  State goalState;
+  uint64_t fixedAxes = 0, goalAxes = 0;
+  std::vector<FactorRange> ranges; ///< Sorted.
+  std::vector<Node> nodes;
+  std::map<State, int64_t> known;
+  std::priority_queue<std::pair<double, int64_t>,
+                      std::vector<std::pair<double, int64_t>>, std::greater<>>
+      queue;
+};
+
+} // namespace
+
+std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
+                                                    const ShardingSpec &to,
+                                                    int64_t elementBytes,
+                                                    std::string &why) {
+  return ReshardSearch(from, to, elementBytes).run(why);
 }
 
 } // namespace dpc
