@@ -12,7 +12,7 @@
 // operand.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/TensorUtils.h"
+#include "passes/graph/GraphBuilder.h"
 #include "passes/local/Partition.h"
 #include "passes/local/SplitStages.h"
 
@@ -32,44 +32,24 @@ static std::vector<int64_t> splitAxes(const ShardingSpec &spec) {
   return axes;
 }
 
-/// A division, because 1 / 3 is not exact.
-static Value dividedBy(OpBuilder &builder, Location loc, Value value,
-                       double divisor) {
-  if (divisor == 1)
-    return value;
-  auto type = tensorType(value);
-  Value constant = ConstantOp::create(
-      builder, loc, type,
-      DenseElementsAttr::get(
-          type, builder.getFloatAttr(type.getElementType(), divisor)));
-  return BinaryOp::create(builder, loc, type, BinaryKind::div, value, constant);
-}
-
 /// Local values by the axes that split them.
 using BySplit = std::map<std::vector<int64_t>, SmallVector<Value>>;
 
 /// The sum of all squares, each divided by the number of ranks of `everyone`
 /// that hold it; zero without values.
-static Value sumOfSquares(OpBuilder &builder, Location loc, MeshAttr mesh,
+static Value sumOfSquares(GraphBuilder &g, MeshAttr mesh,
                           const BySplit &bySplit, ArrayRef<int64_t> everyone,
                           RankedTensorType type) {
   Value sum;
   for (auto &[axes, values] : bySplit) {
     double copies = static_cast<double>(productOfAxes(mesh, everyone) /
                                         productOfAxes(mesh, axes));
-    Value squares = SumSquaresOp::create(builder, loc, type, values);
-    squares = dividedBy(builder, loc, squares, copies);
-    sum = sum ? BinaryOp::create(builder, loc, type, BinaryKind::add, sum,
-                                 squares)
-                    .getResult()
-              : squares;
+    Value squares = SumSquaresOp::create(g.builder, g.loc, type, values);
+    if (copies != 1) // a division, because 1 / 3 is not exact
+      squares = g.div(squares, g.constantLike(squares, copies));
+    sum = sum ? g.add(sum, squares) : squares;
   }
-  if (!sum)
-    sum = ConstantOp::create(
-        builder, loc, type,
-        DenseElementsAttr::get(type,
-                               builder.getFloatAttr(type.getElementType(), 0)));
-  return sum;
+  return sum ? sum : g.constant(type, 0);
 }
 
 LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
@@ -91,25 +71,22 @@ LogicalResult Partitioner::partitionGlobalNorm(GlobalNormOp op) {
         spec->hasPadding() ? mask(grad, 0) : mapping.lookup(grad));
   }
   Location loc = op.getLoc();
+  GraphBuilder g(builder, loc);
   SmallVector<int64_t> everyone(all.begin(), all.end());
   auto type = localType(tensorType(op.getNorm()));
   SmallVector<Value> sums;
   for (const BySplit &bySplit : byStage)
-    sums.push_back(sumOfSquares(builder, loc, mesh, bySplit, everyone, type));
+    sums.push_back(sumOfSquares(g, mesh, bySplit, everyone, type));
   Value sum = sums.front();
   if (sums.size() > 1) {
     sum = StageValueOp::create(builder, loc, type, sums);
     everyone.push_back(*mesh.findAxis(kPipelineAxis));
   }
-  if (!everyone.empty()) {
-    LocalEmitter emitter(builder, loc, mesh);
+  if (!everyone.empty())
     sum = AllReduceOp::create(builder, loc, type, ReduceKind::sum, sum,
-                              emitter.axisNames(everyone))
+                              axisNames(mesh, everyone))
               .getResult(0);
-  }
-  mapping.map(
-      op.getNorm(),
-      UnaryOp::create(builder, loc, type, UnaryKind::sqrt, sum).getResult());
+  mapping.map(op.getNorm(), g.unary(UnaryKind::sqrt, sum));
   return success();
 }
 

@@ -20,51 +20,8 @@
 
 namespace dpc {
 
-/// Emits local data movement. Consecutive reshapes become one.
-class LocalEmitter {
-public:
-  /// Collectives get the compression of `reshard`, if given.
-  LocalEmitter(mlir::OpBuilder &builder, mlir::Location loc, MeshAttr mesh,
-               mlir::Operation *reshard = nullptr)
-      : builder(builder), loc(loc), mesh(mesh), reshardOp(reshard) {}
-
-  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
-  /// Keeps the first `size` elements of dimension `dim`.
-  mlir::Value trim(mlir::Value value, int64_t dim, int64_t size);
-  /// Extends dimension `dim` to `size` elements with zeros.
-  mlir::Value extend(mlir::Value value, int64_t dim, int64_t size);
-  /// Names of mesh axes in mesh order, as collectives need them.
-  mlir::ArrayAttr axisNames(llvm::ArrayRef<int64_t> axes);
-
-  /// Emits one step. `value` has the elements of `step.before` in any shape,
-  /// and the result those of `step.after`.
-  mlir::Value emit(const ReshardStep &step, mlir::Value value);
-
-private:
-  /// [k, ..], whose k pieces are renumbered row-major from `from` to `to`.
-  mlir::Value renumber(mlir::Value value, llvm::ArrayRef<int64_t> from,
-                       llvm::ArrayRef<int64_t> to);
-  /// [.., c0, ..] -> [k, (.., c, ..)], where c0 is cut into k shards of c.
-  /// Pieces are numbered in mesh order.
-  mlir::Value split(mlir::Value value, llvm::SmallVector<int64_t> &sizes,
-                    int64_t position, llvm::ArrayRef<int64_t> axes);
-  /// The inverse: [k, (.., c, ..)] -> [.., c0, ..].
-  mlir::Value join(mlir::Value value, llvm::SmallVector<int64_t> &sizes,
-                   int64_t position, llvm::ArrayRef<int64_t> axes,
-                   int64_t joined);
-
-  /// Marks a collective with the compression. The padding of its operand is
-  /// masked.
-  template <typename Op> Op marked(Op op);
-  /// Masks the padding of `value`, which would enter the scales of codes.
-  mlir::Value maskForCodes(const ReshardStep &step, mlir::Value value);
-
-  mlir::OpBuilder &builder;
-  mlir::Location loc;
-  MeshAttr mesh;
-  mlir::Operation *reshardOp;
-};
+/// Names of mesh axes in mesh order, as collectives need them.
+mlir::ArrayAttr axisNames(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
 
 /// Clones one sharded function into its local form.
 class Partitioner {
@@ -92,9 +49,11 @@ private:
   void maskOperands(mlir::Operation *op, mlir::IRMapping &operands);
   /// `sharded` with its padding overwritten; one mask per value and fill.
   mlir::Value mask(mlir::Value sharded, double fill);
-  /// Emits planned steps. An accumulation comes right after the producer.
+  /// Emits planned steps to a local value of `shape`. An accumulation comes
+  /// right after the producer. Collectives get the compression of `reshard`.
   mlir::Value emitSteps(llvm::ArrayRef<ReshardStep> steps, mlir::Value local,
-                        mlir::Location loc, mlir::Operation *reshard = nullptr);
+                        mlir::Location loc, llvm::ArrayRef<int64_t> shape,
+                        mlir::Operation *reshard = nullptr);
 
   mlir::func::FuncOp sharded;
   mlir::func::FuncOp step;

@@ -1,5 +1,6 @@
 //===- PartitionOps.cpp - Ops whose clone needs more than local types -----===//
 #include "ir/TensorUtils.h"
+#include "passes/cost/OpTime.h"
 #include "passes/local/Partition.h"
 
 #include "passes/graph/Fp8.h"
@@ -89,14 +90,13 @@ LogicalResult Partitioner::partitionConstant(ConstantOp op) {
   Value whole = ConstantOp::create(builder, op.getLoc(), withoutSharding(type),
                                    op.getValue());
   std::string why;
-  auto steps = planReshard(
-      ShardingSpec::replicated(mesh, type.getShape()), *ShardingSpec::get(type),
-      sizeInBytes(RankedTensorType::get({}, type.getElementType())), why);
+  auto steps =
+      planReshard(ShardingSpec::replicated(mesh, type.getShape()),
+                  *ShardingSpec::get(type), elementBytes(op.getResult()), why);
   if (!steps)
     return op.emitError("cannot split the constant: ") << why;
-  LocalEmitter emitter(builder, op.getLoc(), mesh);
-  Value value = emitSteps(*steps, whole, op.getLoc());
-  mapping.map(op.getResult(), emitter.reshape(value, local.getShape()));
+  mapping.map(op.getResult(),
+              emitSteps(*steps, whole, op.getLoc(), local.getShape()));
   return success();
 }
 

@@ -11,131 +11,16 @@
 // factor have another order, its pieces are renumbered.
 //
 //===----------------------------------------------------------------------===//
-#include "ir/TensorUtils.h"
+#include "passes/cost/OpTime.h"
+#include "passes/graph/GraphBuilder.h"
 #include "passes/local/Partition.h"
 
 using namespace mlir;
 
 namespace dpc {
 
-static RankedTensorType typeLike(Value value, ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(shape, elementTypeOf(value));
-}
-
 static int64_t productOf(ArrayRef<int64_t> sizes) {
-  int64_t product = 1;
-  for (int64_t size : sizes)
-    product *= size;
-  return product;
-}
-
-Value LocalEmitter::reshape(Value value, ArrayRef<int64_t> shape) {
-  value = withoutReshapes(value);
-  if (shapeOf(value) == shape)
-    return value;
-  return ReshapeOp::create(builder, loc, typeLike(value, shape), value);
-}
-
-Value LocalEmitter::transpose(Value value, ArrayRef<int64_t> perm) {
-  ArrayRef<int64_t> shape = shapeOf(value);
-  SmallVector<int64_t> result, order;
-  for (int64_t dim : perm) {
-    result.push_back(shape[dim]);
-    if (shape[dim] != 1)
-      order.push_back(dim);
-  }
-  if (llvm::is_sorted(order))
-    return reshape(value, result);
-  return TransposeOp::create(builder, loc, typeLike(value, result), value,
-                             perm);
-}
-
-Value LocalEmitter::trim(Value value, int64_t dim, int64_t size) {
-  SmallVector<int64_t> shape(shapeOf(value));
-  if (shape[dim] == size)
-    return value;
-  shape[dim] = size;
-  SmallVector<int64_t> offsets(shape.size(), 0), strides(shape.size(), 1);
-  return SliceOp::create(builder, loc, typeLike(value, shape), value, offsets,
-                         strides);
-}
-
-Value LocalEmitter::extend(Value value, int64_t dim, int64_t size) {
-  SmallVector<int64_t> shape(shapeOf(value));
-  if (shape[dim] == size)
-    return value;
-  shape[dim] = size;
-  SmallVector<int64_t> low(shape.size(), 0), strides(shape.size(), 1);
-  return PadOp::create(builder, loc, typeLike(value, shape), value, low,
-                       strides);
-}
-
-static SmallVector<int64_t> sorted(ArrayRef<int64_t> axes) {
-  SmallVector<int64_t> result(axes);
-  llvm::sort(result);
-  return result;
-}
-
-ArrayAttr LocalEmitter::axisNames(ArrayRef<int64_t> axes) {
-  SmallVector<Attribute> names;
-  for (int64_t axis : sorted(axes))
-    names.push_back(mesh.getNames()[axis]);
-  return builder.getArrayAttr(names);
-}
-
-Value LocalEmitter::renumber(Value value, ArrayRef<int64_t> from,
-                             ArrayRef<int64_t> to) {
-  if (from == to)
-    return value;
-  SmallVector<int64_t> shape(shapeOf(value)), apart, perm;
-  for (int64_t axis : from)
-    apart.push_back(mesh.getSizes()[axis]);
-  for (int64_t axis : to)
-    perm.push_back(llvm::find(from, axis) - from.begin());
-  apart.push_back(productOf(ArrayRef<int64_t>(shape).drop_front()));
-  perm.push_back(from.size());
-  return reshape(transpose(reshape(value, apart), perm), shape);
-}
-
-Value LocalEmitter::split(Value value, SmallVector<int64_t> &sizes,
-                          int64_t position, ArrayRef<int64_t> axes) {
-  int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
-  int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
-  int64_t size = sizes[position], lead = pre;
-  for (int64_t axis : axes) {
-    int64_t pieces = mesh.getSizes()[axis];
-    int64_t piece = ceilDiv(size, pieces);
-    value = reshape(value, {lead, size, post});
-    value = extend(value, 1, pieces * piece);
-    lead *= pieces;
-    size = piece;
-  }
-  sizes[position] = size;
-  value = reshape(value, {pre, productOfAxes(mesh, axes), size * post});
-  return renumber(transpose(value, {1, 0, 2}), axes, sorted(axes));
-}
-
-Value LocalEmitter::join(Value value, SmallVector<int64_t> &sizes,
-                         int64_t position, ArrayRef<int64_t> axes,
-                         int64_t joined) {
-  int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
-  int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
-  int64_t pieces = productOfAxes(mesh, axes);
-  value = renumber(value, sorted(axes), axes);
-  value = reshape(value, {pieces, pre, sizes[position] * post});
-  value = transpose(value, {1, 0, 2});
-  // Sizes before each axis: trim from the innermost split outward.
-  SmallVector<int64_t> capacities{joined};
-  for (int64_t axis : axes)
-    capacities.push_back(ceilDiv(capacities.back(), mesh.getSizes()[axis]));
-  for (size_t i = axes.size(); i-- > 0;) {
-    int64_t count = mesh.getSizes()[axes[i]];
-    pieces /= count;
-    value = reshape(value, {pre * pieces, count * capacities[i + 1], post});
-    value = trim(value, 1, capacities[i]);
-  }
-  sizes[position] = joined;
-  return value;
+  return llvm::product_of(sizes);
 }
 
 /// Local sizes of all factors of all dimensions.
@@ -147,69 +32,196 @@ static SmallVector<int64_t> factorSizes(const ShardingSpec &spec) {
   return sizes;
 }
 
-template <typename Op> Op LocalEmitter::marked(Op op) {
-  for (StringRef name : {attr::kCompress, attr::kOf})
-    if (Attribute value = reshardOp ? reshardOp->getAttr(name) : Attribute())
-      op->setAttr(name, value);
-  return op;
+static SmallVector<int64_t> sorted(ArrayRef<int64_t> axes) {
+  SmallVector<int64_t> result(axes);
+  llvm::sort(result);
+  return result;
 }
 
-Value LocalEmitter::maskForCodes(const ReshardStep &step, Value value) {
-  bool isCoded = reshardOp && reshardOp->hasAttr(attr::kCompress);
-  if (!isCoded || !step.before.hasPadding())
+ArrayAttr axisNames(MeshAttr mesh, ArrayRef<int64_t> axes) {
+  SmallVector<Attribute> names;
+  for (int64_t axis : sorted(axes))
+    names.push_back(mesh.getNames()[axis]);
+  return ArrayAttr::get(mesh.getContext(), names);
+}
+
+namespace {
+
+/// Emits local data movement.
+class LocalEmitter {
+public:
+  LocalEmitter(OpBuilder &builder, Location loc, MeshAttr mesh,
+               Operation *reshard)
+      : builder(builder), loc(loc), g(builder, loc), mesh(mesh),
+        reshardOp(reshard) {}
+
+  /// Consecutive reshapes become one.
+  Value reshape(Value value, ArrayRef<int64_t> shape) {
+    return g.reshape(withoutReshapes(value), shape);
+  }
+
+  /// Emits one step. `value` has the elements of `step.before` in any shape,
+  /// and the result those of `step.after`.
+  Value emit(const ReshardStep &step, Value value) {
+    ArrayAttr axes = axisNames(mesh, step.axes);
+    SmallVector<int64_t> sizes = factorSizes(step.before);
+    SmallVector<int64_t> goal = factorSizes(step.after);
+    switch (step.kind) {
+    case ReshardStepKind::accumulate:
+      return AccumulateOp::create(builder, loc, value.getType(), step.reduction,
+                                  value);
+    case ReshardStepKind::allReduce:
+      value = maskForCodes(step, value);
+      return marked(AllReduceOp::create(builder, loc, value.getType(),
+                                        step.reduction, value, axes))
+          .getResult(0);
+    case ReshardStepKind::allGather: {
+      value = maskForCodes(step, value);
+      SmallVector<int64_t> shape{productOfAxes(mesh, step.axes)};
+      llvm::append_range(shape, shapeOf(value));
+      value =
+          marked(AllGatherOp::create(
+                     builder, loc, tensorType(value).clone(shape), value, axes))
+              .getResult(0);
+      return join(value, sizes, step.source, step.axes, goal[step.source]);
+    }
+    case ReshardStepKind::reduceScatter:
+      value = split(maskForCodes(step, value), sizes, step.target, step.axes);
+      return marked(ReduceScatterOp::create(
+                        builder, loc,
+                        tensorType(value).clone(shapeOf(value).drop_front()),
+                        step.reduction, value, axes))
+          .getResult(0);
+    case ReshardStepKind::rankSlice:
+      value = split(value, sizes, step.target, step.axes);
+      return RankSliceOp::create(
+          builder, loc, tensorType(value).clone(shapeOf(value).drop_front()),
+          value, axes);
+    case ReshardStepKind::allToAll:
+      value = split(value, sizes, step.target, step.axes);
+      value = AllToAllOp::create(builder, loc, value.getType(), value, axes);
+      return join(value, sizes, step.source, step.axes, goal[step.source]);
+    }
+    llvm_unreachable("unknown step");
+  }
+
+private:
+  Value transpose(Value value, ArrayRef<int64_t> perm) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    SmallVector<int64_t> result, order;
+    for (int64_t dim : perm) {
+      result.push_back(shape[dim]);
+      if (shape[dim] != 1)
+        order.push_back(dim);
+    }
+    if (llvm::is_sorted(order))
+      return reshape(value, result);
+    return g.transpose(value, perm);
+  }
+
+  /// Cuts dimension `dim` to `size` elements, or pads it with zeros.
+  Value resize(Value value, int64_t dim, int64_t size) {
+    SmallVector<int64_t> shape(shapeOf(value));
+    if (shape[dim] == size)
+      return value;
+    bool isCut = size < shape[dim];
+    shape[dim] = size;
+    SmallVector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
+    return isCut ? g.slice(value, shape, zeros, ones)
+                 : g.pad(value, shape, zeros, ones);
+  }
+
+  /// [k, ..], whose k pieces are renumbered row-major from `from` to `to`.
+  Value renumber(Value value, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+    if (from == to)
+      return value;
+    SmallVector<int64_t> shape(shapeOf(value)), apart, perm;
+    for (int64_t axis : from)
+      apart.push_back(mesh.getSizes()[axis]);
+    for (int64_t axis : to)
+      perm.push_back(llvm::find(from, axis) - from.begin());
+    apart.push_back(productOf(ArrayRef<int64_t>(shape).drop_front()));
+    perm.push_back(from.size());
+    return reshape(transpose(reshape(value, apart), perm), shape);
+  }
+
+  /// [.., c0, ..] -> [k, (.., c, ..)], where c0 is cut into k shards of c.
+  /// Pieces are numbered in mesh order.
+  Value split(Value value, SmallVector<int64_t> &sizes, int64_t position,
+              ArrayRef<int64_t> axes) {
+    int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
+    int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
+    int64_t size = sizes[position], lead = pre;
+    for (int64_t axis : axes) {
+      int64_t pieces = mesh.getSizes()[axis];
+      int64_t piece = ceilDiv(size, pieces);
+      value = reshape(value, {lead, size, post});
+      value = resize(value, 1, pieces * piece);
+      lead *= pieces;
+      size = piece;
+    }
+    sizes[position] = size;
+    value = reshape(value, {pre, productOfAxes(mesh, axes), size * post});
+    return renumber(transpose(value, {1, 0, 2}), axes, sorted(axes));
+  }
+
+  /// The inverse: [k, (.., c, ..)] -> [.., c0, ..].
+  Value join(Value value, SmallVector<int64_t> &sizes, int64_t position,
+             ArrayRef<int64_t> axes, int64_t joined) {
+    int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
+    int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
+    int64_t pieces = productOfAxes(mesh, axes);
+    value = renumber(value, sorted(axes), axes);
+    value = reshape(value, {pieces, pre, sizes[position] * post});
+    value = transpose(value, {1, 0, 2});
+    // Sizes before each axis: trim from the innermost split outward.
+    SmallVector<int64_t> capacities{joined};
+    for (int64_t axis : axes)
+      capacities.push_back(ceilDiv(capacities.back(), mesh.getSizes()[axis]));
+    for (size_t i = axes.size(); i-- > 0;) {
+      int64_t count = mesh.getSizes()[axes[i]];
+      pieces /= count;
+      value = reshape(value, {pre * pieces, count * capacities[i + 1], post});
+      value = resize(value, 1, capacities[i]);
+    }
+    sizes[position] = joined;
     return value;
-  auto element = elementTypeOf(value);
-  RankedTensorType global =
-      getSharded(step.before.globalShape(), element, step.before.toAttr());
-  value = reshape(value, localType(global).getShape());
-  return MaskOp::create(builder, loc, value.getType(), value,
-                        builder.getF64FloatAttr(0), TypeAttr::get(global));
-}
+  }
 
-Value LocalEmitter::emit(const ReshardStep &step, Value value) {
-  ArrayAttr axes = axisNames(step.axes);
-  SmallVector<int64_t> sizes = factorSizes(step.before);
-  SmallVector<int64_t> goal = factorSizes(step.after);
-  switch (step.kind) {
-  case ReshardStepKind::accumulate:
-    return AccumulateOp::create(builder, loc, value.getType(), step.reduction,
-                                value);
-  case ReshardStepKind::allReduce:
-    value = maskForCodes(step, value);
-    return marked(AllReduceOp::create(builder, loc, value.getType(),
-                                      step.reduction, value, axes))
-        .getResult(0);
-  case ReshardStepKind::allGather: {
-    value = maskForCodes(step, value);
-    SmallVector<int64_t> shape{productOfAxes(mesh, step.axes)};
-    llvm::append_range(shape, shapeOf(value));
-    value = marked(AllGatherOp::create(builder, loc, typeLike(value, shape),
-                                       value, axes))
-                .getResult(0);
-    return join(value, sizes, step.source, step.axes, goal[step.source]);
+  /// Marks a collective with the compression. The padding of its operand is
+  /// masked.
+  template <typename Op> Op marked(Op op) {
+    for (StringRef name : {attr::kCompress, attr::kOf})
+      if (Attribute value = reshardOp ? reshardOp->getAttr(name) : Attribute())
+        op->setAttr(name, value);
+    return op;
   }
-  case ReshardStepKind::reduceScatter:
-    value = split(maskForCodes(step, value), sizes, step.target, step.axes);
-    return marked(ReduceScatterOp::create(
-                      builder, loc,
-                      typeLike(value, shapeOf(value).drop_front()),
-                      step.reduction, value, axes))
-        .getResult(0);
-  case ReshardStepKind::rankSlice:
-    value = split(value, sizes, step.target, step.axes);
-    return RankSliceOp::create(builder, loc,
-                               typeLike(value, shapeOf(value).drop_front()),
-                               value, axes);
-  case ReshardStepKind::allToAll:
-    value = split(value, sizes, step.target, step.axes);
-    value = AllToAllOp::create(builder, loc, value.getType(), value, axes);
-    return join(value, sizes, step.source, step.axes, goal[step.source]);
+
+  /// Masks the padding of `value`, which would enter the scales of codes.
+  Value maskForCodes(const ReshardStep &step, Value value) {
+    bool isCoded = reshardOp && reshardOp->hasAttr(attr::kCompress);
+    if (!isCoded || !step.before.hasPadding())
+      return value;
+    auto element = elementTypeOf(value);
+    RankedTensorType global =
+        getSharded(step.before.globalShape(), element, step.before.toAttr());
+    value = reshape(value, localType(global).getShape());
+    return MaskOp::create(builder, loc, value.getType(), value,
+                          builder.getF64FloatAttr(0), TypeAttr::get(global));
   }
-  llvm_unreachable("unknown step");
-}
+
+  OpBuilder &builder;
+  Location loc;
+  GraphBuilder g;
+  MeshAttr mesh;
+  Operation *reshardOp;
+};
+
+} // namespace
 
 Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
-                             Location loc, Operation *reshard) {
+                             Location loc, ArrayRef<int64_t> shape,
+                             Operation *reshard) {
   LocalEmitter emitter(builder, loc, mesh, reshard);
   for (const ReshardStep &step : steps) {
     if (step.kind != ReshardStepKind::accumulate) {
@@ -227,7 +239,7 @@ Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
     }
     local = sum;
   }
-  return local;
+  return emitter.reshape(local, shape);
 }
 
 LogicalResult Partitioner::partitionReshard(ReshardOp op) {
@@ -235,19 +247,16 @@ LogicalResult Partitioner::partitionReshard(ReshardOp op) {
   auto type = tensorType(op.getResult());
   const std::vector<ReshardStep> *&planned = steps[{source, type}];
   if (!planned) {
-    int64_t elementBytes =
-        sizeInBytes(RankedTensorType::get({}, type.getElementType()));
     std::string why;
     planned = plans.find(*ShardingSpec::get(source), *ShardingSpec::get(type),
-                         elementBytes, why);
+                         elementBytes(op.getX()), why);
     if (!planned)
       return op.emitError("cannot reshard ")
              << source << " to " << type << ": " << why;
   }
-  Value local = emitSteps(*planned, mapping.lookup(op.getX()), op.getLoc(), op);
-  LocalEmitter emitter(builder, op.getLoc(), mesh);
   mapping.map(op.getResult(),
-              emitter.reshape(local, localTypeOf(type).getShape()));
+              emitSteps(*planned, mapping.lookup(op.getX()), op.getLoc(),
+                        localTypeOf(type).getShape(), op));
   return success();
 }
 
