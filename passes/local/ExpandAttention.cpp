@@ -42,8 +42,9 @@ AttentionExpander::AttentionExpander(Operation *op)
 LogicalResult AttentionExpander::check() {
   if (groups != 0 && heads % groups == 0)
     return success();
-  return op->emitError("a rank has ") << heads << " query heads and " << groups
-                                      << " key heads, expected a multiple";
+  return op->emitError("a rank has ")
+         << heads << " query heads and " << groups
+         << " key heads, expected a multiple of the key heads";
 }
 
 Value AttentionExpander::fold(Value value) {

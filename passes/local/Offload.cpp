@@ -228,7 +228,8 @@ private:
       if (!after)
         return func.emitError("result ")
                << result.getOperandNumber()
-               << " replaces an offloaded argument by another argument";
+               << " is the next value of an offloaded argument and an argument "
+                  "itself; expected a computed value";
       if (Operation *reader = lastReader.lookup(target);
           reader && after->isBeforeInBlock(reader))
         after = reader;

@@ -5,22 +5,22 @@
 include "mlir/Pass/PassBase.td"
 
 def DpcPartition : Pass<"dpc-partition", "::mlir::ModuleOp"> {
-  let summary = "Makes the program of one rank out of the sharded function.";
+  let summary = "Creates the program of one rank from the sharded function.";
   let description = [{
     Clones `@train_step` or `@forward`, whose tensors all carry `#dpc.sharding`
     over one mesh, op by op into a new function `@step` with local shapes and no
-    encodings. The sharded function stays (it is the oracle of tests) unless
+    encodings. The sharded function stays (tests compare with it) unless
     `drop-sharded` is set.
 
     * Arguments and results keep their `dpc.*` attributes and get `dpc.global`,
-      the sharded type, from which the runtime packs and unpacks shards. The
-      function gets `dpc.mesh`.
+      the sharded type. The runtime packs and unpacks shards by it. The function
+      gets `dpc.mesh`.
     * `dpc.reshard` becomes the cheapest sequence of collectives
       (passes/shard/ReshardPlan.h).
-    * Padding that a reduction would read is overwritten by `dpc.mask`.
-    * A value that stops being partial over `mb` goes through `dpc.accumulate`.
-    * Ops whose result depends on the position in the global tensor get their
-      `global` type.
+    * `dpc.mask` overwrites padding that a reduction would read.
+    * `dpc.accumulate` sums a value that is no longer partial over `mb`.
+    * Ops whose result depends on the position in the global tensor get its type
+      as `global`.
     * `dpc.phase` becomes `setup`, `forward`, `backward` or `update`.
 
     Example (a weight gradient summed over two data-parallel ranks):
@@ -37,22 +37,22 @@ def DpcPartition : Pass<"dpc-partition", "::mlir::ModuleOp"> {
 }
 
 def DpcSplitStages : Pass<"dpc-split-stages", "::mlir::ModuleOp"> {
-  let summary = "Makes one function per pipeline stage.";
+  let summary = "Creates one function per pipeline stage.";
   let description = [{
-    Where the mesh of `@step` has an axis `pp` of more than one rank, `@step`
-    becomes `@step.0`, `@step.1`, ...: what the ranks with that coordinate run.
+    If the mesh of `@step` has an axis `pp` of more than one rank, `@step` becomes
+    `@step.0`, `@step.1`, ..: the programs of the ranks with these coordinates.
 
     * An op with `dpc.stage = v` runs on rank stage `v mod pp`; with several
       chunks it gets `dpc.chunk = v div pp`.
-    * An op without runs wherever it is read; what only moves or makes data is
-      repeated, not sent. The optimizer runs on every stage that holds its
-      parameter.
-    * A value that another stage reads is sent there (`dpc.send`, `dpc.recv`).
+    * An op without `dpc.stage` runs wherever it is read: ops that only move or
+      create data are repeated, not sent. The optimizer runs on every stage that
+      holds its parameter.
+    * A value that another stage reads is sent (`dpc.send`, `dpc.recv`).
     * Arguments and results go to the stages that need them. An argument that
-      several stages hold has `dpc.copy` on all but the first. What is returned
-      besides the next values of arguments is returned by one stage.
-    * The schedule of every stage becomes `dpc.schedule`. For zb-h1 what makes
-      gradients of parameters only goes to phase `weight`.
+      several stages hold has `dpc.copy` on all but the first. Results that are
+      not next values of arguments are returned by one stage.
+    * The schedule of every stage becomes `dpc.schedule`. With zb-h1, ops that
+      compute only gradients of parameters go to phase `weight`.
 
     Example (two stages):
 
@@ -71,15 +71,15 @@ def DpcSplitStages : Pass<"dpc-split-stages", "::mlir::ModuleOp"> {
     Option<"schedule", "schedule", "std::string", "\"1f1b\"",
            "gpipe, 1f1b, interleaved or zb-h1.">,
     Option<"chunks", "chunks", "int64_t", "1",
-           "Model chunks per rank stage (interleaved).">,
+           "Model chunks per rank stage, for interleaved.">,
     Option<"microBatches", "micro-batches", "int64_t", "0",
-           "Micro-batches of the schedule; 0 = as the mesh has.">,
+           "Micro-batches of the schedule; 0 = those of the mesh.">,
   ];
   let dependentDialects = ["::dpc::DpcDialect", "::mlir::func::FuncDialect"];
 }
 
 def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
-  let summary = "Turns local attention into matmuls and row kernels.";
+  let summary = "Expands local attention into matmuls and row kernels.";
   let description = [{
     In functions of the local altitude (`dpc.mesh` is set):
 
@@ -88,19 +88,19 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
                         p, ds = attention_scores_grad(s, lse, dp, delta);
                         dq = ds k; dk = ds^T q; dv = p^T dout
 
-    Query heads of one key head are folded into the rows of the matmuls
-    (`[B, G * R, T, D]` is `[B, G, R * T, D]`), which costs nothing and sums dk
-    and dv over the group.
+    Query heads with one key head are folded into the rows of the matmuls
+    (`[B, G * R, T, D]` is `[B, G, R * T, D]`), which is free and sums dk and dv
+    over the group.
 
-    With `keep`, an attention stays one op where that library has it as one
-    kernel: `cudnn` (16 bits, no mask, heads of up to 128 numbers, multiples of
-    8, causal with as many keys as queries) or `loops`, the runtime's reference
-    on CPUs (16 or 32 bits, no mask). A gradient for cuDNN gets the attribute
-    `dpc.workspace`, the bytes that it needs meanwhile. `require` refuses what it cannot keep.
+    With `keep`, an attention stays one op if that library has a kernel for it:
+    `cudnn` (16 bits, no mask, head_dim up to 128 in multiples of 8, causal with
+    as many keys as queries) or `loops`, the reference of the runtime on CPUs (16
+    or 32 bits, no mask). A gradient for cuDNN gets `dpc.workspace`, the bytes of
+    memory that it needs. With `require`, other attentions are an error.
   }];
   let options = [
     Option<"keep", "keep", "std::string", "\"\"",
-           "Attention stays one op where this has it: cudnn, loops.">,
+           "Keep an attention as one op if this library has a kernel for it: cudnn, loops.">,
     Option<"require", "require", "bool", "false",
            "An attention that cannot stay one op is an error.">,
   ];
@@ -108,32 +108,32 @@ def DpcExpandAttention : Pass<"dpc-expand-attention", "::mlir::ModuleOp"> {
 }
 
 def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
-  let summary = "Makes forward values again for backward instead of keeping them.";
+  let summary = "Recomputes forward values in the backward pass instead of keeping them.";
   let description = [{
     In functions of the local altitude, values of the forward phase that the
     backward phase reads are computed a second time right before their readers.
-    `mode`, or else the function's attribute `dpc.recompute`, is
+    `mode`, or by default the function's attribute `dpc.recompute`, is
 
-    * `none`: nothing happens;
-    * `selective`: ops other than products and collectives run again where that
-      frees more bytes than it costs (a minimal cut); with `gather`, also
-      gathers along tensor axes, as those of sequence parallelism are: a rank
-      then keeps its share of a sequence instead of all of it;
+    * `none`: nothing is recomputed;
+    * `selective`: ops other than GEMMs and collectives run again if that saves
+      more bytes than it costs (a minimal cut); with `gather`, so do gathers along
+      tensor axes (sequence parallelism): a rank then keeps its shard of a
+      sequence instead of all of it;
     * `full`: the forward phase is cut into blocks where few bytes are live, so
-      that what crosses the cuts and the largest block take the least memory
-      together; all else is made again, collectives included unless their result
-      is small. Without a pipeline the last block is kept: its backward phase
-      follows at once. With `layers`, for estimates of software that does so,
-      every layer (the longest repetition of equal ops) is a block, and what
-      comes behind the last one is kept. With `whole`, products and
-      collectives of a layer that backward has no use for run again with it:
-      they get the unit attribute `dpc.again`.
+      that the values that cross cuts and the largest block together take the
+      least memory. All other values are recomputed, collectives included unless
+      their result is small. Without a pipeline the last block is kept: its
+      backward phase follows at once. With `layers`, for estimates of software
+      that does so, every layer (the longest repetition of equal ops) is a block,
+      and values after the last one are kept. With `whole`, GEMMs and collectives
+      of a layer whose results the backward pass does not read run again too: they
+      get the unit attribute `dpc.again`.
 
     Clones have the phase of their first reader, the unit attribute
-    `dpc.recompute`, and else the attributes of the original. Ops that gather a
-    parameter are not repeated when the backward phase gathers it too.
+    `dpc.recompute`, and the other attributes of the original. Ops that gather a
+    parameter are not repeated if the backward phase gathers it too.
 
-    Example (`full`; the product is kept, the bias is added again):
+    Example (`full`; the GEMM is kept, the activation is recomputed):
 
     ```mlir
     %1 = dpc.matmul %x, %w {dpc.phase = "forward"} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
@@ -147,36 +147,36 @@ def DpcRecompute : Pass<"dpc-recompute", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"mode", "mode", "std::string", "\"\"",
-                        "none, selective or full; by default what the function says.">,
+                        "none, selective or full; by default the attribute of the function.">,
                  Option<"depth", "depth", "double", "1",
-                        "The program stands for one so many times as deep.">,
+                        "How many times as deep the represented program is.">,
                  Option<"alive", "alive", "int64_t", "0",
-                        "Micro-batches alive at once; 0: as the schedule has them.">,
+                        "Micro-batches alive at once; 0 = those of the schedule.">,
                  Option<"gather", "gather", "double", "0",
-                        "Bytes of memory traffic that gathering a byte along tensor axes is worth; 0: selective repeats no collective.">,
+                        "Bytes of memory traffic that cost as much as gathering one byte along tensor axes; 0 = selective repeats no collective.">,
                  Option<"layers", "layers", "bool", "false",
-                        "full: a block for every layer.">,
+                        "For full: every layer is a block.">,
                  Option<"whole", "whole", "bool", "false",
-                        "layers: they run to their end again.">];
+                        "For layers: all GEMMs and collectives of a layer run again.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
 def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
-  let summary = "Merges small collectives into few large ones, issues them early.";
+  let summary = "Merges small collectives into few large ones and issues them early.";
   let description = [{
-    All-reduces, reduce-scatters and all-gathers of one kind, axis list, element
-    type and phase become one variadic op, unless one needs another's result. A
-    bucket is closed when it reaches `bucket-bytes`, or when a contraction waits
-    for it. Every reduction, and in the update phase every gather, moves right
-    behind the last of its producers, readers of merged ones behind the bucket.
-    The bytes sent do not change.
+    All_reduces, reduce_scatters and all_gathers of one kind, axis list, element
+    type and phase become one variadic op, unless one needs the result of another.
+    A bucket is closed when it has `bucket-bytes`, or when a contraction waits for
+    it. Every reduction, and in the update phase every gather, moves right after
+    its last producer, and readers of merged ones move after the bucket. The bytes
+    sent do not change.
 
-    In the loop, gathers of what is there when their phase begins (parameters
-    under ZeRO-3) are merged up to `bucket-bytes` or 1/16 of what the phase
-    gathers, and issued ahead: before the first reader of an earlier bucket, so
-    far that what is under way is at most two such limits, or one bucket.
+    In the loop, gathers of values that exist when their phase begins (parameters
+    under ZeRO-3) are merged up to `bucket-bytes` or 1/16 of the bytes that the
+    phase gathers. They are issued ahead, before the first reader of an earlier
+    bucket, so that at most two such limits, or one bucket, are on their way.
 
-    Example (the second gather runs beside the first product):
+    Example (the first matmul hides the second gather):
 
     ```mlir
     %1 = dpc.all_gather %w1 axes = ["dp"] {dpc.phase = "forward"} : tensor<4x4xf32> -> tensor<2x4x4xf32>
@@ -189,28 +189,27 @@ def DpcBucketCollectives : Pass<"dpc-bucket-collectives", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"bucketBytes", "bucket-bytes", "int64_t", "26214400",
-                        "Close a bucket at this many bytes.">,
+                        "Maximum bytes of a bucket.">,
                  Option<"depth", "depth", "double", "1",
-                        "The program stands for one so many times as deep, whose phases gather as many times as much.">];
+                        "How many times as deep the represented program is; its phases gather as many times as much.">];
   let dependentDialects = ["::dpc::DpcDialect"];
 }
 
 def DpcCompressCollectives : Pass<"dpc-compress-collectives", "::mlir::ModuleOp"> {
-  let summary = "Lets marked collectives send 8-bit codes.";
+  let summary = "Sends 8-bit codes in marked collectives.";
   let description = [{
-    A collective with `dpc.compress = "int8"` sends blocks of 256 numbers as
-    int8 codes with one f32 scale each: an all-reduce becomes an all-to-all of
-    codes, a sum in f32 and an all-gather of codes, a reduce-scatter the first
-    part of that, an all-gather the last. A number is off by at most 1/254 of
-    the largest of its block each time it is coded (the .cpp file says when). The
-    sum of one collective is taken behind the codes of the next one, so that it
-    waits beside the computation in between. A collective of so few numbers that
-    codes would take more bytes stays as it is.
+    A collective with `dpc.compress = "int8"` sends blocks of 256 elements as int8
+    codes with one f32 scale each. An all_reduce becomes an all_to_all of codes, a
+    sum in f32 and an all_gather of codes; a reduce_scatter the first part of
+    that, an all_gather the last. Each coding changes an element by at most 1/254
+    of the largest in its block (the .cpp file says when). The sum of one
+    collective runs after the codes of the next one, so that computation hides its
+    wait. A collective that is so small that codes take more bytes is unchanged.
 
-    An all-reduce with `dpc.compress = "topk:SHARE"` and `dpc.of`, a parameter,
-    becomes all-gathers of that share of each block, the largest, and of their
-    positions. What is left stays in a state "residual" of the parameter, a new
-    argument, and is added in the next step (CompressTopK.h).
+    An all_reduce with `dpc.compress = "topk:SHARE"` and `dpc.of`, a parameter,
+    becomes all_gathers of the largest elements, that share of each block, and of
+    their positions. The others stay in a state "residual" of the parameter, a new
+    argument, and are added in the next step (CompressTopK.h).
 
     Example (two ranks; the sum follows):
 
@@ -225,15 +224,15 @@ def DpcCompressCollectives : Pass<"dpc-compress-collectives", "::mlir::ModuleOp"
 }
 
 def DpcExpandHierarchy : Pass<"dpc-expand-hierarchy", "::mlir::ModuleOp"> {
-  let summary = "Lets marked all-reduces go by machines.";
+  let summary = "Splits marked all_reduces into steps inside and across nodes.";
   let description = [{
-    An all-reduce whose attribute `dpc.inner` names the axes that lie inside a
-    machine becomes a reduce-scatter over these, an all-reduce of the piece over
-    the others, and an all-gather, so that a machine sends only its piece. The
-    tensors of a bucket are put together, and padded to equal pieces. The compiler
-    marks those for which the cost model says that this is fastest.
+    An all_reduce whose attribute `dpc.inner` names the axes inside a node becomes
+    a reduce_scatter over these, an all_reduce of the piece over the other axes,
+    and an all_gather, so that a node sends only its piece. The tensors of a
+    bucket are concatenated and padded to equal pieces. The compiler marks the
+    all_reduces for which the cost model predicts that this is fastest.
 
-    Example (two ranks a machine):
+    Example (two ranks per node):
 
     ```mlir
     %1 = dpc.all_reduce sum %0 axes = ["dp", "dpi"] {dpc.inner = ["dpi"]} : (tensor<8xf32>) -> tensor<8xf32>
@@ -256,29 +255,29 @@ def DpcVerifyLocal : Pass<"dpc-verify-local", "::mlir::ModuleOp"> {
     * (C1) no value type has an encoding;
     * (C2) axes of collectives are rank axes of the mesh (`mb` only in
       `rank_slice`) in mesh order, and stacked operands have as many pieces as
-      ranks;
-    * (C3) every op has a `dpc.phase`, one of setup, forward, backward, weight,
-      update, and neither phases nor chunks go back;
-    * (C4) an op of one phase reads no value of a later one; results of
-      `accumulate` are read in the update phase only;
+      there are ranks;
+    * (C3) every op has a `dpc.phase`: setup, forward, backward, weight or update;
+      neither phases nor chunks decrease;
+    * (C4) no op reads a value of a later phase; results of `accumulate` are read
+      only in the update phase;
     * (C5) arguments and results carry `dpc.global`, whose local type is theirs;
-    * (C6) arguments with `dpc.space` are fetched, stored to and returned only.
+    * (C6) arguments with `dpc.space` are only fetched, stored to and returned.
   }];
 }
 
 def DpcOffload : Pass<"dpc-offload", "::mlir::ModuleOp"> {
-  let summary = "Copies arguments of other memory spaces in and out.";
+  let summary = "Copies arguments from and to other memory spaces.";
   let description = [{
-    In functions of the local altitude, arguments with `dpc.space` lie in host
+    In functions of the local altitude, arguments with `dpc.space` are in host
     memory or on disk. Their readers read a `dpc.fetch` instead, and their next
     values go through a `dpc.store`. Runs last, on formed kernels.
 
-    * Every phase fetches anew what it reads, with as little at once on the
-      device as double buffering allows: what one run of ops reads, and what
-      the next does, each no larger than the most that a single op needs.
-    * A store stands behind the last reader of the old value.
-    * What the setup phase makes of arguments with `dpc.at_use` alone (copies in
-      another type, gathers) is made anew in each phase that reads it.
+    * Every phase fetches what it reads. Double buffering limits what is on the
+      device: the arguments of one sequence of ops and of the next, each no larger
+      than the largest set that one op needs.
+    * A store comes after the last reader of the old value.
+    * Results that setup derives only from arguments with `dpc.at_use` (copies in
+      another type, gathers) are recomputed in each phase that reads them.
 
     Example (`%m` has `dpc.space = "host"`):
 
@@ -298,21 +297,21 @@ def DpcOffload : Pass<"dpc-offload", "::mlir::ModuleOp"> {
 def DpcFormKernels : Pass<"dpc-form-kernels", "::mlir::ModuleOp"> {
   let summary = "Groups ops of the local altitude into dpc.kernel.";
   let description = [{
-    In functions of the local altitude every op but matmuls, collectives,
-    accumulations and large constants ends up in a `dpc.kernel`:
+    In functions of the local altitude, every op except matmuls, collectives,
+    accumulations and large constants becomes part of a `dpc.kernel`:
 
-    * elementwise ops over one shape share a kernel, with several results where
-      values are read elsewhere; small constants are copied into their readers;
+    * elementwise ops over one shape share a kernel, which has several results if
+      other ops read values inside; small constants are copied into their readers;
     * softmax, norms and their gradients take elementwise neighbours with the
-      same rows; a reduction takes producers that nothing else reads; sums of a
-      cross entropy take the greatest of each of their rows;
-    * a fusion never makes a kernel wait for itself, crosses no phase, and
-      never delays another reader of what it computes.
+      same rows; a reduction takes producers that no other op reads; the sums of a
+      cross entropy take the maxima of their rows;
+    * a fusion crosses no phase, never makes a kernel wait for itself, and never
+      delays another reader of its values.
 
     `dpc.transpose`, `dpc.slice` and `dpc.broadcast` stay outside with `dpc.view`
-    when every reader can take strided data, and become copying kernels
-    otherwise. A matmul whose result is transposed gets
-    `dpc.out_perm` if its other readers take strides: it writes the transposed layout, and the transpose is dense.
+    if every reader accepts strided data, and become copying kernels otherwise. A
+    matmul whose result is transposed gets `dpc.out_perm` if its other readers
+    accept strides: it writes the transposed layout, and the transpose is dense.
 
     Example:
 
@@ -335,19 +334,19 @@ def DpcFuseEpilogues : Pass<"dpc-fuse-epilogues", "::mlir::ModuleOp"> {
   let summary = "Fuses GEMMs with their epilogues, for GPUs.";
   let description = [{
     In functions of the local altitude, a matmul of the loop and the kernels that
-    cuBLASLt does in passing become one `dpc.kernel` with `dpc.epilogue`, at the
-    place of the matmul: adding a bias, gelu or relu, keeping what gelu is applied
-    to, gelu's gradient, sums of its rows or of a factor's (bias gradients),
-    converting to f32. Only what one call can do where its operands lie is taken
-    (one GEMM, a bias that is the same in all rows, rows of a kept matrix
-    at multiples of 8 elements).
+    cuBLASLt computes as its epilogue become one `dpc.kernel` with `dpc.epilogue`,
+    at the place of the matmul: a bias, gelu or relu, the stored argument of gelu,
+    the gradient of gelu, sums of the rows of the result or of a factor (bias
+    gradients), conversion to f32. One call must be able to compute it with the
+    layouts of the operands (one GEMM, a bias that is the same in all rows, rows
+    of a stored matrix at multiples of 8 elements).
 
-    * The readers of sums of rows move behind the matmul: views, conversions and
-      sums over micro-batches.
-    * A `dpc.accumulate` that alone reads the result becomes a view (`dpc.view`):
-      the matmul adds to what lies there.
-    * A kernel that writes a value and a copy of it in f32 for sums of rows writes
-      the value alone; the sums convert it.
+    * Readers of sums of rows move after the matmul: views, conversions and sums
+      over micro-batches.
+    * A `dpc.accumulate` that is the only reader of the result becomes a view
+      (`dpc.view`): the matmul adds to its buffer.
+    * A kernel that writes a value and its copy in f32 for sums of rows writes
+      only the value; the sums convert it.
 
     Runs last, on formed kernels and fetched arguments.
 

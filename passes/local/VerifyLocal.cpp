@@ -22,7 +22,7 @@ public:
   LogicalResult run() {
     mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);
     if (!mesh)
-      return func.emitError("'dpc.mesh' is no #dpc.mesh");
+      return func.emitError("'dpc.mesh' is not a #dpc.mesh");
     if (failed(checkGlobals(/*arguments=*/true)) ||
         failed(checkGlobals(/*arguments=*/false)))
       return failure();
@@ -49,8 +49,9 @@ private:
         return func.emitError("(C5) ") << what << i << " has no 'dpc.global'";
       Type local = localType(cast<RankedTensorType>(global.getValue()));
       if (local != type)
-        return func.emitError("(C5) ") << what << i << " has type " << type
-                                       << ", its 'dpc.global' says " << local;
+        return func.emitError("(C5) ")
+               << what << i << " has type " << type
+               << ", but its 'dpc.global' has local type " << local;
     }
     return success();
   }
@@ -80,13 +81,13 @@ private:
     for (auto axis : axes.getAsRange<StringAttr>()) {
       std::optional<int64_t> index = mesh.findAxis(axis.getValue());
       if (!index)
-        return op->emitError("(C2) axis ") << axis << " is none of " << mesh;
+        return op->emitError("(C2) axis ") << axis << " is not in " << mesh;
       if (*index <= last)
         return op->emitError("(C2) axes ")
                << axes << " are not in the order of " << mesh;
       last = *index;
       if (axis.getValue() == kMicroBatchAxis && !isa<RankSliceOp>(op))
-        return op->emitError("(C2) micro-batches ('mb') are no ranks");
+        return op->emitError("(C2) axis 'mb' has micro-batches, not ranks");
     }
     return checkPieces(op, axes);
   }
@@ -101,8 +102,8 @@ private:
     for (Value stack : stacks) {
       int64_t pieces = tensorType(stack).getDimSize(0);
       if (pieces != ranks)
-        return op->emitError("(C2) stack of ")
-               << pieces << " pieces, the axes have " << ranks << " ranks";
+        return op->emitError("(C2) stack has ")
+               << pieces << " pieces, but the axes have " << ranks << " ranks";
     }
     return success();
   }
@@ -117,7 +118,7 @@ private:
                << ", expected setup, forward, backward, weight or update";
       if (orders.of(&op) < current)
         return op.emitError("(C3) phase '")
-               << phase.getValue() << "' after a later one";
+               << phase.getValue() << "' comes after a later phase";
       current = orders.of(&op);
       if (failed(checkReads(&op)))
         return failure();

@@ -131,7 +131,7 @@ public:
     why = microBatch >= 0 && start.splitsAxis(microBatch)
               ? "a split over micro-batches ('mb') can only end in a sum over "
                 "them (not supported)"
-              : "no chain of collectives leads there";
+              : "no sequence of collectives leads there";
     return std::nullopt;
   }
 

@@ -350,8 +350,8 @@ LogicalResult dpc::markStages(const ProgramFacts &facts,
   if (static_cast<int64_t>(homed.size()) < stages)
     return func.emitError("pp = ")
            << spec.pp << ", vpp = " << spec.vpp << " makes " << stages
-           << " stages, but the program has only " << homed.size()
-           << " ops to put on them";
+           << " stages, but only " << homed.size()
+           << " ops can be placed on a stage";
   std::vector<int64_t> starts = spec.stageStarts;
   if (starts.empty())
     starts = chooseStageStarts(findHomedOps(facts, cluster),

@@ -575,7 +575,7 @@ Expected<ShardChoices> dpc::chooseShards(const ProgramFacts &facts,
     if (experts.parameters.empty())
       return Error{
           "ep=" + std::to_string(spec.ep) +
-          ": the model has no experts to spread; expected weights of three "
+          ": the model has no experts to shard; expected weights of three "
           "dimensions, stacked over experts that a TopK or Softmax of as many "
           "elements chooses between"};
     if (isExpertTensor(spec))

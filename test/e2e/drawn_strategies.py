@@ -23,7 +23,7 @@ SEED = 1
 
 # Impossible combinations, in the words of dpc-opt.
 REASONS = (
-    "ops to put on them",  # more pipeline stages than ops
+    "ops can be placed on a stage",  # more pipeline stages than ops
     "attention cannot be fused",  # a ring, or a mask
 )
 

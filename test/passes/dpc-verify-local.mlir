@@ -9,7 +9,7 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) -> (tensor<2xf32> {dpc.glob
 
 // -----
 
-// expected-error @below {{'dpc.mesh' is no #dpc.mesh}}
+// expected-error @below {{'dpc.mesh' is not a #dpc.mesh}}
 func.func @step() attributes {dpc.mesh = 3 : i64} {
   return
 }
@@ -27,7 +27,7 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
 func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
-  // expected-error @below {{(C2) axis "tp" is none of #dpc.mesh<dp=2>}}
+  // expected-error @below {{(C2) axis "tp" is not in #dpc.mesh<dp=2>}}
   %0 = dpc.all_reduce sum %a axes = ["tp"] {dpc.phase = "forward"} : (tensor<2xf32>) -> tensor<2xf32>
   return
 }
@@ -45,7 +45,7 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2, mb=2>, [{dp}]>>
 func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2, mb=2>} {
-  // expected-error @below {{(C2) micro-batches ('mb') are no ranks}}
+  // expected-error @below {{(C2) axis 'mb' has micro-batches, not ranks}}
   %0 = dpc.all_gather %a axes = ["mb"] {dpc.phase = "forward"} : tensor<2xf32> -> tensor<2x2xf32>
   return
 }
@@ -54,7 +54,7 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
 func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
-  // expected-error @below {{(C2) stack of 3 pieces, the axes have 2 ranks}}
+  // expected-error @below {{(C2) stack has 3 pieces, but the axes have 2 ranks}}
   %0 = dpc.all_gather %a axes = ["dp"] {dpc.phase = "forward"} : tensor<2xf32> -> tensor<3x2xf32>
   return
 }
@@ -73,7 +73,7 @@ func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
 func.func @step(%a: tensor<2xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
   %0 = dpc.unary neg %a {dpc.phase = "backward"} : tensor<2xf32> -> tensor<2xf32>
-  // expected-error @below {{(C3) phase 'forward' after a later one}}
+  // expected-error @below {{(C3) phase 'forward' comes after a later phase}}
   %1 = dpc.unary neg %a {dpc.phase = "forward"} : tensor<2xf32> -> tensor<2xf32>
   return
 }
@@ -107,7 +107,7 @@ func.func @step(%a: tensor<2xf32>) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
 // -----
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>
-// expected-error @below {{(C5) argument 0 has type 'tensor<4xf32>', its 'dpc.global' says 'tensor<2xf32>'}}
+// expected-error @below {{(C5) argument 0 has type 'tensor<4xf32>', but the local type of its 'dpc.global' is 'tensor<2xf32>'}}
 func.func @step(%a: tensor<4xf32> {dpc.global = !x}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
   return
 }
