@@ -8,7 +8,8 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// A local function over dp = 2 with the given body; $A is an all-reduce.
+/// A local function over dp = 2 with the given body. $A stands for the
+/// attributes and types of an all_reduce, $F for those of other ops.
 OwningOpRef<ModuleOp> step(const std::string &body) {
   std::string text = R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}]>
@@ -17,15 +18,14 @@ OwningOpRef<ModuleOp> step(const std::string &body) {
 func.func @step(%a: !t {dpc.global = !g}, %b: !t {dpc.global = !g}) -> (!t {dpc.global = !g}, !t {dpc.global = !g})
     attributes {dpc.mesh = #dpc.mesh<dp=2>} {
 )mlir" + body + "}\n";
-  for (size_t at; (at = text.find("$F")) != std::string::npos;)
-    text.replace(at, 2, "{dpc.phase = \"forward\"} : !t -> !t");
-  for (size_t at; (at = text.find("$A")) != std::string::npos;)
-    text.replace(at, 2,
-                 "axes = [\"dp\"] {dpc.phase = \"forward\"} : (!t) -> !t");
-  return parse(text);
+  return parse(
+      fillIn(text, {{"F", "{dpc.phase = \"forward\"} : !t -> !t"},
+                    {"A", "axes = [\"dp\"] {dpc.phase = \"forward\"} : (!t) -> "
+                          "!t"}}));
 }
 
-/// Runs the pass, compares results before and after, returns all-reduces.
+/// Runs the pass and compares results before and after. Returns the number of
+/// all_reduces.
 int bucket(ModuleOp module, const std::string &options = "") {
   auto func = module.lookupSymbol<func::FuncOp>("step");
   std::vector<HostArray> inputs = makeInputs(func, false);
@@ -39,7 +39,7 @@ int bucket(ModuleOp module, const std::string &options = "") {
   return countOps(module, "dpc.all_reduce");
 }
 
-TEST(Buckets, ReadersMoveBehind) {
+TEST(Buckets, ReadersMoveAfterTheBucket) {
   auto module = step(R"mlir(
   %0 = dpc.all_reduce sum %a $A
   %1 = dpc.unary neg %0 $F
@@ -51,7 +51,7 @@ TEST(Buckets, ReadersMoveBehind) {
   EXPECT_EQ(bucket(*module), 1);
 }
 
-TEST(Buckets, DependentOnesStayApart) {
+TEST(Buckets, DependentCollectivesStayApart) {
   auto module = step(R"mlir(
   %0 = dpc.all_reduce sum %a $A
   %1 = dpc.unary neg %0 $F
@@ -61,7 +61,7 @@ TEST(Buckets, DependentOnesStayApart) {
   EXPECT_EQ(bucket(*module), 2);
 }
 
-/// sum and max buckets that need each other must not both close.
+/// Buckets for sum and max that need each other must not both merge.
 TEST(Buckets, NoCycleAcrossBuckets) {
   auto module = step(R"mlir(
   %s0 = dpc.all_reduce sum %a $A
@@ -75,7 +75,7 @@ TEST(Buckets, NoCycleAcrossBuckets) {
   EXPECT_EQ(bucket(*module), 3);
 }
 
-/// What a contraction waits for is not held back.
+/// A collective that a contraction needs does not wait for others.
 TEST(Buckets, ContractionCloses) {
   auto module = parse(R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
@@ -105,7 +105,7 @@ TEST(Buckets, Size) {
   EXPECT_EQ(bucket(*module, "{bucket-bytes=32}"), 2);
 }
 
-/// Shards go and come in one call each, and numbers stay.
+/// Shards are sent in one call each way, and results do not change.
 TEST(Buckets, ScattersAndGathers) {
   auto module = parse(R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
@@ -129,7 +129,7 @@ func.func @step(%a: !t {dpc.global = !g}, %b: !t {dpc.global = !g}) -> (!t {dpc.
   EXPECT_EQ(countOps(*module, "dpc.all_gather"), 1);
 }
 
-/// Parameters are gathered before the computation in front of their reader.
+/// Parameters are gathered before the computation that precedes their reader.
 TEST(Buckets, GathersAhead) {
   auto module = parse(R"mlir(
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>

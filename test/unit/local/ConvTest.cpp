@@ -6,8 +6,9 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// Channels of one layer are split column by column, of the next row by row;
-/// between them a pool and one filter per channel. All values are integers.
+/// The channels of one layer are column-parallel, and those of the next
+/// row-parallel. Between them are a pool and a depthwise convolution. All
+/// values are integers.
 const char *kLayers = R"mlir(
 #im = #dpc.sharding<#dpc.mesh<$MESH>, [$BATCH, {}, {}, {}]>
 #imp = #dpc.sharding<#dpc.mesh<$MESH>, [$BATCH, {}, {}, {}], partial = {tp : sum}>
@@ -60,7 +61,7 @@ struct Case {
 
 class Convolutions : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Convolutions, ComputeWhatOneDeviceDoes) {
+TEST_P(Convolutions, EqualOneDevice) {
   const Case &c = GetParam();
   bool loops = c.mb > 1;
   auto module = parse(fillIn(
@@ -73,7 +74,7 @@ TEST_P(Convolutions, ComputeWhatOneDeviceDoes) {
        {"H", std::to_string(c.channels)}}));
   ASSERT_TRUE(module);
   EXPECT_EQ(compareWithOneDevice(*module, 0), "");
-  // The partial output and three gradients; activations stay where they are.
+  // The partial output and three gradients; activations are not sent.
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"),
             (c.tp > 1 ? 1 : 0) + (c.dp > 1 ? 3 : 0));
   EXPECT_EQ(countOps(*module, "dpc.all_gather"), 0);

@@ -1,7 +1,7 @@
 //===- FuseEpiloguesTest.cpp - dpc-fuse-epilogues -------------------------===//
 //
-// The interpreter computes the same before and after the pass, and the kernels
-// that are matmuls name their epilogues.
+// The interpreter computes the same before and after the pass, and kernels with
+// a matmul name their epilogue.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/GemmEpilogues.h"
@@ -19,11 +19,12 @@ namespace {
 using Epilogues = std::vector<std::string>;
 
 struct Fused {
-  Epilogues epilogues; ///< Of all matmuls; "+" adds up; "-" is a matmul alone.
-  int kernels = 0;     ///< The kernels that remain.
+  Epilogues
+      epilogues;   ///< Of all matmuls; "+" accumulates; "-" is a matmul alone.
+  int kernels = 0; ///< Kernels without a matmul.
 };
 
-/// Small numbers for the global arguments.
+/// Small integers for the global arguments.
 std::vector<HostArray> inputsOf(func::FuncOp step) {
   std::vector<HostArray> inputs;
   int64_t next = 0;
@@ -38,7 +39,7 @@ std::vector<HostArray> inputsOf(func::FuncOp step) {
   return inputs;
 }
 
-/// Runs the pass, compares results before and after.
+/// Runs the pass and compares results before and after.
 Fused fuse(const std::string &text) {
   auto module = parse(text);
   auto step = module->lookupSymbol<func::FuncOp>("step");
@@ -71,7 +72,7 @@ Fused fuse(const std::string &text) {
   return fused;
 }
 
-/// A step over 3 micro-batches; @PHASE stands for the attribute.
+/// A step over 3 micro-batches; "@forward" becomes the attribute of this phase.
 std::string step(const std::string &arguments, const std::string &results,
                  const std::string &body) {
   std::string text = "func.func @step(" + arguments + ") -> (" + results +
@@ -91,8 +92,8 @@ std::string global(const std::string &type, const std::string &dims) {
          dims + ">>}";
 }
 
-/// A weight gradient and the sums of %dy, which `between` reads, over
-/// micro-batches.
+/// A weight gradient, and the accumulated sums of the rows of %dy, which
+/// `between` may read first.
 std::string weightGradient(const std::string &between,
                            const std::string &sums) {
   return step("%dy: tensor<2x8xf32>" + global("6x8xf32", "[{mb}, {}]") +
@@ -117,7 +118,7 @@ TEST(FuseEpilogues, GradientsOverMicroBatches) {
   Fused all = fuse(weightGradient("", "%r"));
   EXPECT_EQ(all.epilogues, Epilogues({"sums_of_a+"}));
   EXPECT_EQ(all.kernels, 0);
-  // Views wait for the product; what computes does not.
+  // Views wait for the GEMM, computation does not.
   Fused viewed = fuse(weightGradient(
       "  %v = dpc.reshape %r @backward : tensor<8xf32> -> tensor<4x2xf32>\n"
       "  %u = dpc.reshape %v @backward : tensor<4x2xf32> -> tensor<8xf32>\n",
@@ -135,8 +136,8 @@ TEST(FuseEpilogues, GradientsOverMicroBatches) {
   EXPECT_EQ(read.kernels, 2);
 }
 
-/// y = relu(x w + v), as `vector` is repeated along dimension `dim`, and what
-/// `rest` makes of the product.
+/// y = relu(x w + v). `vector` is repeated along dimension `dim`, and `rest`
+/// may read the GEMM.
 std::string biased(int64_t dim, const std::string &vector,
                    const std::string &rest = "", bool isShared = true) {
   std::string w = isShared ? "4x8xf32" : "2x4x8xf32";
@@ -162,9 +163,9 @@ std::string biased(int64_t dim, const std::string &vector,
                   (rest.empty() ? "%y" : "%z") + " : tensor<2x2x8xf32>\n");
 }
 
-TEST(FuseEpilogues, OnlyWhatOneCallCanDo) {
+TEST(FuseEpilogues, OnlyWhatOneCallComputes) {
   EXPECT_EQ(fuse(biased(2, "8xf32")).epilogues, Epilogues({"relu_bias"}));
-  // A vector along the rows; a matrix each; others that read the product.
+  // A vector along the rows; one matrix per sample; other readers of the GEMM.
   EXPECT_EQ(fuse(biased(1, "2xf32")).epilogues, Epilogues({"-"}));
   EXPECT_EQ(fuse(biased(2, "8xf32", "", false)).epilogues, Epilogues({"-"}));
   Fused read = fuse(biased(2, "8xf32", R"mlir(
@@ -178,8 +179,8 @@ TEST(FuseEpilogues, OnlyWhatOneCallCanDo) {
   EXPECT_EQ(read.kernels, 2);
 }
 
-// The sums of a gradient are a part of the product that makes it, not of the
-// next one, and one factor twice is two operands.
+// The sums of a gradient belong to the GEMM that produces it, not to the next
+// one. A factor that is used twice is two operands.
 TEST(FuseEpilogues, SumsBelongToTheMatmulOfTheRows) {
   Fused fused =
       fuse(step("%dy: tensor<2x4xf32>" + global("6x4xf32", "[{mb}, {}]") +

@@ -52,7 +52,8 @@ std::vector<HostArray> makeInputs(func::FuncOp func, bool fractions) {
         input[i] = fractions ? static_cast<double>(draw % 2001 - 1000) / 1000
                              : static_cast<double>(draw % 7 - 3);
     }
-    // Second moments are not negative; scalars are step counts and rates.
+    // Second moments are not negative. Scalars are step counts and learning
+    // rates.
     auto role =
         func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
     if (role && role.getValue() == role::kState)

@@ -15,17 +15,17 @@ mlir::MLIRContext &testContext();
 /// Parses `source`; the test fails when it does not parse.
 mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &source);
 
-/// Runs a pipeline like "dpc-partition,dpc-verify-local".
+/// Runs a pipeline such as "dpc-partition,dpc-verify-local".
 bool runPasses(mlir::ModuleOp module, const std::string &pipeline);
 
-/// Inputs of `func` by argument: integers count through small values (ids,
-/// labels), floats are small integers unless `fractions`.
+/// One input per argument of `func`. Integers are small (ids, labels); floats
+/// are small integers unless `fractions`.
 std::vector<HostArray> makeInputs(mlir::func::FuncOp func, bool fractions);
 
-/// Partitions the module's sharded function, runs all ranks and compares with
-/// the sharded function on one device. `tolerance` is relative to 1 + |x|;
-/// 0 asks for equality. `passes` (",name,..") run behind dpc-partition and
-/// `mutate` behind those. Empty when equal, else the first difference.
+/// Partitions the sharded function of the module, runs all ranks and compares
+/// with the sharded function on one device. `tolerance` is relative to 1 + |x|;
+/// 0 compares exactly. `passes` (",name,..") run after dpc-partition, and
+/// `mutate` after those. Returns the first difference; empty if there is none.
 std::string
 compareWithOneDevice(mlir::ModuleOp module, double tolerance,
                      const std::string &passes = "",

@@ -6,8 +6,8 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// Aliases that all programs below use; $BATCH splits the batch, $GRAD is what
-/// gradients are partial over.
+/// Aliases of all programs below. $BATCH splits the batch, and $GRAD gives the
+/// partial sums of gradients.
 const char *kAliases = R"mlir(
 #s = #dpc.sharding<#dpc.mesh<$MESH>, []>
 #sg = #dpc.sharding<#dpc.mesh<$MESH>, [], partial = {$GRAD}>
@@ -23,7 +23,7 @@ const char *kAliases = R"mlir(
 #tg = #dpc.sharding<#dpc.mesh<$MESH>, [{tp}, {}], partial = {$GRAD}>
 )mlir";
 
-/// Two layers, column then row parallel, S = sum(y^2) / 2 and SGD.
+/// A column-parallel and a row-parallel layer, S = sum(y^2) / 2, and SGD.
 const char *kMlp = R"mlir(
 !x = tensor<$Nx6xf32, #x>
 !h = tensor<$Nx$Hxf32, #h>
@@ -91,7 +91,7 @@ class Programs : public ::testing::TestWithParam<Case> {};
 TEST_P(Programs, Mlp) {
   auto module = parse(program(kMlp, GetParam()));
   EXPECT_EQ(compareWithOneDevice(*module, 0), "");
-  // The row-parallel output, two gradients and the loss; nothing else is sent.
+  // The row-parallel output, two gradients and the loss.
   const Case &c = GetParam();
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"),
             (c.tp > 1 ? 1 : 0) + (c.dp > 1 ? 3 : 0));
@@ -102,7 +102,8 @@ TEST_P(Programs, Mlp) {
 TEST_P(Programs, MlpInBuckets) {
   auto module = parse(program(kMlp, GetParam()));
   EXPECT_EQ(compareWithOneDevice(*module, 0, ",dpc-bucket-collectives"), "");
-  // With micro-batches loss and gradients are all summed in the update phase.
+  // With micro-batches, the loss and gradients are all summed in the update
+  // phase.
   const Case &c = GetParam();
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"),
             (c.tp > 1 ? 1 : 0) + (c.dp == 1  ? 0
@@ -177,7 +178,8 @@ TEST_P(Programs, LanguageModel) {
   EXPECT_EQ(countOps(*module, "dpc.all_to_all"), 0);
 }
 
-/// Rows split over both axes (sequence parallel), scale and bias replicated.
+/// Both axes split the rows (sequence parallelism); scale and bias are
+/// replicated.
 const char *kNorm = R"mlir(
 #seq = #dpc.sharding<#dpc.mesh<$MESH>, [$BATCH, {tp}, {}]>
 #stat = #dpc.sharding<#dpc.mesh<$MESH>, [$BATCH, {tp}]>
@@ -205,7 +207,7 @@ TEST_P(Programs, SequenceParallelNorm) {
             GetParam().dp * GetParam().tp > 1 ? 2 : 0);
 }
 
-/// Every pass of the local altitude in its order.
+/// All passes of the local altitude in order.
 TEST_P(Programs, WholePipeline) {
   for (const char *text : {kMlp, kLanguageModel, kNorm}) {
     auto module = parse(program(text, GetParam()));
@@ -229,8 +231,8 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(c.width);
     });
 
-/// Gradients split each in its own way, one of them not at all.
-TEST(GlobalNorm, UnlikeShardings) {
+/// Gradients with different shardings, one of them replicated.
+TEST(GlobalNorm, DifferentShardings) {
   auto module = parse(R"mlir(
 #s = #dpc.sharding<#dpc.mesh<dp=3, tp=2>, []>
 #a = #dpc.sharding<#dpc.mesh<dp=3, tp=2>, [{dp}, {tp}]>
@@ -245,8 +247,8 @@ func.func @forward(%a: tensor<7x5xf32, #a>, %b: tensor<5xf32, #b>, %c: tensor<3x
   EXPECT_EQ(countOps(*module, "dpc.all_reduce"), 1);
 }
 
-/// The greatest and the least of integers that are never 0, 8 rows over 3 ranks
-/// (and both over an axis of which one rank has padding only).
+/// Maxima and minima of nonzero integers, 8 rows over 3 ranks. The other axis
+/// has a rank with nothing but padding.
 TEST(Padding, IntegerReductions) {
   for (std::string type : {"i32", "i64"})
     for (std::string kind : {"max", "min"}) {
@@ -275,7 +277,6 @@ func.func @forward(%x: tensor<8x4x$TYPE, #x>) -> (tensor<4x$TYPE, #y>, tensor<$T
     }
 }
 
-/// Constants and positions on shards.
 TEST(Sources, ConstantAndIota) {
   auto module = parse(R"mlir(
 #a = #dpc.sharding<#dpc.mesh<dp=2, tp=3>, [{dp}, {tp}]>

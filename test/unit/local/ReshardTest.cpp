@@ -19,8 +19,8 @@ MeshAttr makeMesh(std::vector<std::pair<std::string, int64_t>> axes) {
   return MeshAttr::get(context, names, sizes);
 }
 
-/// All shardings of `base` (cut into factors, nothing split) over the axes of
-/// its mesh: each axis is free, partial, or splits one factor, in either order.
+/// All shardings of `base`, which has factors without axes: each of the first
+/// `axes` axes is free, partial, or splits one factor, in either order.
 std::vector<ShardingSpec> allStates(const ShardingSpec &base, int64_t axes) {
   std::vector<ShardingSpec> states{base};
   for (int64_t axis = 0; axis < axes; ++axis) {
@@ -110,13 +110,13 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AllPairs,
                                            std::vector<int64_t>{3, 5},
                                            std::vector<int64_t>{1, 5}));
 
-/// A dimension of 60 seen as 3 x 4 x 5, heads over three ranks.
+/// A dimension of 60 = 3 x 4 x 5 with heads over three ranks.
 TEST(Reshard, Factored) {
   MeshAttr mesh = makeMesh({{"dp", 2}, {"tp", 3}});
   ShardingSpec factored = ShardingSpec::replicated(mesh, {6, 60});
   factored.dims[1] = {{3, {}}, {4, {}}, {5, {}}};
   std::vector<ShardingSpec> states = allStates(factored, 2);
-  // Plain splits of the same dimension do not nest with the factors'.
+  // Plain splits of the same dimension do not nest with splits of factors.
   for (const ShardingSpec &plain :
        allStates(ShardingSpec::replicated(mesh, {6, 60}), 2))
     states.push_back(plain);
@@ -147,7 +147,7 @@ TEST(Reshard, ThreeAxesInOneDimension) {
     }
 }
 
-/// The sharding of a [64, 32] tensor written as in types, over `mesh`.
+/// The sharding of a [64, 32] tensor over `mesh`, written as in types.
 ShardingSpec spec(const std::string &mesh, const std::string &text) {
   std::string source = "func.func private @f(tensor<64x32xf32, #dpc.sharding<"
                        "#dpc.mesh<" +
@@ -197,7 +197,7 @@ TEST(ReshardPlan, Chains) {
   EXPECT_EQ(planText(mesh, "[{dp, tp}, {}]", "[{dp}, {}]"), "all_gather:tp");
 }
 
-/// Slicing by tp first halves what the all-reduce over dp has to carry.
+/// A slice by tp first halves the bytes of the all_reduce over dp.
 TEST(ReshardPlan, SlicesBeforeItReduces) {
   EXPECT_EQ(
       planText("dp=4, tp=2", "[{}, {}], partial = {dp : sum}", "[{}, {tp}]"),
@@ -219,7 +219,7 @@ TEST(ReshardPlan, MicroBatches) {
             std::string::npos);
 }
 
-TEST(ReshardPlan, SlicesOfOneFactorAreOne) {
+TEST(ReshardPlan, SlicesOfOneFactorMerge) {
   const char *mesh = "dp=4, tp=2, mb=2";
   EXPECT_EQ(planText(mesh, "[{}, {}]", "[{dp, tp}, {}]"), "rank_slice:dp:tp");
   EXPECT_EQ(planText(mesh, "[{}, {}]", "[{dp, tp, mb}, {}]"),

@@ -6,8 +6,9 @@ using namespace mlir;
 namespace dpc::test {
 namespace {
 
-/// Grouped-query attention and its gradient on $T positions of $E that are
-/// split as $POS; $CAUSAL, and $MASK with $M rows. Returns $VALUES.
+/// Grouped-query attention and its gradient on $T positions of type $E, split
+/// as $POS. $CAUSAL is "causal" or empty, and $MASK a mask with $M rows.
+/// Returns $VALUES.
 const char *kRing = R"mlir(
 #mesh = #dpc.mesh<dp=2, cp=$CP, tp=2>
 #q = #dpc.sharding<#dpc.mesh<dp=2, cp=$CP, tp=2>, [{dp}, {tp}, $POS, {}]>
@@ -32,11 +33,11 @@ struct Ring {
   bool isCausal;
   /// Rows of the mask: 0 = none.
   int64_t maskRows;
-  /// Stripes that `positions` make.
+  /// The stripes that `positions` give.
   int64_t stripes = 1;
 };
 
-/// Scores of one head and sample that a rank computes forward.
+/// Scores per head and sample that a rank computes in the forward pass.
 int64_t countScores(ModuleOp module) {
   int64_t count = 0;
   module.walk([&](AttentionProbsOp op) {
@@ -46,7 +47,8 @@ int64_t countScores(ModuleOp module) {
   return count;
 }
 
-/// The sharded program of `ring`, of the output alone or with its gradients.
+/// The sharded program of `ring`, which returns the output, and with
+/// `hasGradients` the gradients.
 OwningOpRef<ModuleOp> programOf(const Ring &ring, const std::string &element,
                                 const std::string &scale,
                                 bool hasGradients = true) {
@@ -73,16 +75,18 @@ TEST_P(RingAttention, EqualsOneDevice) {
   auto module = programOf(ring, "f32", "0.5");
   ASSERT_TRUE(module);
   EXPECT_EQ(compareWithOneDevice(*module, 1e-11, ",dpc-expand-attention"), "");
-  // Forward k and v, backward both again, and their gradients once more: home.
+  // Forward k and v, backward both again, and their gradients back to the
+  // owner.
   EXPECT_EQ(countOps(*module, "dpc.ring_shift"),
             2 * (ring.ranks - 1) + 2 * (ring.ranks - 1) + 2 * ring.ranks);
-  // All ranks do the same: everything, or with m stripes (m + 1) / 2m of it.
+  // All ranks do the same work: everything, or (m + 1) / 2m of it with m
+  // stripes.
   auto step = module->lookupSymbol<func::FuncOp>("step");
   int64_t local =
       cast<RankedTensorType>(step.getArgumentTypes()[0]).getDimSize(2);
   EXPECT_EQ(countScores(*module), ring.ranks * local * local *
                                       (ring.stripes + 1) / (2 * ring.stripes));
-  // What is hidden is said by rank and key, not by query.
+  // Tables of hidden keys have an element per rank and key, not per query.
   module->walk([&](RankSliceOp slice) {
     if (auto table = slice.getOperand().getDefiningOp<ConstantOp>())
       EXPECT_LE(table.getType().getNumElements(), ring.ranks * local);
@@ -93,24 +97,25 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, RingAttention,
     ::testing::Values(Ring{2, 8, "{cp}", true, 0}, Ring{4, 8, "{cp}", true, 0},
                       Ring{2, 8, "{cp}", false, 0},
-                      // Padding: 3, 3, 1 and 2, 2, 1, 0.
+                      // Padding: the ranks hold 3, 3, 1 and 2, 2, 1, 0
+                      // positions.
                       Ring{3, 7, "{cp}", true, 0}, Ring{3, 7, "{cp}", false, 0},
                       Ring{4, 5, "{cp}", true, 0}, Ring{4, 5, "{cp}", false, 0},
                       Ring{2, 6, "{cp}", true, 1}, Ring{3, 7, "{cp}", false, 7},
-                      // Stripes: every other block of positions; not causal.
+                      // Stripes of blocks; the last two are not causal.
                       Ring{4, 8, "{2, 4:cp}", true, 0, 2},
                       Ring{2, 8, "{2, 4:cp}", true, 0, 2},
                       Ring{3, 27, "{3, 9:cp}", true, 0, 3},
                       Ring{2, 8, "{2, 4:cp}", false, 0},
                       Ring{2, 6, "{2, 3:cp}", false, 1},
-                      // Masked, and with padding in every stripe.
+                      // Stripes with a mask, and with padding in every stripe.
                       Ring{4, 8, "{2, 4:cp}", true, 1, 2},
                       Ring{2, 6, "{2, 3:cp}", true, 6, 2},
                       Ring{4, 18, "{3, 6:cp}", true, 0, 3}));
 
 class RingOfBf16 : public ::testing::TestWithParam<Ring> {};
 
-// With logits of up to 40, a score of eight digits would be off by 16 %.
+// With logits of up to 40, scores with eight digits would be off by 16 %.
 TEST_P(RingOfBf16, EqualsOneDevice) {
   const Ring &ring = GetParam();
   auto outputs = programOf(ring, "bf16", "20.0", /*hasGradients=*/false);
@@ -118,9 +123,9 @@ TEST_P(RingOfBf16, EqualsOneDevice) {
   EXPECT_EQ(compareWithOneDevice(*outputs, 1e-2, ",dpc-expand-attention"), "");
   auto module = programOf(ring, "bf16", "20.0");
   ASSERT_TRUE(module);
-  // Rounding the output alone moves gradients by scale * 2^-9.
+  // Rounding the output alone changes gradients by scale * 2^-9.
   EXPECT_EQ(compareWithOneDevice(*module, 1e-1, ",dpc-expand-attention"), "");
-  // Sums travel as they are, keys and values as they came.
+  // Sums travel in f32, keys and values in bf16.
   int64_t wide = 0, narrow = 0;
   module->walk([&](RingShiftOp shift) {
     bool isWide = shift.getResult().getType().getElementType().isF32();

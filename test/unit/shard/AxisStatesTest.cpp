@@ -13,7 +13,7 @@ struct Cell {
   Move forward, backward;
 };
 
-// The table of the header, cell by cell.
+// The table of the header.
 const Cell kTable[] = {
     {axis::replicated, axis::replicated, Move::none, Move::none},
     {axis::replicated, axis::gradPartial, Move::none, Move::allReduce},

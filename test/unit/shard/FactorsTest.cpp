@@ -13,7 +13,7 @@ Sizes factorsOf(const FactorAnalysis &factors, Value value, int64_t dim) {
   return {found.begin(), found.end()};
 }
 
-TEST(Factors, BoundariesTravelBackToTheWeight) {
+TEST(Factors, BoundariesReachTheWeight) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<8x64xf32>, %w: tensor<64x192xf32>) -> tensor<8x4x16xf32> {
       %h = dpc.matmul %x, %w : (tensor<8x64xf32>, tensor<64x192xf32>) -> tensor<8x192xf32>
@@ -26,17 +26,17 @@ TEST(Factors, BoundariesTravelBackToTheWeight) {
   Value weight = program.func.getArgument(1);
   EXPECT_EQ(factorsOf(factors, weight, 0), Sizes({64}));
   EXPECT_EQ(factorsOf(factors, weight, 1), Sizes({3, 4, 16}));
-  // Heads are one class from the weight to the reshaped keys.
+  // Heads have one class from the weight to the reshaped keys.
   Value keys = program.op("reshape")->getResult(0);
   EXPECT_EQ(factors.classOf(weight, 2), factors.classOf(keys, 1));
   EXPECT_NE(factors.classOf(weight, 2), factors.classOf(keys, 2));
-  // The slice takes one of three parts: that factor must stay whole.
+  // The slice takes one of three parts, so that factor stays whole.
   for (IterFactor factor : factors.splittable(program.op("slice")))
     EXPECT_NE(factors.classOf(program.op("slice"), factor),
               factors.classOf(weight, 1));
 }
 
-TEST(Factors, EqualConstantsJoinNothing) {
+TEST(Factors, EqualConstantsStayApart) {
   ParsedProgram program(R"(
     func.func @f(%tokens: tensor<35xf32>, %bias: tensor<35xf32>) -> (tensor<35xf32>, tensor<35xf32>) {
       %zero = dpc.constant dense<0.0> : tensor<35xf32> -> tensor<35xf32>
@@ -54,7 +54,7 @@ TEST(Factors, EqualConstantsJoinNothing) {
   EXPECT_NE(factors.classOf(tokens, 0), factors.classOf(bias, 0));
 }
 
-TEST(Factors, UnalignableReshapeKeepsItsCommonPart) {
+TEST(Factors, BlockedReshapeSplitsItsCommonFactor) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<6x4xf32>) -> tensor<4x6xf32> {
       %r = dpc.reshape %x : tensor<6x4xf32> -> tensor<4x6xf32>
@@ -77,7 +77,7 @@ TEST(Factors, PositionsCountFactorsOfAllDimensions) {
   ASSERT_TRUE(program.module);
   FactorAnalysis factors(program.func);
   Operation *transpose = program.op("transpose");
-  // Iteration dimension 1 is the 64 = 4 x 16, the result's first dimension.
+  // Iteration dimension 1 is 64 = 4 x 16, the first dimension of the result.
   EXPECT_EQ(factors.positionIn(transpose, false, 0, {1, 1}), 2);
   EXPECT_EQ(factors.positionIn(transpose, true, 0, {1, 1}), 1);
   EXPECT_EQ(factors.factorSize(transpose->getResult(0), 1), 16);

@@ -5,7 +5,7 @@
 namespace dpc {
 namespace {
 
-/// 3 x 3 taps, 64 channels, of 32 images of 56 x 56: 100352 windows of 576.
+/// 3 x 3 taps and 64 channels of 32 images of 56 x 56: 100352 windows of 576.
 const char *kConvs = R"mlir(
 func.func @f(%x: tensor<32x64x56x56xbf16>, %w: tensor<64x64x3x3xbf16>) -> (tensor<32x64x56x56xbf16>, tensor<64x64x3x3xbf16>) {
   %y = dpc.conv %x, %w strides = [1, 1] pads = [1, 1, 1, 1] dilations = [1, 1] : (tensor<32x64x56x56xbf16>, tensor<64x64x3x3xbf16>) -> tensor<32x64x56x56xbf16>
@@ -15,7 +15,7 @@ func.func @f(%x: tensor<32x64x56x56xbf16>, %w: tensor<64x64x3x3xbf16>) -> (tenso
 }
 )mlir";
 
-TEST(OpTime, ConvolutionsAreImplicitProducts) {
+TEST(OpTime, ConvolutionsAreImplicitGemms) {
   ParsedProgram program(kConvs);
   ASSERT_TRUE(program.module);
   auto device = cost::loadDevice("a100-sxm-80gb");
@@ -34,13 +34,13 @@ TEST(OpTime, ConvolutionsAreImplicitProducts) {
             seconds(kWindows, kDepth, 64, 8));
   double filter = opSeconds(program.op("conv_grad_filter"), *device);
   EXPECT_EQ(filter, seconds(64, kDepth, kWindows, 64));
-  // Neither is made up of windows in memory, nor of a few long sums.
+  // Neither writes windows to memory, nor sums in a few long sums.
   EXPECT_LT(opSeconds(program.op("conv"), *device),
             2.0 * kWindows * kDepth / cost::achievableBandwidth(*device));
   EXPECT_LT(filter, seconds(64, kDepth, kWindows, 8));
 }
 
-const char *kEnded = R"mlir(
+const char *kEpilogues = R"mlir(
 func.func @step(%x: tensor<512x4096xbf16>, %w: tensor<4096x8192xbf16>, %v: tensor<512x8192xbf16>) -> tensor<512x8192xf32> {
   %0 = dpc.matmul %x, %w : (tensor<512x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<512x8192xbf16>
   %1:2 = dpc.kernel %x, %w, %v {dpc.epilogue = "gelu_aux_bias"} : (tensor<512x4096xbf16>, tensor<4096x8192xbf16>, tensor<512x8192xbf16>) -> (tensor<512x8192xbf16>, tensor<512x8192xbf16>) {
@@ -61,39 +61,38 @@ func.func @step(%x: tensor<512x4096xbf16>, %w: tensor<4096x8192xbf16>, %v: tenso
 }
 )mlir";
 
-/// What a product does in passing costs what it moves, and no launch.
-TEST(OpTime, EpiloguesMoveMore) {
-  ParsedProgram program(kEnded);
+/// An epilogue costs the bytes it moves, but no launch.
+TEST(OpTime, EpiloguesCostTheirBytes) {
+  ParsedProgram program(kEpilogues);
   ASSERT_TRUE(program.module);
   auto device = cost::loadDevice("a100-sxm-80gb");
   ASSERT_TRUE(device) << device.message();
-  mlir::Operation *product = program.op("matmul");
-  mlir::Operation *ended = product->getNextNode();
-  mlir::Operation *adding = ended->getNextNode();
-  double alone = opSeconds(product, *device);
+  mlir::Operation *matmul = program.op("matmul");
+  mlir::Operation *fused = matmul->getNextNode();
+  mlir::Operation *adding = fused->getNextNode();
+  double alone = opSeconds(matmul, *device);
   constexpr double kElements = 512 * 8192;
   auto withBytes = [&](double bytes) {
     return alone + bytes / cost::achievableBandwidth(*device);
   };
-  // What gelu is applied to, and a bias of one row.
-  EXPECT_DOUBLE_EQ(opSeconds(ended, *device),
+  // The stored argument of gelu, and a bias of one row.
+  EXPECT_DOUBLE_EQ(opSeconds(fused, *device),
                    withBytes(2 * kElements + 2 * 8192));
   // Sums in f32 are read, and written in twice the bytes.
   EXPECT_DOUBLE_EQ(opSeconds(adding, *device), withBytes((4 + 2) * kElements));
 }
 
-const char *kProduct = R"mlir(
+const char *kFp8Gemm = R"mlir(
 func.func @forward(%x: tensor<8x512x4096xbf16> {dpc.role = "input"}, %w: tensor<4096x8192xbf16> {dpc.role = "parameter"}) -> tensor<8x512x8192xbf16> {
   %0 = dpc.matmul %x, %w {dpc.fp8 = [f8E4M3FN, f8E4M3FN]} : (tensor<8x512x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<8x512x8192xbf16>
   return %0 : tensor<8x512x8192xbf16>
 }
 )mlir";
 
-/// Each factor is read twice, in 16 bits, and written once, in 8, by two
-/// kernels behind zeros; then the product is one of fp8, where the device has
-/// them.
-TEST(OpTime, ProductsOfFp8CodeTheirFactorsFirst) {
-  ParsedProgram program(kProduct);
+/// Two kernels read each factor twice in 16 bits, write it once in 8, and need
+/// zeros first. Then the GEMM runs in fp8 if the device has it.
+TEST(OpTime, Fp8GemmsEncodeTheirFactors) {
+  ParsedProgram program(kFp8Gemm);
   ASSERT_TRUE(program.module);
   constexpr int64_t kM = 8 * 512, kN = 8192, kK = 4096;
   auto h100 = cost::loadDevice("h100-sxm-80gb"),

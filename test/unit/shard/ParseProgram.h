@@ -12,7 +12,7 @@
 
 namespace dpc {
 
-/// A module parsed from text, with the context that owns it.
+/// A module parsed from text, with its context.
 struct ParsedProgram {
   explicit ParsedProgram(llvm::StringRef text) {
     context.loadDialect<DpcDialect, mlir::func::FuncDialect>();
@@ -21,7 +21,7 @@ struct ParsedProgram {
       func = *module->getOps<mlir::func::FuncOp>().begin();
   }
 
-  /// The `index`-th op of the function with the name.
+  /// The op number `index` among those named `name`, or null.
   mlir::Operation *op(llvm::StringRef name, int index = 0) {
     for (mlir::Operation &candidate : func.getBody().front())
       if (candidate.getName().stripDialect() == name && index-- == 0)

@@ -31,7 +31,7 @@ double slowest(const Doubles &seconds, const Doubles &cuts,
   return worst;
 }
 
-/// The least slowest stage over all ways to cut.
+/// The minimum of `slowest` over all cuts.
 double bruteForce(const Doubles &seconds, const Doubles &cuts, int64_t stages,
                   Starts &starts) {
   if (static_cast<int64_t>(starts.size()) == stages - 1)
@@ -52,12 +52,12 @@ TEST(BalanceStages, OneStageHasNoCut) {
   EXPECT_TRUE(balanceStages({1, 2, 3}, {0, 0}, 1).empty());
 }
 
-TEST(BalanceStages, AHeavyEndGetsAStageOfItsOwn) {
-  // A large loss: three light layers on one stage.
+TEST(BalanceStages, HeavyLossGetsItsOwnStage) {
+  // A large loss needs a stage, three light layers share the other.
   EXPECT_EQ(balanceStages({1, 1, 1, 3}, {0, 0, 0}, 2), Starts({3}));
 }
 
-TEST(BalanceStages, ADearMessageIsAvoided) {
+TEST(BalanceStages, ExpensiveMessageIsAvoided) {
   EXPECT_EQ(balanceStages({1, 1, 1, 1}, {0, 5, 0}, 2), Starts({1}));
 }
 
@@ -65,7 +65,7 @@ TEST(BalanceStages, AsManyStagesAsOps) {
   EXPECT_EQ(balanceStages({4, 1, 1}, {9, 9}, 3), Starts({1, 2}));
 }
 
-TEST(BalanceStages, IsAsGoodAsTryingAll) {
+TEST(BalanceStages, EqualsBruteForce) {
   std::mt19937 random(1);
   std::uniform_int_distribution<int> value(0, 20), size(1, 9);
   for (int round = 0; round < 300; ++round) {
@@ -85,7 +85,7 @@ TEST(BalanceStages, IsAsGoodAsTryingAll) {
   }
 }
 
-TEST(BalanceStages, UnlikeStagesAreAsGoodAsTryingAll) {
+TEST(BalanceStages, DifferentSpeedsEqualBruteForce) {
   std::mt19937 random(2);
   std::uniform_int_distribution<int> value(0, 20), size(2, 8), speed(1, 4);
   for (int round = 0; round < 200; ++round) {
@@ -115,7 +115,7 @@ TEST(BalanceStages, UnlikeStagesAreAsGoodAsTryingAll) {
       }
       return slowest;
     };
-    // All ways to cut, as bits behind ops.
+    // All cuts, as bits after ops.
     double least = std::numeric_limits<double>::infinity();
     for (int64_t bits = 0; bits < int64_t(1) << (ops - 1); ++bits) {
       Starts starts;
@@ -129,7 +129,7 @@ TEST(BalanceStages, UnlikeStagesAreAsGoodAsTryingAll) {
   }
 }
 
-TEST(BalanceStages, AStageTakesNoMoreThanItHasRoomFor) {
+TEST(BalanceStages, StagesStayWithinTheirMemory) {
   StageProblem problem;
   problem.seconds = {{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}};
   problem.cutSeconds.assign(5, 0);
@@ -137,14 +137,14 @@ TEST(BalanceStages, AStageTakesNoMoreThanItHasRoomFor) {
   EXPECT_EQ(balanceStages(problem), Starts({3}));
   problem.room = {2, 6};
   EXPECT_EQ(balanceStages(problem), Starts({2}));
-  problem.room = {2, 2}; // never enough: as if there were none
+  problem.room = {2, 2}; // together too small, so ignored
   EXPECT_EQ(balanceStages(problem), Starts({3}));
 }
 
 namespace {
 
-/// An embedding, `layers` of a product, attention and a product of 1, 1 and 3
-/// s, and a head.
+/// An embedding, a head, and `layers` of a GEMM, attention and a GEMM, which
+/// take 1, 1 and 3 s.
 HomedOps layered(int64_t layers) {
   HomedOps ops;
   auto add = [&](mlir::StringRef name, double seconds, double crossing) {
@@ -171,16 +171,16 @@ Starts equalStages(int64_t layers, int64_t pp) {
   level.bytesPerSecond = 1e9;
   cluster.levels.push_back(level);
   cluster.software.equalStages = true;
-  LoweringSpec degrees;
-  degrees.pp = pp;
-  return chooseStageStarts(layered(layers), true, cluster, degrees);
+  LoweringSpec spec;
+  spec.pp = pp;
+  return chooseStageStarts(layered(layers), true, cluster, spec);
 }
 
 } // namespace
 
-TEST(EqualStages, LayersAloneOrEmbeddingAndHeadAsOneEach) {
-  // Two layers each; 9 s of embedding do not count.
+TEST(EqualStages, LayersOrAlsoEmbeddingAndHead) {
+  // Two layers per stage; the 9 s of the embedding do not count.
   EXPECT_EQ(equalStages(6, 3), Starts({7, 13}));
-  // Four layers and the ends: one, two and one layer.
+  // Four layers plus embedding and head: stages of one, two and one layer.
   EXPECT_EQ(equalStages(4, 3), Starts({4, 10}));
 }

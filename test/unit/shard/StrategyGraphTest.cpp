@@ -45,9 +45,9 @@ TEST(StrategyGraph, TiedEmbeddingIsSplitOverTheVocabulary) {
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
 
-// A block of a residual network reads its input twice: paths double with every
-// block.
-TEST(StrategyGraph, DeepProgramsWithoutPhasesAreReadOnce) {
+// A block of a residual network reads its input twice, so the number of paths
+// doubles with every block.
+TEST(StrategyGraph, DeepProgramsAreTraversedOnce) {
   constexpr int kBlocks = 200;
   std::string text = R"(
   func.func @forward(%x0: tensor<8x4xf32> {dpc.name = "x", dpc.role = "input", dpc.batch_dim = 0 : i64})
@@ -75,13 +75,13 @@ TEST(StrategyGraph, OneRankKeepsEverything) {
   EXPECT_EQ(program.op("reshard"), nullptr);
 }
 
-/// Every op of the program under every split that its rule allows, on its own:
-/// what is assigned around it must verify.
+/// Each op takes each split that its rule allows. The program around it must
+/// verify.
 TEST(StrategyGraph, AnyChoiceCanBeAssigned) {
   ParsedProgram original(kTied);
   ProgramFacts facts(original.func);
-  LoweringSpec degrees = specOf("dp=2,tp=3");
-  auto base = chooseShards(facts, localCluster(6), degrees);
+  LoweringSpec spec = specOf("dp=2,tp=3");
+  auto base = chooseShards(facts, localCluster(6), spec);
   ASSERT_TRUE(base);
   for (StringRef name : {"embedding", "matmul"}) {
     size_t count = choicesOf(facts.factors, original.op(name), false).size();
@@ -89,11 +89,11 @@ TEST(StrategyGraph, AnyChoiceCanBeAssigned) {
     for (size_t i = 0; i < count; ++i) {
       ParsedProgram program(kTied);
       ProgramFacts again(program.func);
-      auto choices = chooseShards(again, localCluster(6), degrees);
+      auto choices = chooseShards(again, localCluster(6), spec);
       ASSERT_TRUE(choices);
       choices->ops[program.op(name)] = {
           choicesOf(again.factors, program.op(name), false)[i]};
-      EXPECT_TRUE(succeeded(assignShardings(again, *choices, degrees)))
+      EXPECT_TRUE(succeeded(assignShardings(again, *choices, spec)))
           << name.str() << " choice " << i;
       EXPECT_TRUE(succeeded(verify(*program.module)));
     }
