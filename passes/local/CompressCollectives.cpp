@@ -291,8 +291,6 @@ private:
 
 struct CompressCollectivesPass
     : impl::DpcCompressCollectivesBase<CompressCollectivesPass> {
-  using Base::Base;
-
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>())
       if (func->hasAttr(attr::kMesh))

@@ -85,8 +85,6 @@ void expand(AllReduceOp op, ArrayAttr inner, MeshAttr mesh) {
 }
 
 struct ExpandHierarchyPass : impl::DpcExpandHierarchyBase<ExpandHierarchyPass> {
-  using Base::Base;
-
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       auto mesh = func->getAttrOfType<MeshAttr>(attr::kMesh);

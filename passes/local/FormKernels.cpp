@@ -50,9 +50,7 @@ public:
   KernelOp build() {
     OpBuilder::InsertionGuard guard(builder);
     auto place = builder.saveInsertionPoint();
-    auto region = std::make_unique<Region>();
     body = new Block;
-    region->push_back(body);
     for (Operation *op : ops) {
       for (Value operand : op->getOperands())
         import(operand);
@@ -74,12 +72,10 @@ public:
     builder.setInsertionPointToEnd(body);
     YieldOp::create(builder, loc, yielded);
     builder.restoreInsertionPoint(place);
-    OperationState state(loc, KernelOp::getOperationName());
-    state.addOperands(inputs);
-    state.addTypes(TypeRange(ValueRange(escaping)));
-    state.addRegion(std::move(region));
-    copyAttributes(ops.front(), state.attributes, {attr::kPhase, attr::kChunk});
-    auto kernel = cast<KernelOp>(builder.create(state));
+    auto kernel =
+        KernelOp::create(builder, loc, TypeRange(ValueRange(escaping)), inputs);
+    kernel.getBody().push_back(body);
+    copyAttributes(ops.front(), kernel, {attr::kPhase, attr::kChunk});
     for (auto [value, result] : llvm::zip_equal(escaping, kernel.getOutputs()))
       value.replaceUsesWithIf(result, [&](OpOperand &use) {
         return !members.contains(use.getOwner());

@@ -119,13 +119,12 @@ private:
       yielded.push_back(map.lookup(fused.aux));
     YieldOp::create(builder, matmul.getLoc(), yielded);
     builder.setInsertionPoint(matmul);
-    OperationState state(matmul.getLoc(), KernelOp::getOperationName());
-    state.addOperands(inputs);
-    state.addTypes(TypeRange(ValueRange(yielded)));
-    state.addAttribute(attr::kEpilogue, builder.getStringAttr(fused.epilogue));
-    state.addRegion()->push_back(body);
-    copyAttributes(matmul, state.attributes, {attr::kPhase, attr::kChunk});
-    return cast<KernelOp>(builder.create(state));
+    auto kernel = KernelOp::create(builder, matmul.getLoc(),
+                                   TypeRange(ValueRange(yielded)), inputs);
+    kernel.getBody().push_back(body);
+    kernel->setAttr(attr::kEpilogue, builder.getStringAttr(fused.epilogue));
+    copyAttributes(matmul, kernel, {attr::kPhase, attr::kChunk});
+    return kernel;
   }
 
   /// Lets the kernel that converts sums and converts them back read `sums`,

@@ -73,17 +73,14 @@ static void convertInside(KernelOp sum, Value narrow) {
 /// Removes the results `drops`, which have no readers.
 static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   OpBuilder builder(kernel);
-  OperationState state(kernel.getLoc(), KernelOp::getOperationName());
-  state.addOperands(kernel.getInputs());
-  state.addAttributes(kernel->getAttrs());
   SmallVector<Value> kept;
   for (OpResult result : kernel->getResults())
-    if (!drops[result.getResultNumber()]) {
+    if (!drops[result.getResultNumber()])
       kept.push_back(result);
-      state.addTypes(result.getType());
-    }
-  state.addRegion()->takeBody(kernel.getBody());
-  auto rest = cast<KernelOp>(builder.create(state));
+  auto rest = KernelOp::create(builder, kernel.getLoc(),
+                               TypeRange(ValueRange(kept)), kernel.getInputs());
+  rest->setAttrs(kernel->getAttrDictionary());
+  rest.getBody().takeBody(kernel.getBody());
   for (auto [old, result] : llvm::zip_equal(kept, rest.getOutputs()))
     old.replaceAllUsesWith(result);
   Operation *yield = rest.getBody().front().getTerminator();

@@ -60,11 +60,10 @@ private:
   MeshAttr mesh;
   mlir::OpBuilder builder;
   mlir::IRMapping mapping;
-  ReshardPlans plans;
   /// Plans by source and target type.
   llvm::DenseMap<std::pair<mlir::Type, mlir::Type>,
-                 const std::vector<ReshardStep> *>
-      steps;
+                 std::optional<std::vector<ReshardStep>>>
+      plans;
   llvm::DenseMap<mlir::Type, mlir::RankedTensorType> localTypes;
   llvm::DenseMap<mlir::Type, bool> padded;
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> masks;

@@ -245,17 +245,18 @@ Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
 LogicalResult Partitioner::partitionReshard(ReshardOp op) {
   auto source = tensorType(op.getX());
   auto type = tensorType(op.getResult());
-  const std::vector<ReshardStep> *&planned = steps[{source, type}];
-  if (!planned) {
+  auto [plan, isNew] = plans.try_emplace({source, type});
+  if (isNew) {
     std::string why;
-    planned = plans.find(*ShardingSpec::get(source), *ShardingSpec::get(type),
-                         elementBytes(op.getX()), why);
-    if (!planned)
+    plan->second =
+        planReshard(*ShardingSpec::get(source), *ShardingSpec::get(type),
+                    elementBytes(op.getX()), why);
+    if (!plan->second)
       return op.emitError("cannot reshard ")
              << source << " to " << type << ": " << why;
   }
   mapping.map(op.getResult(),
-              emitSteps(*planned, mapping.lookup(op.getX()), op.getLoc(),
+              emitSteps(*plan->second, mapping.lookup(op.getX()), op.getLoc(),
                         localTypeOf(type).getShape(), op));
   return success();
 }

@@ -28,6 +28,8 @@
 
 #include "ir/Attributes.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace dpc {
@@ -39,10 +41,10 @@ namespace {
 
 using Place = StageDemand::Place;
 
-/// A value on its way from one rank stage to another.
+/// A value that one rank stage sends to another. Its index is its tag.
 struct Message {
   Value value;
-  int64_t from = 0, to = 0, tag = 0;
+  int64_t from = 0, to = 0;
 };
 
 /// When an instance runs: a phase and, in the loop, a chunk of the rank stage.
@@ -58,18 +60,6 @@ struct Instance {
   Operation *op = nullptr;
   Place place;
 };
-
-} // namespace
-
-/// The rank stage that has to send the result of `producer` to `reader`;
-/// nullopt if it is on the same rank.
-static std::optional<int64_t> senderOf(const StageDemand &demand,
-                                       Operation *producer, Place reader) {
-  int64_t rank = demand.placeFor(producer, reader).rank;
-  return rank == reader.rank ? std::nullopt : std::optional<int64_t>(rank);
-}
-
-namespace {
 
 class StageSplitter {
 public:
@@ -91,19 +81,12 @@ private:
       Operation *producer = value.getDefiningOp();
       if (!producer)
         return;
-      auto from = senderOf(demand, producer, reader);
-      if (!from)
+      int64_t from = demand.placeFor(producer, reader).rank;
+      size_t tag = messages.size();
+      if (from == reader.rank ||
+          !messagesOf[value].try_emplace(reader.rank, tag).second)
         return;
-      SmallVector<size_t, 2> &known = messagesOf[value];
-      auto to = [&](size_t message) { return messages[message].to; };
-      auto at = llvm::lower_bound(
-          known, reader.rank,
-          [&](size_t message, int64_t rank) { return to(message) < rank; });
-      if (at != known.end() && to(*at) == reader.rank)
-        return;
-      int64_t tag = messages.size();
-      known.insert(at, tag);
-      messages.push_back({value, *from, reader.rank, tag});
+      messages.push_back({value, from, reader.rank});
       if (demand.phaseOf(producer) == Phase::setup)
         afterSetup[reader.rank].push_back(tag);
     };
@@ -152,7 +135,11 @@ private:
     for (const Instance &instance : instances[stage])
       emit(instance);
     enter(Phase::update);
-    SmallVector<Value> values = returnedValues();
+    Operation *end = step.getBody().front().getTerminator();
+    SmallVector<Value> values;
+    for (unsigned i : keptResults)
+      values.push_back(valueFor(
+          end->getOperand(i), {StageDemand::kNoStage, rank}, {Phase::update}));
     func::ReturnOp::create(builder, step.getLoc(), values);
   }
 
@@ -248,14 +235,12 @@ private:
       return made.at({value, place.stage});
     if (auto it = received.find(value); it != received.end())
       return it->second;
-    for (size_t message : messagesOf.find(value)->second)
-      if (messages[message].to == rank)
-        receive(message, when);
+    receive(messagesOf.find(value)->second.at(rank), when);
     return received.at(value);
   }
 
-  void receive(size_t message, const When &when) {
-    const auto &[value, from, to, tag] = messages[message];
+  void receive(size_t tag, const When &when) {
+    const auto &[value, from, to] = messages[tag];
     auto recv =
         RecvOp::create(builder, value.getLoc(), value.getType(), from, tag);
     setWhen(recv, when);
@@ -268,14 +253,12 @@ private:
       auto it = messagesOf.find(result);
       if (it == messagesOf.end())
         continue;
-      for (size_t message : it->second) {
-        const Message &sent = messages[message];
-        if (sent.from != rank)
+      for (auto [to, tag] : it->second) {
+        if (messages[tag].from != rank)
           continue;
         Place here = demand.placeFor(op, {StageDemand::kNoStage, rank});
         setWhen(SendOp::create(builder, op->getLoc(),
-                               made.at({result, here.stage}), sent.to,
-                               sent.tag),
+                               made.at({result, here.stage}), to, tag),
                 when);
       }
     }
@@ -294,22 +277,13 @@ private:
     });
   }
 
-  SmallVector<Value> returnedValues() {
-    Operation *end = step.getBody().front().getTerminator();
-    SmallVector<Value> values;
-    for (unsigned i : keptResults)
-      values.push_back(valueFor(
-          end->getOperand(i), {StageDemand::kNoStage, rank}, {Phase::update}));
-    return values;
-  }
-
   func::FuncOp step;
   int64_t ranks;
   StageDemand demand;
   std::vector<Message> messages;
-  /// Messages of a value, sorted by the receiving rank stage.
-  DenseMap<Value, SmallVector<size_t, 2>> messagesOf;
-  /// Messages of setup by the receiving rank stage.
+  /// Tags of the messages of a value, by the receiving rank stage.
+  DenseMap<Value, std::map<int64_t, size_t>> messagesOf;
+  /// Tags of the messages of setup, by the receiving rank stage.
   std::vector<SmallVector<size_t>> afterSetup;
   SmallVector<AccumulateOp> sums;
 
@@ -332,11 +306,12 @@ private:
 
 } // namespace
 
-/// A backward op runs in the weight phase if all its results end in sums over
+/// Moves backward ops to the weight phase if all their results end in sums over
 /// micro-batches, or in ops after those, within the gradient of one forward op
-/// (`dpc.group`). If another group reads them, earlier stages wait for them.
-/// Conversion to the type of the parameter is allowed.
-void markWeightPhase(func::FuncOp step) {
+/// (`dpc.group`). No other stage waits for them (ZB-H1), but earlier stages
+/// wait for ops that other groups read. Conversion to the type of the parameter
+/// is allowed.
+static void markWeightPhase(func::FuncOp step) {
   Block &body = step.getBody().front();
   DenseSet<Operation *> weight;
   auto isBackward = [](Operation *op) {

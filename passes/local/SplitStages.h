@@ -74,10 +74,6 @@ private:
   bool isHeldMore = false; ///< `holders` has grown.
 };
 
-/// Moves backward ops that compute only gradients of parameters to phase
-/// `weight`. No other stage waits for this part of the backward pass (ZB-H1).
-void markWeightPhase(mlir::func::FuncOp step);
-
 } // namespace dpc
 
 #endif // DPC_PASSES_LOCAL_SPLITSTAGES_H

@@ -274,14 +274,14 @@ static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
   for (auto [wanted, operand] : llvm::zip(plan.operands, op->getOperands())) {
     if (isSamePlacement(state.actual(operand), wanted))
       continue;
-    ReshardCost cost =
-        reshardTraffic(state.actual(operand), wanted, elementBytes(operand));
-    if (!cost.feasible) {
+    auto bytes =
+        reshardBytes(state.actual(operand), wanted, elementBytes(operand));
+    if (!bytes) {
       state.why = "it reads the whole batch, which micro-batches split; give "
                   "micro_batch= the whole batch of a rank";
       return std::nullopt;
     }
-    plan.bytes += cost.sentBytes();
+    plan.bytes += *bytes;
   }
   return plan;
 }

@@ -79,11 +79,9 @@ static ShardingSpec cheapestCommon(const Assignment &state,
     ShardingSpec target = state.actual(candidate);
     target.partial.clear();
     double bytes = 0;
-    for (Value value : values) {
-      ReshardCost cost =
-          reshardTraffic(state.actual(value), target, elementBytes(value));
-      bytes += cost.feasible ? cost.sentBytes() : kInfinity;
-    }
+    for (Value value : values)
+      bytes += reshardBytes(state.actual(value), target, elementBytes(value))
+                   .value_or(kInfinity);
     if (bytes < bestBytes || !best.mesh) {
       best = target;
       bestBytes = bytes;

@@ -23,15 +23,14 @@ public:
   Experts run() {
     for (BlockArgument arg : facts.func->getRegion(0).getArguments()) {
       auto type = dyn_cast<RankedTensorType>(arg.getType());
-      int64_t index = 0;
       for (int64_t d = 0; type && d < type.getRank(); ++d) {
-        if (isCandidate(arg, d)) {
-          int64_t cls = facts.factors.classOf(arg, index);
-          Reach reach = reachOf(arg, cls);
-          if (!reach.isGate && meetsGate(reach, cls, type.getDimSize(d)))
-            classes.insert(cls);
-        }
-        index += facts.factors.factors(arg, d).size();
+        if (!isCandidate(arg, d))
+          continue;
+        int64_t cls =
+            facts.factors.classOf(arg, facts.factors.numFactors(arg, d));
+        Reach reach = reachOf(arg, cls);
+        if (!reach.isGate && meetsGate(reach, cls, type.getDimSize(d)))
+          classes.insert(cls);
       }
     }
     addParameters();
@@ -53,10 +52,8 @@ private:
     if (!type || type.getRank() < 3 || !facts.stored.contains(arg) ||
         facts.factors.factors(arg, dim).size() != 1)
       return false;
-    int64_t index = 0;
-    for (int64_t d = 0; d < dim; ++d)
-      index += facts.factors.factors(arg, d).size();
-    int64_t cls = facts.factors.classOf(arg, index);
+    int64_t cls =
+        facts.factors.classOf(arg, facts.factors.numFactors(arg, dim));
     return cls != facts.batchClass && !facts.sequenceClasses.contains(cls) &&
            !facts.hiddenClasses.contains(cls);
   }
@@ -96,7 +93,7 @@ private:
       for (Operation *user : worklist.pop_back_val().getUsers()) {
         if (!facts.isForward(user))
           continue;
-        reach.isGate |= needsWhole(user, cls);
+        reach.isGate |= facts.factors.needsWhole(user, cls);
         std::optional<IterFactor> factor = facts.factors.splittable(user, cls);
         if (!factor)
           continue;
@@ -107,15 +104,6 @@ private:
             worklist.push_back(result);
       }
     return reach;
-  }
-
-  bool needsWhole(Operation *op, int64_t cls) const {
-    for (int64_t d = 0, e = facts.factors.rule(op).dims.size(); d < e; ++d)
-      for (int64_t f = 0, n = facts.factors.factors(op, d).size(); f < n; ++f)
-        if (IterFactor factor{d, f}; !facts.factors.canSplit(op, factor) &&
-                                     facts.factors.classOf(op, factor) == cls)
-          return true;
-    return false;
   }
 
   /// Adds the parameters of the classes, biases included.

@@ -265,11 +265,21 @@ std::optional<IterFactor> FactorAnalysis::splittable(Operation *op,
   return std::nullopt;
 }
 
-int64_t FactorAnalysis::numFactors(Value value) const {
-  int64_t count = 0;
-  for (const Sizes &sizes : of(value).dims)
-    count += sizes.size();
-  return count;
+bool FactorAnalysis::needsWhole(Operation *op, int64_t cls) const {
+  for (auto [dim, sizes] : llvm::enumerate(of(op).dims))
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (IterFactor factor{int64_t(dim), int64_t(i)};
+          classOf(op, factor) == cls && !canSplit(op, factor))
+        return true;
+  return false;
+}
+
+int64_t FactorAnalysis::numFactors(Value value,
+                                   std::optional<int64_t> dims) const {
+  ArrayRef<Sizes> all = of(value).dims;
+  return llvm::sum_of(llvm::map_range(all.take_front(dims.value_or(all.size())),
+                                      std::mem_fn(&Sizes::size)),
+                      int64_t(0));
 }
 
 int64_t FactorAnalysis::factorSize(Value value, int64_t index) const {

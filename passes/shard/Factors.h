@@ -96,15 +96,17 @@ public:
   /// All factors of `op` that `canSplit` accepts.
   llvm::SmallVector<IterFactor> splittable(mlir::Operation *op) const;
 
-  /// The first of them whose class is `cls`.
+  /// True if `op` has a factor of class `cls` that cannot be split.
+  bool needsWhole(mlir::Operation *op, int64_t cls) const;
+  /// The first factor of class `cls` that `canSplit` accepts.
   std::optional<IterFactor> splittable(mlir::Operation *op, int64_t cls) const;
 
   /// Sizes of the factors of a dimension of a value, outermost first.
   llvm::ArrayRef<int64_t> factors(mlir::Value value, int64_t dim) const {
     return of(value).dims[dim];
   }
-  /// Number of factors of all dimensions of `value`.
-  int64_t numFactors(mlir::Value value) const;
+  /// Number of factors of all dimensions of `value`, or of the first `dims`.
+  int64_t numFactors(mlir::Value value, std::optional<int64_t> dims = {}) const;
   /// Size and class of factor `index`, counted over all dimensions in order.
   int64_t factorSize(mlir::Value value, int64_t index) const;
   int64_t classOf(mlir::Value value, int64_t index) const {

@@ -107,39 +107,29 @@ void ProgramFacts::findInputs() {
   // Without token ids (patches of an image), attention has the sequence.
   if (sequenceClasses.empty())
     func.walk([&](AttentionOp op) {
-      int64_t index = 0;
-      for (int64_t dim = 0; dim < 3; ++dim)
-        for (size_t i = 0; i < factors.factors(op.getQ(), dim).size();
-             ++i, ++index)
-          if (dim == 2)
-            sequenceClasses.insert(factors.classOf(op.getQ(), index));
+      Value q = op.getQ();
+      for (int64_t i = factors.numFactors(q, 2); i < factors.numFactors(q, 3);
+           ++i)
+        sequenceClasses.insert(factors.classOf(q, i));
     });
   sequenceClasses.erase(batchClass);
 }
 
 Operation *ProgramFacts::wholeBatchOp() const {
-  if (batchClass < 0)
-    return nullptr;
-  for (Operation &op : func->getRegion(0).front()) {
-    if (!factors.hasRule(&op) || !isForward(&op))
-      continue;
-    const ShardingRule &rule = factors.rule(&op);
-    for (int64_t d = 0, e = rule.dims.size(); d < e; ++d)
-      for (int64_t f = 0, n = factors.factors(&op, d).size(); f < n; ++f)
-        if (factors.classOf(&op, {d, f}) == batchClass &&
-            !factors.canSplit(&op, {d, f}))
-          return &op;
-  }
+  if (batchClass >= 0)
+    for (Operation &op : func->getRegion(0).front())
+      if (isForward(&op) && factors.needsWhole(&op, batchClass))
+        return &op;
   return nullptr;
 }
 
 void ProgramFacts::findHidden() {
   func.walk([&](NormOp op) {
-    int64_t last = op.getX().getType().getRank() - 1;
-    int64_t count = factors.numFactors(op.getX());
-    int64_t own = factors.factors(op.getX(), last).size();
-    for (int64_t i = count - own; i < count; ++i)
-      hiddenClasses.insert(factors.classOf(op.getX(), i));
+    Value x = op.getX();
+    int64_t rank = op.getX().getType().getRank();
+    for (int64_t i = factors.numFactors(x, rank - 1); i < factors.numFactors(x);
+         ++i)
+      hiddenClasses.insert(factors.classOf(x, i));
   });
 }
 

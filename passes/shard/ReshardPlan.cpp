@@ -1,6 +1,7 @@
 //===- ReshardPlan.cpp - Cheapest steps between shardings ---------------===//
 #include "passes/shard/ReshardPlan.h"
 
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -24,23 +25,12 @@ static void addToKey(PlanKey &key, const ShardingSpec &spec) {
   }
 }
 
-static PlanKey keyOf(const ShardingSpec &from, const ShardingSpec &to,
-                     int64_t elementBytes) {
-  PlanKey key;
-  key.reserve(48);
-  addToKey(key, from);
-  key.push_back(-1000);
-  addToKey(key, to);
-  key.push_back(elementBytes);
-  return key;
-}
-
 namespace {
 
 /// A plan for all meshes with the same sizes: its specs have no mesh.
 struct KeptPlan {
   std::optional<std::vector<ReshardStep>> steps;
-  ReshardCost cost;
+  std::optional<double> bytes;
 };
 
 } // namespace
@@ -50,27 +40,30 @@ static std::shared_ptr<const KeptPlan> makePlan(const ShardingSpec &from,
                                                 int64_t elementBytes) {
   auto plan = std::make_shared<KeptPlan>();
   std::string why;
-  plan->steps = planReshard(from, to, elementBytes, why);
-  plan->cost.feasible = plan->steps.has_value();
-  if (plan->steps)
+  plan->steps = searchReshard(from, to, elementBytes, why);
+  if (plan->steps) {
+    plan->bytes = 0;
     for (ReshardStep &step : *plan->steps) {
       step.before.mesh = step.after.mesh = MeshAttr();
-      if (step.fullBytes > 0)
-        plan->cost.traffic.push_back(
-            {step.kind, step.axes, step.fullBytes, step.sentBytes});
+      *plan->bytes += step.sentBytes;
     }
+  }
   return plan;
 }
 
-/// The plan for a key of `keyOf`, to which this adds the mesh. Plans are kept
-/// because the strategies of a search, the depths of a program, and the pricing
-/// and the emission of one reshard repeat them.
-static std::shared_ptr<const KeptPlan> keptPlan(PlanKey key,
-                                                const ShardingSpec &from,
+/// Plans are kept because the strategies of a search, the depths of a program,
+/// and the pricing and the emission of one reshard repeat them.
+static std::shared_ptr<const KeptPlan> keptPlan(const ShardingSpec &from,
                                                 const ShardingSpec &to,
                                                 int64_t elementBytes) {
   static std::mutex mutex;
   static std::map<PlanKey, std::shared_ptr<const KeptPlan>> plans;
+  PlanKey key;
+  key.reserve(48);
+  addToKey(key, from);
+  key.push_back(-1000);
+  addToKey(key, to);
+  key.push_back(elementBytes);
   llvm::ArrayRef<int64_t> sizes = from.mesh.getSizes();
   key.insert(key.end(), sizes.begin(), sizes.end());
   key.push_back(from.mesh.findAxis(kMicroBatchAxis).value_or(-1));
@@ -85,33 +78,22 @@ static std::shared_ptr<const KeptPlan> keptPlan(PlanKey key,
   return plans.try_emplace(std::move(key), made).first->second;
 }
 
-const std::vector<ReshardStep> *ReshardPlans::find(const ShardingSpec &from,
-                                                   const ShardingSpec &to,
-                                                   int64_t elementBytes,
-                                                   std::string &why) {
-  PlanKey key = keyOf(from, to, elementBytes);
-  auto [it, isNew] = plans.try_emplace(key);
-  if (isNew) {
-    it->second = keptPlan(std::move(key), from, to, elementBytes)->steps;
-    if (!it->second) // the reason names axes
-      planReshard(from, to, elementBytes, why);
-    else
-      for (ReshardStep &step : *it->second)
-        step.before.mesh = step.after.mesh = from.mesh;
-  }
-  return it->second ? &*it->second : nullptr;
+std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
+                                                    const ShardingSpec &to,
+                                                    int64_t elementBytes,
+                                                    std::string &why) {
+  auto steps = keptPlan(from, to, elementBytes)->steps;
+  if (!steps) // the reason names axes
+    return searchReshard(from, to, elementBytes, why);
+  for (ReshardStep &step : *steps)
+    step.before.mesh = step.after.mesh = from.mesh;
+  return steps;
 }
 
-double ReshardCost::sentBytes() const {
-  double bytes = 0;
-  for (const ReshardTraffic &item : traffic)
-    bytes += item.sentBytes;
-  return bytes;
-}
-
-ReshardCost reshardTraffic(const ShardingSpec &from, const ShardingSpec &to,
-                           int64_t elementBytes) {
-  return keptPlan(keyOf(from, to, elementBytes), from, to, elementBytes)->cost;
+std::optional<double> reshardBytes(const ShardingSpec &from,
+                                   const ShardingSpec &to,
+                                   int64_t elementBytes) {
+  return keptPlan(from, to, elementBytes)->bytes;
 }
 
 } // namespace dpc

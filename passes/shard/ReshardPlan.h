@@ -30,7 +30,6 @@
 
 #include "ir/Sharding.h"
 
-#include <map>
 #include <vector>
 
 namespace dpc {
@@ -60,10 +59,6 @@ struct ReshardStep {
   int64_t target = -1;
   ShardingSpec before = {};
   ShardingSpec after = {};
-  /// Bytes of the full buffer as in cost-model/machine/CollectiveCost.h: the
-  /// buffer of one rank for all_reduce, the output for all_gather, the input
-  /// for reduce_scatter and all_to_all. 0 for steps without communication.
-  double fullBytes = 0;
   /// Bytes that one rank sends.
   double sentBytes = 0;
 };
@@ -71,46 +66,24 @@ struct ReshardStep {
 /// The cheapest steps between two shardings of one tensor over one mesh; empty
 /// if they place it equally. Nullopt, with the reason in `why`, if there is no
 /// path: the target is partial where the source is not, or the steps would have
-/// to undo a split over `mb`.
+/// to undo a split over `mb`. Plans are cached for the process, by value.
+/// Thread-safe.
 std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
                                                     const ShardingSpec &to,
                                                     int64_t elementBytes,
                                                     std::string &why);
 
-/// One collective of a reshard.
-struct ReshardTraffic {
-  ReshardStepKind kind;
-  llvm::SmallVector<int64_t, 2> axes; ///< Mesh indices.
-  double fullBytes;                   ///< See ReshardStep.
-  double sentBytes;                   ///< See ReshardStep.
-};
+/// The bytes that one rank sends in the steps of planReshard; nullopt if there
+/// is no path.
+std::optional<double> reshardBytes(const ShardingSpec &from,
+                                   const ShardingSpec &to,
+                                   int64_t elementBytes);
 
-/// The communication of a reshard.
-struct ReshardCost {
-  /// False if there is no path; `traffic` is empty then.
-  bool feasible = true;
-  llvm::SmallVector<ReshardTraffic, 2> traffic;
-  /// Bytes that one rank sends in all steps.
-  double sentBytes() const;
-};
-
-/// Plans over one mesh, kept because layers repeat reshards.
-class ReshardPlans {
-public:
-  /// The same as planReshard, or null. A repeated failure does not fill `why`
-  /// again. The result is valid as long as this object.
-  const std::vector<ReshardStep> *find(const ShardingSpec &from,
-                                       const ShardingSpec &to,
-                                       int64_t elementBytes, std::string &why);
-
-private:
-  std::map<std::vector<int64_t>, std::optional<std::vector<ReshardStep>>> plans;
-};
-
-/// The communication of the steps of planReshard. Results are cached for the
-/// process, by value. Thread-safe.
-ReshardCost reshardTraffic(const ShardingSpec &from, const ShardingSpec &to,
-                           int64_t elementBytes);
+/// planReshard without its cache.
+std::optional<std::vector<ReshardStep>> searchReshard(const ShardingSpec &from,
+                                                      const ShardingSpec &to,
+                                                      int64_t elementBytes,
+                                                      std::string &why);
 
 } // namespace dpc
 

@@ -148,7 +148,7 @@ private:
     ReduceKind reduction = ReduceKind::sum;
     int64_t source = -1, target = -1;
     State before = {}, after = {};
-    double fullBytes = 0, sentBytes = 0;
+    double sentBytes = 0;
   };
   /// A normalized state that the search has reached, and the step to it.
   struct Node {
@@ -177,9 +177,9 @@ private:
   }
 
   ReshardStep stepOf(const Step &step) const {
-    return {step.kind,          step.axes,      step.reduction,
-            step.source,        step.target,    specOf(step.before),
-            specOf(step.after), step.fullBytes, step.sentBytes};
+    return {step.kind,          step.axes,     step.reduction,
+            step.source,        step.target,   specOf(step.before),
+            specOf(step.after), step.sentBytes};
   }
 
   int32_t addPartials(const Partials &list) {
@@ -240,28 +240,24 @@ private:
     return index;
   }
 
-  void countBytes(Step &step, double before, double after) const {
+  /// Bytes that one rank sends in a step whose shards have so many bytes.
+  double bytesSent(const Step &step, double before, double after) const {
     double pieces = static_cast<double>(productOfAxes(mesh, step.axes));
     double share = (pieces - 1) / pieces;
     switch (step.kind) {
     case ReshardStepKind::accumulate:
     case ReshardStepKind::rankSlice:
-      return;
+      return 0;
     case ReshardStepKind::allReduce:
-      step.fullBytes = before;
-      step.sentBytes = 2 * share * before;
-      return;
+      return 2 * share * before;
     case ReshardStepKind::allGather:
-      step.fullBytes = pieces * before;
-      break;
+      return share * (pieces * before);
     case ReshardStepKind::reduceScatter:
-      step.fullBytes = pieces * after;
-      break;
+      return share * (pieces * after);
     case ReshardStepKind::allToAll:
-      step.fullBytes = before * allToAllPadding(step);
-      break;
+      return share * (before * allToAllPadding(step));
     }
-    step.sentBytes = share * step.fullBytes;
+    llvm_unreachable("unknown step");
   }
 
   /// Factor by which the step pads its input: it pads the factor that gains
@@ -433,7 +429,7 @@ private:
   void visit(int64_t parent, Step step) {
     double before = localBytes(step.before);
     double after = localBytes(step.after);
-    countBytes(step, before, after);
+    step.sentBytes = bytesSent(step, before, after);
     double outer = 0;
     for (int64_t axis : step.axes)
       outer = std::max(outer, double(mesh.getSizes().size() - axis));
@@ -500,10 +496,10 @@ private:
 
 } // namespace
 
-std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
-                                                    const ShardingSpec &to,
-                                                    int64_t elementBytes,
-                                                    std::string &why) {
+std::optional<std::vector<ReshardStep>> searchReshard(const ShardingSpec &from,
+                                                      const ShardingSpec &to,
+                                                      int64_t elementBytes,
+                                                      std::string &why) {
   return ReshardSearch(from, to, elementBytes).run(why);
 }
 

@@ -192,26 +192,16 @@ static double unsplitSeconds(const AxisProblem &in, Operation *op) {
 /// value is `batched`.
 static double moveSeconds(const AxisProblem &in, AxisTransition::Move move,
                           double bytes, bool batched) {
-  cost::Collective kind;
-  switch (move) {
-  case AxisTransition::none:
+  if (move == AxisTransition::none)
     return 0;
-  case AxisTransition::impossible:
+  if (move == AxisTransition::impossible)
     return cost::forbidden;
-  case AxisTransition::allReduce:
-    kind = cost::Collective::AllReduce;
-    break;
-  case AxisTransition::reduceScatter:
-    kind = cost::Collective::ReduceScatter;
-    break;
-  case AxisTransition::allGather:
-    kind = cost::Collective::AllGather;
-    break;
-  case AxisTransition::allToAll:
-    kind = cost::Collective::AllToAll;
+  constexpr cost::Collective kKinds[] = {
+      cost::Collective::AllReduce, cost::Collective::ReduceScatter,
+      cost::Collective::AllGather, cost::Collective::AllToAll};
+  cost::Collective kind = kKinds[move - AxisTransition::allReduce];
+  if (move == AxisTransition::allToAll)
     bytes /= in.axis.size;
-    break;
-  }
   double times = batched ? in.spec.numMicroBatches : 1;
   auto [it, isNew] = in.moves.try_emplace({kind, bytes / times}, 0.0);
   if (isNew)
@@ -318,15 +308,6 @@ static double updateSeconds(const AxisProblem &in, double bytes) {
   return it->second;
 }
 
-/// The dimension of factor `factor` of `value`, counted over all dimensions.
-static int64_t dimOf(const FactorAnalysis &factors, Value value,
-                     int64_t factor) {
-  int64_t dim = 0;
-  for (int64_t count = factors.factors(value, 0).size(); count <= factor;)
-    count += factors.factors(value, ++dim).size();
-  return dim;
-}
-
 /// False if the sharding of an argument by the user (attr::kUserSplit) excludes
 /// `state` over `axis`. It applies to tensor axes only. (R7)
 static bool isAsked(const ProgramFacts &facts, BlockArgument argument,
@@ -338,8 +319,11 @@ static bool isAsked(const ProgramFacts &facts, BlockArgument argument,
     return true;
   if (state < axis::firstSplit)
     return dims.empty();
-  return llvm::is_contained(dims.asArrayRef(), dimOf(facts.factors, argument,
-                                                     state - axis::firstSplit));
+  int64_t factor = state - axis::firstSplit;
+  int64_t dim = 0;
+  while (facts.factors.numFactors(argument, dim + 1) <= factor)
+    ++dim;
+  return llvm::is_contained(dims.asArrayRef(), dim);
 }
 
 /// The error names an argument of which the last axis of `choices` breaks the

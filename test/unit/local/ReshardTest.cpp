@@ -226,21 +226,17 @@ TEST(ReshardPlan, SlicesOfOneFactorMerge) {
             "rank_slice:dp:tp rank_slice:mb");
 }
 
-TEST(ReshardPlan, Traffic) {
+TEST(ReshardPlan, Bytes) {
   const char *mesh = "dp=4, tp=2";
-  auto cost = reshardTraffic(spec(mesh, "[{}, {}], partial = {dp : sum}"),
-                             spec(mesh, "[{}, {}]"), 4);
-  ASSERT_EQ(cost.traffic.size(), 1u);
-  EXPECT_EQ(cost.traffic[0].fullBytes, 64 * 32 * 4);
-  EXPECT_EQ(cost.sentBytes(), 2 * 3 * 64 * 32);
-  cost = reshardTraffic(spec(mesh, "[{dp}, {}]"), spec(mesh, "[{}, {}]"), 4);
-  EXPECT_EQ(cost.traffic[0].fullBytes, 64 * 32 * 4);
-  EXPECT_EQ(cost.sentBytes(), 3 * 64 * 32);
-  cost = reshardTraffic(spec(mesh, "[{dp}, {}]"), spec(mesh, "[{}, {dp}]"), 4);
-  EXPECT_EQ(cost.traffic[0].fullBytes, 16 * 32 * 4);
-  EXPECT_FALSE(reshardTraffic(spec(mesh, "[{dp}, {}]"),
-                              spec(mesh, "[{dp}, {}], partial = {tp : sum}"), 4)
-                   .feasible);
+  auto bytes = [&](const std::string &from, const std::string &to) {
+    return reshardBytes(spec(mesh, from), spec(mesh, to), 4);
+  };
+  EXPECT_EQ(bytes("[{}, {}], partial = {dp : sum}", "[{}, {}]"),
+            2 * 3 * 64 * 32);
+  EXPECT_EQ(bytes("[{dp}, {}]", "[{}, {}]"), 3 * 64 * 32);
+  EXPECT_EQ(bytes("[{dp}, {}]", "[{}, {dp}]"), 3 * 16 * 32);
+  EXPECT_EQ(bytes("[{dp}, {}]", "[{dp}, {}], partial = {tp : sum}"),
+            std::nullopt);
 }
 
 } // namespace
