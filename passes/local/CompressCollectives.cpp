@@ -100,11 +100,8 @@ public:
 
   /// True if the codes have fewer bytes than the operands.
   bool pays() const {
-    int64_t plain = 0;
-    for (Value input : op->getOperands())
-      plain += sizeInBytes(tensorType(input));
     int64_t sent = rowsPerRank() * kBlockBytes * (isGather() ? 1 : ranks);
-    return sent < plain;
+    return sent < sizeInBytes(op->getOperands());
   }
 
   /// Emits the first exchange in place of the collective.
@@ -170,7 +167,6 @@ private:
     return g.reshape(x, {pieces, rows, kBlock});
   }
 
-  Codes gather(GraphBuilder &g, Codes own);
   template <typename Exchange> Codes exchange(OpBuilder &builder, Codes from) {
     auto send = [&](Value x) -> Value {
       SmallVector<int64_t> shape(shapeOf(x));
@@ -214,87 +210,68 @@ private:
   Codes travelled;
 };
 
+/// The first op after `op` that reads a result or runs in another phase.
+Operation *firstNeed(Operation *op) {
+  Operation *at = op->getNextNode();
+  auto needs = [&](Operation *reader) {
+    return !isSamePhase(reader, op) ||
+           llvm::any_of(reader->getOperands(), [&](Value operand) {
+             return operand.getDefiningOp() == op;
+           });
+  };
+  while (!at->hasTrait<mlir::OpTrait::IsTerminator>() && !needs(at))
+    at = at->getNextNode();
+  return at;
+}
+
+int64_t ranksOf(Operation *op, MeshAttr mesh) {
+  return ranksOver(mesh, cast<CollectiveOpInterface>(op).getAxes());
+}
+
+/// Expands the all_reduces of `func` that are marked topk.
+void expandTopK(func::FuncOp func, MeshAttr mesh) {
+  for (auto op : llvm::make_early_inc_range(func.getOps<AllReduceOp>())) {
+    auto how = op->getAttrOfType<StringAttr>(attr::kCompress);
+    auto share = how ? topkShare(how.getValue()) : std::nullopt;
+    if (!share)
+      continue;
+    auto of = op->getAttrOfType<StringAttr>(attr::kOf);
+    op->removeAttr(attr::kCompress);
+    op->removeAttr(attr::kOf);
+    reduceLargest(func, op, ranksOf(op, mesh), *share, of.getValue(),
+                  firstNeed(op));
+  }
+}
+
 /// Compresses the marked collectives of a function of the local altitude.
-class FunctionCompressor {
-public:
-  explicit FunctionCompressor(func::FuncOp func)
-      : func(func), block(func.getBody().front()),
-        mesh(func->getAttrOfType<MeshAttr>(attr::kMesh)) {}
-
-  void run() {
-    pickLargest();
-    for (Operation &op : block) {
-      auto how = op.getAttrOfType<StringAttr>(attr::kCompress);
-      if (how && how.getValue() == "int8")
-        marked.push_back(&op);
-    }
-    for (auto [i, op] : llvm::enumerate(marked)) {
-      op->removeAttr(attr::kCompress);
-      Compressor compressor(op, ranksOf(op));
-      if (!compressor.pays())
-        continue;
-      Operation *next = i + 1 < marked.size() ? marked[i + 1] : nullptr;
-      Operation *needed = firstNeed(op);
-      compressor.handOver();
-      bool beforeNeed = next && next->isBeforeInBlock(needed);
-      Operation *sumAt = beforeNeed ? next->getNextNode() : needed;
-      compressor.finish(sumAt, needed);
-    }
-  }
-
-private:
-  /// Expands the all_reduces that are marked topk.
-  void pickLargest() {
-    SmallVector<AllReduceOp> ops;
-    block.walk([&](AllReduceOp op) {
-      auto how = op->getAttrOfType<StringAttr>(attr::kCompress);
-      if (how && topkShare(how.getValue()))
-        ops.push_back(op);
-    });
-    for (AllReduceOp op : ops) {
-      double share =
-          *topkShare(op->getAttrOfType<StringAttr>(attr::kCompress).getValue());
-      auto of = op->getAttrOfType<StringAttr>(attr::kOf);
-      op->removeAttr(attr::kCompress);
-      op->removeAttr(attr::kOf);
-      reduceLargest(func, op, ranksOf(op), share, of.getValue(), firstNeed(op));
-    }
-  }
-
-  int64_t ranksOf(Operation *op) const {
-    int64_t ranks = 1;
-    for (auto axis :
-         cast<CollectiveOpInterface>(op).getAxes().getAsRange<StringAttr>())
-      ranks *= mesh.axisSize(axis.getValue());
-    return ranks;
-  }
-
-  /// The first op after `op` that reads a result or runs in another phase.
-  Operation *firstNeed(Operation *op) const {
-    Operation *at = op->getNextNode();
-    for (; at != block.getTerminator(); at = at->getNextNode()) {
-      if (phaseKey(at) != phaseKey(op))
-        break;
-      if (llvm::any_of(at->getOperands(), [&](Value operand) {
-            return operand.getDefiningOp() == op;
-          }))
-        break;
-    }
-    return at;
-  }
-
-  func::FuncOp func;
-  Block &block;
-  MeshAttr mesh;
+void compress(func::FuncOp func, MeshAttr mesh) {
+  expandTopK(func, mesh);
   SmallVector<Operation *> marked;
-};
+  for (Operation &op : func.getOps()) {
+    auto how = op.getAttrOfType<StringAttr>(attr::kCompress);
+    if (how && how.getValue() == "int8")
+      marked.push_back(&op);
+  }
+  for (auto [i, op] : llvm::enumerate(marked)) {
+    op->removeAttr(attr::kCompress);
+    Compressor compressor(op, ranksOf(op, mesh));
+    if (!compressor.pays())
+      continue;
+    Operation *next = i + 1 < marked.size() ? marked[i + 1] : nullptr;
+    Operation *needed = firstNeed(op);
+    compressor.handOver();
+    bool beforeNeed = next && next->isBeforeInBlock(needed);
+    Operation *sumAt = beforeNeed ? next->getNextNode() : needed;
+    compressor.finish(sumAt, needed);
+  }
+}
 
 struct CompressCollectivesPass
     : impl::DpcCompressCollectivesBase<CompressCollectivesPass> {
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>())
-      if (func->hasAttr(attr::kMesh))
-        FunctionCompressor(func).run();
+      if (auto mesh = func->getAttrOfType<MeshAttr>(attr::kMesh))
+        compress(func, mesh);
   }
 };
 

@@ -84,10 +84,7 @@ private:
     for (OpOperand *operand : operands)
       if (Value root = rootOf(operand->get()); !isHere(root))
         missing.insert(root);
-    int64_t sum = 0;
-    for (Value value : missing)
-      sum += sizeInBytes(value);
-    return sum;
+    return sizeInBytes(missing.getArrayRef());
   }
 
   int64_t limit;
@@ -99,20 +96,6 @@ private:
 };
 
 } // namespace
-
-/// The operands of `op` that need a fetch.
-static SmallVector<OpOperand *>
-offloadedOperands(Operation *op, llvm::function_ref<bool(Value)> isOffloaded) {
-  SmallVector<OpOperand *> operands;
-  if (isMovedView(op) || isa<FetchOp>(op))
-    return operands;
-  for (OpOperand &operand : op->getOpOperands()) {
-    bool isTarget = isa<StoreOp>(op) && operand.getOperandNumber() == 1;
-    if (!isTarget && isOffloaded(rootOf(operand.get())))
-      operands.push_back(&operand);
-  }
-  return operands;
-}
 
 /// Clones the view `value` of an argument for `fetched`.
 static Value viewOfFetched(OpBuilder &builder, Value value, Value fetched,
@@ -242,22 +225,31 @@ private:
     return success();
   }
 
+  /// The operands of `op` that need a fetch.
+  SmallVector<OpOperand *> offloadedOperands(Operation *op) {
+    SmallVector<OpOperand *> operands;
+    if (isMovedView(op) || isa<FetchOp>(op))
+      return operands;
+    for (OpOperand &operand : op->getOpOperands()) {
+      bool isTarget = isa<StoreOp>(op) && operand.getOperandNumber() == 1;
+      if (!isTarget && isOffloaded(rootOf(operand.get())))
+        operands.push_back(&operand);
+    }
+    return operands;
+  }
+
   /// `ops`: all ops of one phase and chunk.
   void fetchPhase(ArrayRef<Operation *> ops) {
-    auto isOffloadedValue = [&](Value value) { return isOffloaded(value); };
     llvm::MapVector<Operation *, SmallVector<OpOperand *>> readers;
     int64_t limit = 0;
     for (Operation *op : ops) {
-      SmallVector<OpOperand *> operands =
-          offloadedOperands(op, isOffloadedValue);
+      SmallVector<OpOperand *> operands = offloadedOperands(op);
       if (operands.empty())
         continue;
       llvm::SetVector<Value> arguments;
-      int64_t bytes = 0;
       for (OpOperand *operand : operands)
-        if (arguments.insert(rootOf(operand->get())))
-          bytes += sizeInBytes(arguments.back());
-      limit = std::max(limit, bytes);
+        arguments.insert(rootOf(operand->get()));
+      limit = std::max(limit, sizeInBytes(arguments.getArrayRef()));
       readers.insert({op, std::move(operands)});
     }
     if (readers.empty())
@@ -277,10 +269,11 @@ private:
   }
 
   void eraseDead(llvm::function_ref<bool(Operation *)> mayErase) {
-    for (Operation &op :
-         llvm::make_early_inc_range(llvm::reverse(block.without_terminator())))
-      if (op.use_empty() && mayErase(&op))
-        op.erase();
+    auto ops =
+        llvm::to_vector(llvm::make_pointer_range(block.without_terminator()));
+    for (Operation *op : llvm::reverse(ops))
+      if (op->use_empty() && mayErase(op))
+        op->erase();
   }
 
   func::FuncOp func;

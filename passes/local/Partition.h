@@ -23,6 +23,14 @@ namespace dpc {
 /// Names of mesh axes in mesh order, as collectives need them.
 mlir::ArrayAttr axisNames(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
 
+/// The number of ranks along `axes`, which are names.
+inline int64_t ranksOver(MeshAttr mesh, mlir::ArrayAttr axes) {
+  int64_t ranks = 1;
+  for (auto axis : axes.getAsValueRange<mlir::StringAttr>())
+    ranks *= mesh.axisSize(axis);
+  return ranks;
+}
+
 /// Clones one sharded function into its local form.
 class Partitioner {
 public:

@@ -96,9 +96,7 @@ private:
     auto collective = dyn_cast<CollectiveOpInterface>(op);
     ValueRange stacks =
         collective ? collective.getStacks() : ValueRange(op->getOperands());
-    int64_t ranks = 1;
-    for (auto axis : axes.getAsRange<StringAttr>())
-      ranks *= mesh.axisSize(axis.getValue());
+    int64_t ranks = ranksOver(mesh, axes);
     for (Value stack : stacks) {
       int64_t pieces = tensorType(stack).getDimSize(0);
       if (pieces != ranks)
