@@ -41,27 +41,27 @@ struct State {
   std::vector<int64_t> weight; ///< Of the table of its elimination.
   std::vector<bool> isLive;
   size_t live = 0; ///< The number of live nodes.
-  /// A heap, the least first, with the present weight of each live node. Other
-  /// entries are out of date.
+  /// A heap, the least first, with the present weight of each live node. It
+  /// also has entries that are out of date.
   std::vector<std::pair<int64_t, NodeId>> queue;
   double constant = 0;
 
   void push(NodeId node) {
     queue.emplace_back(weight[node], node);
-    std::push_heap(queue.begin(), queue.end(), std::greater<>());
+    std::ranges::push_heap(queue, std::greater<>());
   }
   /// The live node with the least weight; there must be one.
   NodeId lightest() {
     while (!isLive[queue.front().second] ||
            weight[queue.front().second] != queue.front().first) {
-      std::pop_heap(queue.begin(), queue.end(), std::greater<>());
+      std::ranges::pop_heap(queue, std::greater<>());
       queue.pop_back();
     }
     return queue.front().second;
   }
 };
 
-/// The options of an eliminated node, by the options of its neighbours.
+/// The best option of an eliminated node for all options of its neighbours.
 struct Record {
   NodeId node;
   std::vector<NodeId> scope;
@@ -238,7 +238,7 @@ State Eliminator::initialState() const {
   }
   for (const Edge &edge : problem.edges()) {
     const CostMatrix &matrix = problem.matrices()[edge.matrix];
-    // The problem outlives the state: point at its values, own nothing.
+    // The problem outlives the state, so that its values are not copied.
     std::shared_ptr<const Table> table(std::shared_ptr<const Table>(),
                                        &matrix.values);
     addFactor(state, Factor{{edge.producer, edge.consumer},
@@ -327,9 +327,9 @@ void Eliminator::fix(State &state, NodeId node, uint32_t option) const {
     addFactor(state, std::move(factor));
 }
 
-/// The options of a node, the cheapest first, by what they cost when every
-/// factor chooses the other nodes for itself: a lower bound of what they do
-/// cost (mini-buckets: Dechter and Rish, JACM 50(2), 2003).
+/// The options of a node by rising cost if every factor chooses the options of
+/// the other nodes independently. That cost is a lower bound (mini-buckets:
+/// Dechter and Rish, JACM 50(2), 2003).
 std::vector<uint32_t> Eliminator::promising(const State &state,
                                             NodeId node) const {
   Table least = state.unary[node];
@@ -351,8 +351,7 @@ std::vector<uint32_t> Eliminator::promising(const State &state,
   for (uint32_t x = 0; x < least.size(); ++x)
     if (least[x] != forbidden)
       order.push_back(x);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return least[a] < least[b]; });
+  std::ranges::stable_sort(order, {}, [&](uint32_t x) { return least[x]; });
   return order;
 }
 
@@ -362,11 +361,12 @@ bool Eliminator::guess(State &state, NodeId hub, std::vector<uint32_t> &choice,
   for (uint32_t option : promising(state, hub)) {
     if (stats.guesses == options.maxGuesses) {
       failure = "node " + std::to_string(hub) + " '" +
-                problem.nodes()[hub].name + "' is joined with " +
+                problem.nodes()[hub].name + "' has edges to " +
                 std::to_string(state.neighbours[hub].size()) +
                 " others when the rest is solved, and none of " +
                 std::to_string(options.maxGuesses) +
-                " guesses leaves a solution (fewer options or edges per node)";
+                " guesses leaves a solution; expected fewer options or edges "
+                "per node";
       return false;
     }
     ++stats.guesses;
@@ -384,7 +384,7 @@ bool Eliminator::guess(State &state, NodeId hub, std::vector<uint32_t> &choice,
 
 bool Eliminator::condition(State &state, std::vector<uint32_t> &choice,
                            double &value, uint64_t conditionings) {
-  // Of equal ones the first.
+  // The first on ties.
   NodeId hub = state.lightest();
   for (NodeId id = 0; id < state.isLive.size(); ++id)
     if (state.isLive[id] &&
@@ -462,8 +462,7 @@ Expected<Solution> Eliminator::run() {
 Expected<Solution> solveByElimination(const Problem &problem,
                                       const EliminationOptions &options,
                                       EliminationStats *stats) {
-  if (Status status = problem.check(); !status)
-    return Error{status.message()};
+  DPC_TRY(problem.check());
   for (const Node &node : problem.nodes())
     if (node.cost.size() > UINT16_MAX)
       return Error{"node '" + node.name +

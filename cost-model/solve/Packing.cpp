@@ -1,12 +1,13 @@
 //===- Packing.cpp - Offsets of buffers in one arena ----------------------===//
 //
-// First fit places items one by one at the lowest offset that is free during
-// their live range. The order decides the size. The live ranges of training
-// graphs nest (the first activation is freed last), and the longest first packs
-// them like a stack; other graphs prefer the largest first. The solver tries
-// all orders, then improves the best order: it moves random items that reach
-// the top to an earlier place. A count of comparisons limits the work, not a
-// clock, so that the result is the same on every machine.
+// First fit places buffers one by one at the lowest offset that is free during
+// their live range. The order decides the size of the arena. The live ranges of
+// training graphs nest (the first activation is freed last), so placing the
+// longest range first packs them like a stack; other graphs prefer the largest
+// buffer first. The solver tries all orders, then improves the best order: it
+// moves random buffers that reach the top to an earlier place. The work is
+// limited by a count of comparisons, not by a clock, so that the result is the
+// same on every machine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <random>
 
@@ -22,19 +22,10 @@ namespace dpc::cost {
 
 namespace {
 
-/// A buffer or a bundle.
-struct Item {
-  int64_t bytes = 0;
-  int64_t first = 0;
-  int64_t last = 0;
-};
-
-/// A placed item, in order of offsets.
+/// A placed buffer, in order of offsets.
 struct Placed {
-  int64_t begin;
-  int64_t end;
-  int64_t first;
-  int64_t last;
+  int64_t begin, end;
+  int64_t first, last;
 };
 
 struct Layout {
@@ -52,12 +43,8 @@ bool isTight(int64_t bytes, int64_t lowerBound) {
 
 } // namespace
 
-static int64_t alignUp(int64_t bytes, int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
-/// Places items in `order`; gives up (bytes = INT64_MAX) at `limit` bytes.
-static Layout placeInOrder(const std::vector<Item> &items,
+/// Places buffers in `order`; gives up (bytes = INT64_MAX) at `limit` bytes.
+static Layout placeInOrder(const std::vector<Buffer> &items,
                            const std::vector<uint32_t> &order, int64_t limit,
                            int64_t &comparisons) {
   Layout layout;
@@ -66,7 +53,7 @@ static Layout placeInOrder(const std::vector<Item> &items,
   placed.reserve(items.size());
   int64_t top = 0;
   for (uint32_t id : order) {
-    const Item &item = items[id];
+    const Buffer &item = items[id];
     int64_t offset = 0;
     size_t i = 0;
     for (; i < placed.size(); ++i) {
@@ -83,11 +70,9 @@ static Layout placeInOrder(const std::vector<Item> &items,
     if (top >= limit)
       return layout;
     Placed entry{offset, offset + item.bytes, item.first, item.last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed &a, const Placed &b) {
-                                     return a.begin < b.begin;
-                                   }),
-                  entry);
+    placed.insert(
+        std::ranges::upper_bound(placed, entry.begin, {}, &Placed::begin),
+        entry);
   }
   layout.bytes = top;
   return layout;
@@ -95,15 +80,15 @@ static Layout placeInOrder(const std::vector<Item> &items,
 
 /// The orders to try, the best one for training graphs first.
 static std::vector<std::vector<uint32_t>>
-candidateOrders(const std::vector<Item> &items) {
-  using Key = std::function<double(const Item &)>;
-  auto life = [](const Item &item) { return double(item.last - item.first); };
-  auto size = [](const Item &item) { return double(item.bytes); };
-  auto begin = [](const Item &item) { return double(item.first); };
-  auto area = [&](const Item &item) { return size(item) * (life(item) + 1); };
-  auto end = [](const Item &item) { return double(item.last); };
+candidateOrders(const std::vector<Buffer> &items) {
+  using Key = std::function<double(const Buffer &)>;
+  auto life = [](const Buffer &item) { return double(item.last - item.first); };
+  auto size = [](const Buffer &item) { return double(item.bytes); };
+  auto begin = [](const Buffer &item) { return double(item.first); };
+  auto area = [&](const Buffer &item) { return size(item) * (life(item) + 1); };
+  auto end = [](const Buffer &item) { return double(item.last); };
   auto less = [](Key key) {
-    return [key](const Item &item) { return -key(item); };
+    return [key](const Buffer &item) { return -key(item); };
   };
   std::vector<std::pair<Key, Key>> keys = {{life, size}, {size, life},
                                            {area, size}, {less(begin), life},
@@ -112,21 +97,21 @@ candidateOrders(const std::vector<Item> &items) {
   for (const auto &[major, minor] : keys) {
     std::vector<std::pair<double, double>> values;
     values.reserve(items.size());
-    for (const Item &item : items)
+    for (const Buffer &item : items)
       values.emplace_back(-major(item), -minor(item));
     std::vector<uint32_t> order(items.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return values[a] < values[b];
-    });
+    std::ranges::stable_sort(order, {},
+                             [&](uint32_t id) { return values[id]; });
     orders.push_back(std::move(order));
   }
   return orders;
 }
 
-/// Moves items that reach beyond the bound to an earlier place, one at a time.
-/// Takes layouts of equal size too, because they may lead to smaller ones.
-static void improveOrder(const std::vector<Item> &items,
+/// Moves buffers that reach beyond the bound to an earlier place, one at a
+/// time. Layouts of equal size are kept too, because they may lead to smaller
+/// ones.
+static void improveOrder(const std::vector<Buffer> &items,
                          std::vector<uint32_t> order, int64_t lowerBound,
                          Layout &best, int64_t &comparisons) {
   constexpr int64_t mostRounds = 2000, improvementBudget = 8'000'000;
@@ -135,7 +120,7 @@ static void improveOrder(const std::vector<Item> &items,
   for (int64_t round = 0; round < mostRounds && comparisons < limit &&
                           !isTight(best.bytes, lowerBound);
        ++round) {
-    // Sometimes an item that only comes close to the bound.
+    // Sometimes a buffer that only comes close to the bound moves.
     int64_t top = lowerBound - lowerBound / 100 * (round % 20);
     std::vector<size_t> high;
     for (size_t i = 1; i < order.size(); ++i)
@@ -155,23 +140,8 @@ static void improveOrder(const std::vector<Item> &items,
   }
 }
 
-/// The largest sum of live items.
-static int64_t lowerBoundOf(const std::vector<Item> &items) {
-  std::map<int64_t, int64_t> change;
-  for (const Item &item : items) {
-    change[item.first] += item.bytes;
-    change[item.last + 1] -= item.bytes;
-  }
-  int64_t live = 0, peak = 0;
-  for (const auto &[step, bytes] : change) {
-    live += bytes;
-    peak = std::max(peak, live);
-  }
-  return peak;
-}
-
-static Layout packItems(const std::vector<Item> &items) {
-  int64_t lowerBound = lowerBoundOf(items);
+static Layout packItems(const std::vector<Buffer> &items) {
+  int64_t lowerBound = peakMemory(items).bytes;
   int64_t comparisons = 0;
   Layout best;
   std::vector<uint32_t> bestOrder;
@@ -191,54 +161,19 @@ static Layout packItems(const std::vector<Item> &items) {
   return best;
 }
 
-static Status checkInput(const std::vector<Buffer> &buffers,
-                         const std::vector<Bundle> &bundles) {
-  for (size_t id = 0; id < buffers.size(); ++id)
-    if (buffers[id].bytes < 0 || buffers[id].last < buffers[id].first)
-      return Error{"buffer " + std::to_string(id) + ": " +
-                   std::to_string(buffers[id].bytes) + " bytes in steps " +
-                   std::to_string(buffers[id].first) + " to " +
-                   std::to_string(buffers[id].last) +
-                   "; expected bytes >= 0 and first <= last"};
-  std::vector<bool> used(buffers.size(), false);
-  for (size_t b = 0; b < bundles.size(); ++b)
-    for (uint32_t id : bundles[b]) {
-      if (id >= buffers.size() || used[id])
-        return Error{"bundle " + std::to_string(b) + ": buffer " +
-                     std::to_string(id) + "; expected an id below " +
-                     std::to_string(buffers.size()) + " in one bundle only"};
-      used[id] = true;
-    }
-  return Status();
-}
-
-Expected<Packing> packBuffers(const std::vector<Buffer> &buffers,
-                              const std::vector<Bundle> &bundles,
-                              int64_t alignment) {
-  assert(alignment >= 1 && "alignment in bytes");
-  if (Status status = checkInput(buffers, bundles); !status)
-    return Error{status.message()};
-  std::vector<bool> bundled(buffers.size(), false);
-  std::vector<Bundle> groups = bundles;
-  for (const Bundle &bundle : bundles)
-    for (uint32_t id : bundle)
-      bundled[id] = true;
-  for (uint32_t id = 0; id < buffers.size(); ++id)
-    if (!bundled[id])
-      groups.push_back({id});
-  std::vector<Item> items;
-  std::vector<uint32_t> groupOf;
-  for (uint32_t g = 0; g < groups.size(); ++g) {
-    Item item{0, INT64_MAX, INT64_MIN};
-    for (uint32_t id : groups[g]) {
-      item.bytes += alignUp(buffers[id].bytes, alignment);
-      item.first = std::min(item.first, buffers[id].first);
-      item.last = std::max(item.last, buffers[id].last);
-    }
-    if (item.bytes == 0)
+Packing packBuffers(const std::vector<Buffer> &buffers) {
+  std::vector<Buffer> items;
+  std::vector<size_t> numbers;
+  for (size_t id = 0; id < buffers.size(); ++id) {
+    const Buffer &buffer = buffers[id];
+    assert(buffer.bytes >= 0 && buffer.last >= buffer.first &&
+           "a buffer has a size and a lifetime");
+    if (buffer.bytes == 0)
       continue;
-    items.push_back(item);
-    groupOf.push_back(g);
+    items.push_back(buffer);
+    items.back().bytes =
+        (buffer.bytes + arenaAlignment - 1) / arenaAlignment * arenaAlignment;
+    numbers.push_back(id);
   }
   Packing packing;
   packing.offsets.assign(buffers.size(), 0);
@@ -246,91 +181,9 @@ Expected<Packing> packBuffers(const std::vector<Buffer> &buffers,
     return packing;
   Layout layout = packItems(items);
   packing.bytes = layout.bytes;
-  for (size_t i = 0; i < items.size(); ++i) {
-    int64_t offset = layout.offsets[i];
-    for (uint32_t id : groups[groupOf[i]]) {
-      packing.offsets[id] = offset;
-      offset += alignUp(buffers[id].bytes, alignment);
-    }
-  }
+  for (size_t i = 0; i < items.size(); ++i)
+    packing.offsets[numbers[i]] = layout.offsets[i];
   return packing;
-}
-
-/// Alignment, bounds and bundles.
-static Status verifyOffsets(const std::vector<Buffer> &buffers,
-                            const std::vector<Bundle> &bundles,
-                            const Packing &packing, int64_t alignment) {
-  if (packing.offsets.size() != buffers.size())
-    return Error{std::to_string(packing.offsets.size()) +
-                 " offsets; expected one per buffer, " +
-                 std::to_string(buffers.size())};
-  for (size_t id = 0; id < buffers.size(); ++id) {
-    int64_t offset = packing.offsets[id];
-    if (offset < 0 || offset % alignment != 0 ||
-        offset + buffers[id].bytes > packing.bytes)
-      return Error{"buffer " + std::to_string(id) + ": offset " +
-                   std::to_string(offset) + " of " +
-                   std::to_string(buffers[id].bytes) +
-                   " bytes; expected a multiple of " +
-                   std::to_string(alignment) + " within the " +
-                   std::to_string(packing.bytes) + " bytes of the arena"};
-  }
-  for (const Bundle &bundle : bundles)
-    for (size_t i = 1; i < bundle.size(); ++i) {
-      int64_t expected = packing.offsets[bundle[i - 1]] +
-                         alignUp(buffers[bundle[i - 1]].bytes, alignment);
-      if (packing.offsets[bundle[i]] != expected)
-        return Error{"buffer " + std::to_string(bundle[i]) + ": offset " +
-                     std::to_string(packing.offsets[bundle[i]]) +
-                     "; expected " + std::to_string(expected) +
-                     ", right behind buffer " + std::to_string(bundle[i - 1])};
-    }
-  return Status();
-}
-
-Status verifyPacking(const std::vector<Buffer> &buffers,
-                     const std::vector<Bundle> &bundles, const Packing &packing,
-                     int64_t alignment) {
-  if (Status status = checkInput(buffers, bundles); !status)
-    return status;
-  if (Status status = verifyOffsets(buffers, bundles, packing, alignment);
-      !status)
-    return status;
-  // A sweep over time: no live buffer may reach the next one by offset.
-  std::vector<uint32_t> byFirst, byLast;
-  for (uint32_t id = 0; id < buffers.size(); ++id)
-    if (buffers[id].bytes > 0)
-      byFirst.push_back(id);
-  byLast = byFirst;
-  std::stable_sort(byFirst.begin(), byFirst.end(), [&](uint32_t a, uint32_t b) {
-    return buffers[a].first < buffers[b].first;
-  });
-  std::stable_sort(byLast.begin(), byLast.end(), [&](uint32_t a, uint32_t b) {
-    return buffers[a].last < buffers[b].last;
-  });
-  auto overlap = [](uint32_t a, uint32_t b) {
-    if (a > b)
-      std::swap(a, b);
-    return Error{"buffers " + std::to_string(a) + " and " + std::to_string(b) +
-                 " are live at the same time and overlap"};
-  };
-  std::map<int64_t, uint32_t> live;
-  size_t freed = 0;
-  for (uint32_t id : byFirst) {
-    for (; buffers[byLast[freed]].last < buffers[id].first; ++freed)
-      live.erase(packing.offsets[byLast[freed]]);
-    int64_t begin = packing.offsets[id], end = begin + buffers[id].bytes;
-    auto next = live.lower_bound(begin);
-    if (next != live.end() && next->first < end)
-      return overlap(id, next->second);
-    if (next != live.begin()) {
-      uint32_t before = std::prev(next)->second;
-      if (packing.offsets[before] + buffers[before].bytes > begin)
-        return overlap(before, id);
-    }
-    live.emplace(begin, id);
-  }
-  return Status();
 }
 
 } // namespace dpc::cost

@@ -1,9 +1,9 @@
-//===- PeakMemory.cpp - Live bytes over time
-//----------------------------------===//
+//===- PeakMemory.cpp - Live bytes over time ------------------------------===//
 
 #include "cost-model/solve/PeakMemory.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dpc::cost {
 
@@ -14,18 +14,21 @@ std::string_view stringifyMemoryCategory(MemoryCategory category) {
   return names[static_cast<int>(category)];
 }
 
+MemoryBreakdown &MemoryBreakdown::operator+=(const MemoryBreakdown &other) {
+  for (int i = 0; i < numMemoryCategories; ++i)
+    bytes[i] += other.bytes[i];
+  return *this;
+}
+
 double MemoryBreakdown::total() const {
-  double sum = 0;
-  for (double part : bytes)
-    sum += part;
-  return sum;
+  return std::accumulate(bytes.begin(), bytes.end(), 0.0);
 }
 
-static int64_t alignUp(int64_t bytes, int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
+static int64_t alignUp(int64_t bytes) {
+  return (bytes + arenaAlignment - 1) / arenaAlignment * arenaAlignment;
 }
 
-MemoryPeak peakMemory(const std::vector<Buffer> &buffers, int64_t alignment) {
+MemoryPeak peakMemory(const std::vector<Buffer> &buffers) {
   struct Event {
     int64_t step;
     int64_t bytes; ///< Negative for a buffer freed before this step.
@@ -34,12 +37,12 @@ MemoryPeak peakMemory(const std::vector<Buffer> &buffers, int64_t alignment) {
   for (const Buffer &buffer : buffers) {
     assert(buffer.bytes >= 0 && buffer.last >= buffer.first &&
            "a buffer has a size and a lifetime");
-    int64_t bytes = alignUp(buffer.bytes, alignment);
+    int64_t bytes = alignUp(buffer.bytes);
     events.push_back({buffer.first, bytes});
     events.push_back({buffer.last + 1, -bytes});
   }
-  std::sort(events.begin(), events.end(), [](const Event &a, const Event &b) {
-    return a.step != b.step ? a.step < b.step : a.bytes < b.bytes;
+  std::ranges::sort(events, {}, [](const Event &event) {
+    return std::pair(event.step, event.bytes);
   });
   MemoryPeak peak;
   int64_t live = 0;
@@ -53,7 +56,7 @@ MemoryPeak peakMemory(const std::vector<Buffer> &buffers, int64_t alignment) {
   for (const Buffer &buffer : buffers)
     if (buffer.first <= peak.step && peak.step <= buffer.last)
       peak.categories[buffer.category] +=
-          static_cast<double>(alignUp(buffer.bytes, alignment));
+          static_cast<double>(alignUp(buffer.bytes));
   return peak;
 }
 

@@ -1,5 +1,4 @@
-//===- PeakMemory.h - Live bytes over time, and offsets in an arena -*- C++
-//-*-===//
+//===- PeakMemory.h - Live bytes over time, offsets in an arena -*- C++ -*-===//
 //
 // Two computations over the same buffers, of which one checks the other:
 // `peakMemory` is the largest sum of live bytes over the steps, a lower bound
@@ -44,6 +43,7 @@ struct MemoryBreakdown {
   double operator[](MemoryCategory category) const {
     return bytes[static_cast<int>(category)];
   }
+  MemoryBreakdown &operator+=(const MemoryBreakdown &other);
   double total() const;
 };
 
@@ -51,8 +51,8 @@ struct MemoryBreakdown {
 struct Buffer {
   int64_t bytes = 0;
   MemoryCategory category = MemoryCategory::Activations;
-  int64_t first = 0; ///< First step it is live in.
-  int64_t last = 0;  ///< Last step it is live in; >= first.
+  int64_t first = 0; ///< The first step in which it is live.
+  int64_t last = 0;  ///< The last step in which it is live; >= first.
 };
 
 /// The step with the most live bytes.
@@ -62,34 +62,22 @@ struct MemoryPeak {
   MemoryBreakdown categories;
 };
 
-/// The largest sum of live bytes. The size of each buffer is rounded up to
-/// `alignment`, as in the arena. O(n log n).
-MemoryPeak peakMemory(const std::vector<Buffer> &buffers,
-                      int64_t alignment = 64);
+/// The alignment of buffers in an arena, in bytes.
+inline constexpr int64_t arenaAlignment = 64;
 
-/// Buffers that must lie one after the other in this order, without a gap
-/// other than alignment (gradients of one bucket). A bundle occupies memory
-/// from its members' first to their last step.
-using Bundle = std::vector<uint32_t>;
+/// The largest sum of live bytes. The size of each buffer is rounded up to
+/// `arenaAlignment`. O(n log n).
+MemoryPeak peakMemory(const std::vector<Buffer> &buffers);
 
 /// Offsets of buffers in one arena.
 struct Packing {
-  std::vector<int64_t> offsets; ///< Per buffer, a multiple of the alignment.
-  int64_t bytes = 0;            ///< Arena size.
+  std::vector<int64_t> offsets; ///< Per buffer, multiples of arenaAlignment.
+  int64_t bytes = 0;            ///< The size of the arena.
 };
 
 /// Places buffers so that no two of them overlap while both are live. Tries
-/// several orders and keeps the smallest arena; deterministic. Fails on a
-/// negative size, on last < first, and on a buffer in two bundles.
-Expected<Packing> packBuffers(const std::vector<Buffer> &buffers,
-                              const std::vector<Bundle> &bundles = {},
-                              int64_t alignment = 64);
-
-/// Checks the alignment, the bounds and the bundles of a packing, and that live
-/// buffers are disjoint. The message names the buffers.
-Status verifyPacking(const std::vector<Buffer> &buffers,
-                     const std::vector<Bundle> &bundles, const Packing &packing,
-                     int64_t alignment = 64);
+/// several orders and keeps the smallest arena; deterministic.
+Packing packBuffers(const std::vector<Buffer> &buffers);
 
 } // namespace dpc::cost
 

@@ -25,11 +25,6 @@ void Problem::addEdge(NodeId producer, NodeId consumer, MatrixId matrix) {
   edgeList.push_back(Edge{producer, consumer, matrix});
 }
 
-void Problem::addEdge(NodeId producer, NodeId consumer, CostMatrix matrix) {
-  MatrixId id = addMatrix(std::move(matrix));
-  addEdge(producer, consumer, id);
-}
-
 /// True for a cost that (I2) allows.
 static bool isCost(double value) {
   return !std::isnan(value) && value != -forbidden;
@@ -82,8 +77,7 @@ static Status checkEdge(const Problem &problem, size_t id) {
 
 Status Problem::check() const {
   for (size_t id = 0; id < nodeList.size(); ++id)
-    if (Status status = checkNode(nodeList, id); !status)
-      return status;
+    DPC_TRY(checkNode(nodeList, id));
   for (size_t id = 0; id < matrixList.size(); ++id)
     if (!std::all_of(matrixList[id].values.begin(), matrixList[id].values.end(),
                      isCost))
@@ -91,8 +85,7 @@ Status Problem::check() const {
                    ": a cost is NaN or -infinity; expected a number or "
                    "infinity"};
   for (size_t id = 0; id < edgeList.size(); ++id)
-    if (Status status = checkEdge(*this, id); !status)
-      return status;
+    DPC_TRY(checkEdge(*this, id));
   return Status();
 }
 

@@ -9,15 +9,15 @@
 // Constraints
 //   (C1) x_v is one of v's options.
 //   (C2) cost_v[x_v] and C_e[...] are finite: infinity forbids a choice.
-// The problem has no constraint on memory: an option that splits a tensor needs
-// the least memory, and its seconds are lower as well, because it reads, writes
-// and updates fewer bytes.
+// The problem has no constraint on memory: an option that shards a tensor needs
+// the least memory, and also the least time, because it reads, writes and
+// updates fewer bytes.
 // Conditions on the input, tested by check()
 //   (I1) every node has at least one option.
 //   (I2) costs are not NaN and not -infinity.
 //   (I3) an edge joins two different existing nodes, and its matrix has
 //        options(producer) rows and options(consumer) columns.
-//   (I4) every node has at least one option of finite cost.
+//   (I4) every node has at least one option with a finite cost.
 //
 // Nodes and matrices are ids; callers keep a table from ids to ops. Edges with
 // equal costs share one matrix, so that a graph of thousands of identical
@@ -69,8 +69,8 @@ struct Edge {
 struct Solution {
   std::vector<uint32_t> choice; ///< Option per node.
   double objective = 0;         ///< Seconds.
-  /// No solution has a smaller objective. Equal to `objective` when that is
-  /// optimal.
+  /// No solution has a smaller objective. It equals `objective` when the
+  /// solution is optimal.
   double lowerBound = 0;
 };
 
@@ -84,8 +84,6 @@ public:
   MatrixId addMatrix(CostMatrix matrix);
   /// Adds an edge with a matrix added before.
   void addEdge(NodeId producer, NodeId consumer, MatrixId matrix);
-  /// Adds an edge with its own matrix.
-  void addEdge(NodeId producer, NodeId consumer, CostMatrix matrix);
 
   const std::vector<Node> &nodes() const { return nodeList; }
   const std::vector<Edge> &edges() const { return edgeList; }

@@ -1,9 +1,8 @@
-//===- Solvers.h - Algorithms for the strategy graph ------------*- C++ -*-===//
+//===- Solvers.h - The solver of the strategy graph -------------*- C++ -*-===//
 //
-// All solvers call Problem::check() first and Problem::verify() last, are
-// deterministic, and report infeasibility as an error. Ties between optimal
-// solutions are broken towards lower option indices; only the exhaustive solver
-// promises the lexicographically smallest optimum.
+// The solver calls Problem::check() first and Problem::verify() last, is
+// deterministic, and reports infeasibility as an error. Ties between optimal
+// solutions go to lower option indices.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOLVE_SOLVERS_H
@@ -13,21 +12,16 @@
 
 namespace dpc::cost {
 
-/// Tries all assignments. The result is exact and checks the other solver.
-/// Fails when there are more than `limit` assignments.
-Expected<Solution> solveExhaustive(const Problem &problem,
-                                   uint64_t limit = uint64_t(1) << 24);
-
 struct EliminationOptions {
-  /// Entries of the largest table an elimination may build.
+  /// The most entries of a table that an elimination may build.
   uint64_t maxTableEntries = uint64_t(1) << 21;
   /// When every table would exceed the limit, the solver conditions on nodes of
   /// large degree: it solves the rest once per option. This limits the product
   /// of the numbers of options of these nodes.
   uint64_t maxConditionings = 4096;
   /// Beyond that limit the solver guesses: such a node gets its most promising
-  /// option, and another one only where that leaves no solution. This limits
-  /// the guesses.
+  /// option, and another option only if that one leaves no solution. This
+  /// limits the number of guesses.
   uint64_t maxGuesses = 256;
 };
 
@@ -39,10 +33,10 @@ struct EliminationStats {
 };
 
 /// Exact: min-degree bucket elimination. Time and memory grow with
-/// options^treewidth. Nodes of large degree (a tied embedding) are conditioned
-/// on, and guessed where that takes too long. A guessed solution may not be
-/// optimal, and its lower bound is meaningless. Fails, naming the node, when no
-/// guess leaves a solution.
+/// options^treewidth. The solver conditions on nodes of large degree (a tied
+/// embedding), and guesses their options where that takes too long. A guessed
+/// solution may not be optimal, and its lower bound is meaningless. Fails and
+/// names the node when no guess leaves a solution.
 Expected<Solution> solveByElimination(const Problem &problem,
                                       const EliminationOptions &options = {},
                                       EliminationStats *stats = nullptr);
