@@ -1,6 +1,7 @@
-//===- Blocks.cpp - Strategies made of pieces measured once ---------------===//
+//===- Blocks.cpp - Segments of strategies with equal keys ----------------===//
 #include "passes/price/Blocks.h"
 
+#include "ir/TensorUtils.h"
 #include "passes/lower/Levels.h"
 #include "passes/price/SmallProgram.h"
 #include "passes/price/SoftwareBuffers.h"
@@ -13,11 +14,7 @@
 using namespace mlir;
 using namespace dpc;
 
-//===----------------------------------------------------------------------===//
-// Keys
-//===----------------------------------------------------------------------===//
-
-/// Samples of a micro-batch on one rank.
+/// The samples of a micro-batch on one rank.
 static int64_t samplesOf(int64_t dp, int64_t microBatches,
                          int64_t globalBatch) {
   return ceilDiv(ceilDiv(globalBatch, dp), microBatches);
@@ -25,18 +22,18 @@ static int64_t samplesOf(int64_t dp, int64_t microBatches,
 
 namespace {
 
-/// How many data-parallel ranks pieces are measured with.
+/// The data-parallel ranks of the measured pipeline.
 struct DataRanks {
-  /// The fewest that have all axes.
-  int64_t few;
-  /// Their number shows in the loop: ZeRO-3 gathers there, one micro-batch is
-  /// reduced there; and it decides where experts on tensor ranks lie.
+  int64_t few; ///< The smallest number with all mesh axes.
+  /// Segments depend on the number of ranks, because the loop of micro-batches
+  /// has collectives over them (ZeRO-2 and 3, or a single micro-batch), or
+  /// because it decides the placement of experts on tensor ranks.
   bool matters;
 };
 
 } // namespace
 
-/// Whether backward phases come in two parts.
+/// Whether the schedule has separate phases for gradients of weights.
 static bool splitsWeight(const LoweringSpec &degrees) {
   return degrees.pp > 1 && degrees.schedule == cost::ScheduleKind::ZbH1;
 }
@@ -74,21 +71,21 @@ std::string dpc::blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch) {
   appendBytes(text,
               samplesOf(degrees.dp, degrees.numMicroBatches, globalBatch));
   appendBytes(text, dataRanksOf(degrees, globalBatch).matters ? degrees.dp : 0);
-  // One data-parallel rank reduces nothing.
+  // A single data-parallel rank has no reductions.
   for (bool is :
        {splitsWeight(degrees), degrees.numMicroBatches > 1, degrees.dp > 1})
     appendBytes(text, is);
   return text;
 }
 
-/// What is measured for all degrees with the key of `like`.
+/// The strategy that is measured for all strategies with the key of `like`.
 static LoweringSpec degreesToMeasure(const LoweringSpec &like,
                                      int64_t globalBatch, int64_t layers,
-                                     int64_t pieces) {
+                                     int64_t segments) {
   LoweringSpec degrees = like;
   if (!splitsWeight(like))
     degrees.schedule = cost::ScheduleKind::OneFOneB;
-  degrees.pp = pieces;
+  degrees.pp = segments;
   degrees.vpp = 1;
   int64_t samples = samplesOf(like.dp, like.numMicroBatches, globalBatch);
   DataRanks ranks = dataRanksOf(like, globalBatch);
@@ -96,18 +93,15 @@ static LoweringSpec degreesToMeasure(const LoweringSpec &like,
     degrees.dp = ranks.few;
     degrees.numMicroBatches = ceilDiv(globalBatch, degrees.dp * samples);
   }
-  // Blocks weigh a layer against all that are kept: micro-batches alive times
-  // layers of a stage, which is about the layers of the model.
+  // Full recompute compares a layer with all layers that a rank keeps: its
+  // live micro-batches times its layers, about the layers of the model.
   degrees.alive = 1;
   degrees.depth = static_cast<double>(layers) / 2;
   return degrees;
 }
 
-//===----------------------------------------------------------------------===//
-// Measurement
-//===----------------------------------------------------------------------===//
-
-/// Where in a layer least crosses, as an op behind the first layer's begin.
+/// The position in a layer at which the fewest bytes cross, counted in ops from
+/// the begin of the layer.
 static int64_t cheapestPlace(const HomeRun &homes) {
   const LayerRun &run = homes.run;
   int64_t best = run.before > 0 ? 0 : 1;
@@ -120,14 +114,13 @@ static int64_t cheapestPlace(const HomeRun &homes) {
   return best;
 }
 
-/// The share of a collective's bytes that messages take on to other stages.
+/// The fraction of a collective's bytes that messages send to other stages.
 static double sentShare(Operation *op) {
   double sent = 0, all = 0;
   for (Value result : op->getResults()) {
-    double bytes = sizeInBytes(cast<RankedTensorType>(result.getType()));
+    double bytes = sizeInBytes(tensorType(result));
     all += bytes;
-    if (llvm::any_of(result.getUsers(),
-                     [](Operation *user) { return isa<SendOp>(user); }))
+    if (llvm::any_of(result.getUsers(), llvm::IsaPred<SendOp>))
       sent += bytes;
   }
   return all > 0 ? sent / all : 0;
@@ -148,17 +141,14 @@ static OncePerStep sumUpOnce(func::FuncOp step, const cost::Cluster &cluster) {
       continue;
     }
     CollectivePricing::Traffic traffic = queues.pricing.trafficOf(&op);
-    std::vector<std::string> axes;
-    for (auto axis : collective.getAxes().getAsRange<StringAttr>())
-      axes.push_back(axis.getValue().str());
     (isSetup ? once.setup : once.update)
-        .push_back({traffic.kind, traffic.bytes, std::move(axes),
+        .push_back({traffic.kind, traffic.bytes, namesOf(collective.getAxes()),
                     traffic.bytes * sentShare(&op)});
   }
   return once;
 }
 
-/// The bytes of arguments that are split over the data axes.
+/// The bytes of arguments that data-parallel ranks shard.
 static cost::MemoryBreakdown shardsOf(func::FuncOp step) {
   cost::MemoryBreakdown shards;
   for (BlockArgument arg : step.getArguments()) {
@@ -176,19 +166,20 @@ static cost::MemoryBreakdown shardsOf(func::FuncOp step) {
     auto category = role.getValue() == role::kState
                         ? cost::MemoryCategory::Optimizer
                         : cost::MemoryCategory::Parameters;
-    shards[category] += sizeInBytes(cast<RankedTensorType>(arg.getType()));
+    shards[category] += sizeInBytes(tensorType(arg));
   }
   return shards;
 }
 
-/// Gradients are summed in f32.
+/// The bytes of parameters that other stages hold as well, and of their
+/// gradients, which are summed in f32.
 static cost::MemoryBreakdown copiesIn(func::FuncOp step) {
   constexpr double kGradientBytes = 4;
   cost::MemoryBreakdown copies;
   for (BlockArgument arg : step.getArguments()) {
     if (!step.getArgAttr(arg.getArgNumber(), attr::kCopy))
       continue;
-    auto type = cast<RankedTensorType>(arg.getType());
+    RankedTensorType type = tensorType(arg);
     copies[cost::MemoryCategory::Parameters] += sizeInBytes(type);
     copies[cost::MemoryCategory::Gradients] +=
         kGradientBytes * static_cast<double>(type.getNumElements());
@@ -214,7 +205,8 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
   blocks.weights = {weigh(0, begin),
                     std::max(1e-12, weigh(begin, begin + run.period)),
                     weigh(end, homes.ops.size())};
-  blocks.measured = degreesToMeasure(like, globalBatch, blocks.layers, kPieces);
+  blocks.measured =
+      degreesToMeasure(like, globalBatch, blocks.layers, kSegments);
   blocks.measured.dataInside = dataRanksInside(cluster, blocks.measured);
   LoweringSpec degrees = blocks.measured;
   degrees.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
@@ -222,18 +214,18 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
   MemoryOwner owner = memoryOwner(cluster, degrees);
   auto look = [&](ArrayRef<func::FuncOp> steps) {
     for (func::FuncOp step : steps)
-      blocks.pieces.push_back(
+      blocks.segments.push_back(
           {{},
            sumUpOnce(step, cluster),
            owner.software ? splitStates(step, owner) : shardsOf(step),
            copiesIn(step)});
   };
   FailureOr<SmallProgram> small =
-      measureLayers(family, layers, lowering, degrees, kPieces, look);
+      measureLayers(family, layers, lowering, degrees, kSegments, look);
   if (failed(small))
     return failure();
-  for (auto [piece, stage] : llvm::zip_equal(blocks.pieces, small->stages))
-    piece.profile = std::move(stage);
+  for (auto [segment, stage] : llvm::zip_equal(blocks.segments, small->stages))
+    segment.profile = std::move(stage);
   for (const StageMessage &message : small->messages) {
     bool isBetweenEnds = message.from.stage + message.to.stage == kAfter &&
                          message.from.stage % kAfter == 0;
@@ -244,9 +236,9 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
       blocks.endMessages.push_back(message);
     }
   }
-  blocks.before.emplace(1, blocks.pieces[kBefore].profile);
-  blocks.layer.emplace(1, blocks.pieces[kOne].profile,
-                       &blocks.pieces[kTwo].profile);
-  blocks.after.emplace(1, blocks.pieces[kAfter].profile);
+  blocks.before.emplace(1, blocks.segments[kBefore].profile);
+  blocks.layer.emplace(1, blocks.segments[kOne].profile,
+                       &blocks.segments[kTwo].profile);
+  blocks.after.emplace(1, blocks.segments[kAfter].profile);
   return blocks;
 }

@@ -1,19 +1,21 @@
-//===- Blocks.h - Strategies made of pieces measured once -------*- C++ -*-===//
+//===- Blocks.h - Evaluations composed from measured segments ---*- C++ -*-===//
 //
-// What a rank does in a layer depends on few keys of a strategy: tensor,
-// sequence and expert ranks, samples of a micro-batch, recomputation, the kind
-// of ZeRO, offloading. How many ranks share the batch, stages, chunks, and the
-// order of a schedule do not change it. So four pieces of the model are
-// measured in one small pipeline,
+// The work of a rank in a layer depends on few keys of a strategy: the tensor,
+// sequence and expert ranks, the samples of a micro-batch, recompute, the ZeRO
+// stage, and offload. It does not depend on the number of data-parallel ranks,
+// the number of stages and chunks, or the schedule. So one small pipeline is
+// lowered, and its four segments are measured:
 //
-//   what comes before the layers | one layer | two layers | what comes after
+//   the ops before the layers | one layer | two layers | the ops after them
 //
-// and every strategy with the same key is made of these: stages of whole layers
-// (one and two give a line), sums and gathers over the data ranks priced anew,
-// shards of states resized, the schedule simulated as ever.
+// All strategies with the same key are composed from these segments: stages
+// have whole layers (the measurements of one and two layers give a line), the
+// collectives over data-parallel ranks are priced again, shards of states are
+// scaled, and the schedule is simulated as for other evaluations.
 //
-// An estimate: cuts lie between layers only, and what overlaps over the border
-// of two pieces is not seen. What is chosen is evaluated by itself (Fold.h).
+// A composed evaluation is an estimate: stages are cut between layers only, and
+// no communication overlaps with another segment. The winner is evaluated again
+// (Fold.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_BLOCKS_H
@@ -32,63 +34,72 @@
 
 namespace dpc {
 
-/// Equal for degrees of strategies that are made of the same pieces, as bytes.
-/// `globalBatch` counts samples.
+/// Bytes that are equal for the strategies that share segments. `globalBatch`
+/// counts samples.
 std::string blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch);
 
-/// Sums and gathers of what runs once a step, and the time of the rest.
+/// The collectives that run once per step, and the seconds of the other ops.
 struct OncePerStep {
   struct Traffic {
     cost::Collective kind;
     double bytes;
     std::vector<std::string> axes;
-    /// Of `bytes`, those of gradients that go on to another stage, which holds
-    /// the parameter, too: one stage alone has them there already.
+    /// The part of `bytes` that is gradients for another stage with a copy of
+    /// the parameter. A single stage does not reduce these bytes twice.
     double sentBytes = 0;
   };
   std::vector<Traffic> setup, update;
-  double setupSeconds = 0, updateSeconds = 0; ///< Of computations.
+  double setupSeconds = 0, updateSeconds = 0; ///< Of computation.
 };
 
 class Blocks {
 public:
-  /// Measures the pieces for degrees with the key of `like`. Fails with a
-  /// diagnostic.
+  /// Measures the segments of all strategies with the key of `like`. Fails with
+  /// a diagnostic.
   static mlir::FailureOr<Blocks>
   measure(ProgramFamily &family, SharedLowering &lowering, const HomeRun &homes,
           const LoweringSpec &like, int64_t globalBatch);
 
-  /// Degrees with the same key; several threads may ask. Nothing where there
-  /// are more stages than layers, or the schedule does not exist. Where the
-  /// step takes longer than `limit` seconds for sure, a bound of its seconds is
-  /// all there is.
+  /// Composes the evaluation of a strategy with the same key; thread-safe.
+  /// Nothing if there are more stages than layers, or the schedule does not
+  /// exist. A step that certainly takes longer than `limit` seconds has only a
+  /// bound of its time.
   std::optional<cost::Composition> compose(const LoweringSpec &degrees,
                                            double limit) const;
 
 private:
-  /// The pieces, by stage of the small pipeline.
-  enum PieceNumber { kBefore, kOne, kTwo, kAfter, kPieces };
-  struct Piece {
+  /// The segments, by stage of the small pipeline.
+  enum SegmentNumber { kBefore, kOne, kTwo, kAfter, kSegments };
+  struct Segment {
     StageProfile profile;
     OncePerStep once;
-    /// Split over data ranks, of parameters, gradients and states.
+    /// Parameters, gradients and states that data-parallel ranks shard.
     cost::MemoryBreakdown shards;
-    /// Of parameters that another piece holds, too, and of their gradients.
+    /// Parameters that another segment holds as well, and their gradients.
     cost::MemoryBreakdown copies;
   };
-  struct Plan;
-
-  Blocks(const cost::Cluster &cluster, const HomeRun &homes)
-      : cluster(&cluster), homes(&homes) {}
-  /// A piece as it is with other data ranks.
-  StageParts price(const Piece &piece, const LoweringSpec &degrees) const;
-  const std::vector<StageParts> &pricesFor(const LoweringSpec &degrees) const;
-  /// Of virtual stages, by pp and vpp; see Plan.
+  /// The virtual stages of a pipeline without the segments before and after the
+  /// layers: whole layers, which determine the memory, and the work in layers,
+  /// because cuts may be inside layers.
   struct Layout {
     std::vector<int64_t> layersOf;
     std::vector<double> work;
   };
-  /// Null where there are more stages than layers.
+  /// A strategy that is being composed.
+  struct Plan {
+    const LoweringSpec &degrees;
+    const Layout &layout;
+    const std::vector<StageParts> &parts; ///< By segment.
+    ScheduleTables tables;
+
+    int64_t stages() const { return degrees.stages(); }
+  };
+
+  Blocks(const cost::Cluster &cluster, const HomeRun &homes)
+      : cluster(&cluster), homes(&homes) {}
+  StageParts price(const Segment &segment, const LoweringSpec &degrees) const;
+  const std::vector<StageParts> &pricesFor(const LoweringSpec &degrees) const;
+  /// Null if there are more stages than layers.
   const Layout *layoutOf(int64_t pp, int64_t vpp) const;
   std::vector<int64_t> wholeLayers(int64_t stages) const;
   std::vector<double> workOf(std::vector<double> seconds) const;
@@ -96,33 +107,32 @@ private:
   double leastSeconds(const Plan &plan) const;
   PipelineParts partsOf(const Plan &plan) const;
   void addMessages(const Plan &plan, PipelineParts &result) const;
-  Expected<StepTime> timeOf(const Plan &plan) const;
   StepTime timeOfOne(const Plan &plan) const;
-  void addMemory(const Plan &plan, cost::Evaluation &result) const;
-  cost::MemoryBreakdown memoryOf(const Plan &plan, int64_t rank) const;
-  OffloadedBytes awayOf(const Plan &plan, int64_t rank) const;
+  void addMemory(const Plan &plan, int64_t rank,
+                 cost::Evaluation &result) const;
 
   const cost::Cluster *cluster;
   const HomeRun *homes;
-  LoweringSpec measured; ///< What the pieces were measured with.
-  int64_t layers = 0;    ///< Whole ones between the two ends.
-  /// What stages are balanced by.
+  LoweringSpec measured; ///< The strategy that was measured.
+  int64_t layers = 0;    ///< Whole layers between the first and last segment.
+  /// The seconds by which stages are balanced.
   struct Weights {
     double first = 0, layer = 1, last = 0;
   };
   Weights weights;
-  std::vector<Piece> pieces;
+  std::vector<Segment> segments;
   std::vector<StageMessage> messages; ///< Between one and two layers.
-  /// Once a step, between the two ends: of parameters that both hold.
+  /// Messages once per step between the first and last segment, about
+  /// parameters that both hold.
   std::vector<StageMessage> endMessages;
   std::optional<StageLine> before, layer, after;
-  /// Of what is kept below.
+  /// Guards `prices` and `layouts`.
   std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
-  /// By data ranks, stages and micro-batches.
+  /// By data-parallel ranks, stages and micro-batches.
   mutable std::map<std::tuple<int64_t, int64_t, int64_t>,
                    std::vector<StageParts>>
       prices;
-  mutable std::map<std::pair<int64_t, int64_t>, Layout> layouts;
+  mutable std::map<std::pair<int64_t, int64_t>, Layout> layouts; ///< pp, vpp.
 };
 
 } // namespace dpc

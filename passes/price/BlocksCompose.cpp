@@ -1,10 +1,9 @@
-//===- BlocksCompose.cpp - Strategies made of measured pieces -------------===//
+//===- BlocksCompose.cpp - Evaluations composed from segments -------------===//
 #include "passes/price/Blocks.h"
 
 #include "cost-model/machine/CollectiveCost.h"
 #include "cost-model/machine/SoftwareMemory.h"
 #include "passes/lower/Levels.h"
-#include "passes/price/BlocksPlan.h"
 
 #include <cmath>
 #include <numeric>
@@ -12,19 +11,9 @@
 using namespace mlir;
 using namespace dpc;
 
-//===----------------------------------------------------------------------===//
-// Prices
-//===----------------------------------------------------------------------===//
-
-static cost::GroupPlacement placementOf(const std::vector<std::string> &names,
-                                        const LoweringSpec &degrees,
-                                        const cost::Cluster &cluster) {
-  return cost::placeGroup(cluster, rankOrder(degrees), names);
-}
-
 namespace {
 
-/// A phase that runs once: what its two queues have to do.
+/// The seconds of a phase that runs once per step, by queue.
 struct Queues {
   double computation = 0, communication = 0;
 
@@ -32,7 +21,7 @@ struct Queues {
   double least() const { return std::min(computation, communication); }
 };
 
-/// What runs once.
+/// The phases that run once per step.
 struct Once {
   Queues setup, update;
   std::vector<double> bytesPerLevel;
@@ -40,6 +29,8 @@ struct Once {
 
 } // namespace
 
+/// Prices the collectives of `once` on the ranks of `degrees`. `share` scales
+/// computation; `skipsSent` leaves out the bytes for other stages.
 static Once onceOf(const OncePerStep &once, const LoweringSpec &degrees,
                    double share, const cost::Cluster &cluster,
                    bool skipsSent = false) {
@@ -51,7 +42,8 @@ static Once onceOf(const OncePerStep &once, const LoweringSpec &degrees,
   auto add = [&](const OncePerStep::Traffic &traffic, double &seconds) {
     auto [group, isNew] = placements.try_emplace(traffic.axes);
     if (isNew)
-      group->second = placementOf(traffic.axes, degrees, cluster);
+      group->second =
+          cost::placeGroup(cluster, rankOrder(degrees), traffic.axes);
     double bytes = traffic.bytes - (skipsSent ? traffic.sentBytes : 0);
     cost::CollectiveEstimate estimate =
         estimateCollective(cluster, traffic.kind, bytes, group->second);
@@ -67,40 +59,40 @@ static Once onceOf(const OncePerStep &once, const LoweringSpec &degrees,
   return result;
 }
 
-/// Data ranks that share states.
-static double zeroRanks(const LoweringSpec &degrees) {
-  return isHybrid(degrees) ? degrees.hybridShard : degrees.dp;
-}
-
-/// What a rank has of split states, of what one has where they were measured.
+/// The size of a rank's ZeRO shards relative to the measured shards.
 static double shareOf(const LoweringSpec &measured,
                       const LoweringSpec &degrees) {
+  auto zeroRanks = [](const LoweringSpec &spec) -> double {
+    return isHybrid(spec) ? spec.hybridShard : spec.dp;
+  };
   return degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
 }
 
-/// Seconds of a phase that took `seconds`. Of what could overlap, the same
-/// share does.
+/// The seconds of a phase whose queues change from `was`, which took `seconds`,
+/// to `now`. The same fraction of the shorter queue is hidden.
 static double repriced(double seconds, const Queues &was, const Queues &now) {
   double hidden = was.least() > 0 ? (was.sum() - seconds) / was.least() : 0;
   return now.sum() - std::clamp(hidden, 0.0, 1.0) * now.least();
 }
 
-StageParts Blocks::price(const Piece &piece,
+/// The costs of a segment with the data-parallel ranks and micro-batches of
+/// `degrees`.
+StageParts Blocks::price(const Segment &segment,
                          const LoweringSpec &degrees) const {
   double share = shareOf(measured, degrees);
-  Once was = onceOf(piece.once, measured, 1, *cluster);
-  // Few data ranks have one axis, which then stands for all of more ranks.
+  Once was = onceOf(segment.once, measured, 1, *cluster);
+  // The measured data-parallel ranks have one axis, more ranks may have two.
   LoweringSpec placed = degrees;
   if (measured.dataInside > 1)
     placed.dataInside = dataRanksInside(*cluster, degrees);
-  bool isTwice = degrees.pp == 1 && piece.copies.total() > 0;
-  Once now = onceOf(piece.once, placed, share, *cluster, isTwice);
-  StageParts parts = piece.profile.parts;
+  bool isTwice = degrees.pp == 1 && segment.copies.total() > 0;
+  Once now = onceOf(segment.once, placed, share, *cluster, isTwice);
+  StageParts parts = segment.profile.parts;
   parts.setup = repriced(parts.setup, was.setup, now.setup);
   double rest = parts.update - parts.updateAlone;
   parts.update = repriced(parts.update, was.update, now.update);
   parts.updateAlone = std::max(0.0, parts.update - rest);
-  double once = piece.once.setupSeconds + piece.once.updateSeconds;
+  double once = segment.once.setupSeconds + segment.once.updateSeconds;
   double times = static_cast<double>(degrees.numMicroBatches) /
                  static_cast<double>(measured.numMicroBatches);
   parts.computeSeconds =
@@ -112,34 +104,17 @@ StageParts Blocks::price(const Piece &piece,
   return parts;
 }
 
-/// Chunks and schedules do not change prices.
+/// The prices of all segments. They do not depend on chunks and schedules.
 const std::vector<StageParts> &
 Blocks::pricesFor(const LoweringSpec &degrees) const {
   std::lock_guard<std::mutex> lock(*mutex);
   auto [it, isNew] =
       prices.try_emplace({degrees.dp, degrees.pp, degrees.numMicroBatches});
   if (isNew)
-    for (const Piece &piece : pieces)
-      it->second.push_back(price(piece, degrees));
+    for (const Segment &segment : segments)
+      it->second.push_back(price(segment, degrees));
   return it->second;
 }
-
-static double loopSeconds(const StageParts &parts) {
-  double sum = 0;
-  for (const cost::PhaseSeconds &chunk : parts.chunks)
-    sum += chunk.forward + chunk.backward + chunk.weight;
-  return sum;
-}
-
-/// `one` layer and `two`, as a line.
-static StageParts alongLayers(const StageParts &one, const StageParts &two,
-                              double layers) {
-  return along(one, two, layers - 1);
-}
-
-//===----------------------------------------------------------------------===//
-// Time
-//===----------------------------------------------------------------------===//
 
 static void addPhases(cost::PhaseSeconds &sum, const StageParts &parts) {
   for (const cost::PhaseSeconds &chunk : parts.chunks) {
@@ -149,14 +124,15 @@ static void addPhases(cost::PhaseSeconds &sum, const StageParts &parts) {
   }
 }
 
-/// All that a rank does: what is done once is in every piece, and counts once.
+/// The costs of all ranks. Every segment has the fixed costs of a step, but a
+/// rank pays them once.
 PipelineParts Blocks::partsOf(const Plan &plan) const {
   const LoweringSpec &degrees = plan.degrees;
   PipelineParts result;
   result.microBatches = degrees.numMicroBatches;
   result.order = rankOrder(degrees);
   result.stages.resize(degrees.pp);
-  StageParts fixed = alongLayers(plan.parts[kOne], plan.parts[kTwo], 0);
+  StageParts fixed = along(plan.parts[kOne], plan.parts[kTwo], -1);
   for (int64_t v = 0; v < plan.stages(); ++v) {
     StageParts &rank = result.stages[v % degrees.pp];
     rank.bytesPerLevel.resize(cluster->levels.size(), 0);
@@ -176,8 +152,8 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
            llvm::zip(rank.bytesPerLevel, part.bytesPerLevel))
         sum += bytes;
     };
-    if (plan.work[v] > 0)
-      add(alongLayers(plan.parts[kOne], plan.parts[kTwo], plan.work[v]));
+    if (plan.layout.work[v] > 0)
+      add(along(plan.parts[kOne], plan.parts[kTwo], plan.layout.work[v] - 1));
     if (v == 0)
       add(plan.parts[kBefore]);
     if (v == plan.stages() - 1)
@@ -187,14 +163,14 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
   return result;
 }
 
-/// Between neighbours, and of both ends with each other.
+/// Adds the messages between neighbours, and between the first and last stage.
 void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
   const LoweringSpec &degrees = plan.degrees;
   auto place = [&](int64_t v, const MessageEnd &end, bool isSent) {
     StageParts &rank = result.stages[v % degrees.pp];
     int64_t chunk = v / degrees.pp;
     double at = end.at;
-    if (isSent) { // counted from the phase's end
+    if (isSent) { // `at` is relative to the end of the phase
       StageParts part = plan.parts[end.stage];
       at += rank.secondsOf(end.phase, chunk) - part.secondsOf(end.phase, 0);
     }
@@ -226,17 +202,19 @@ void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
   }
 }
 
-/// Every stage runs all its micro-batches, and what the slowest one waits for:
-/// the first micro-batch to come and the last to go back through those before
-/// it. It also waits for both to come back from the n behind it, but has n
-/// forward or backward phases of its own to run meanwhile.
+/// A bound of the seconds of the loop. The slowest stage runs all its
+/// micro-batches. It also waits until the first micro-batch has come through
+/// the stages before it and the last one has gone back. The n stages after it
+/// delay it less, because it runs n phases of its own in the meantime.
 double Blocks::leastSeconds(const Plan &plan) const {
   int64_t pp = plan.degrees.pp;
-  std::vector<double> ranks(pp, 0), turns(pp, 0); // a turn: of the first chunk
+  // Seconds of all chunks, and of the first chunk.
+  std::vector<double> ranks(pp, 0), turns(pp, 0);
   for (int64_t v = 0; v < plan.stages(); ++v) {
     cost::PhaseSeconds all;
-    if (plan.work[v] > 0)
-      all = phasesAlong(plan.parts[kOne], plan.parts[kTwo], plan.work[v] - 1);
+    if (plan.layout.work[v] > 0)
+      all = phasesAlong(plan.parts[kOne], plan.parts[kTwo],
+                        plan.layout.work[v] - 1);
     if (v == 0)
       addPhases(all, plan.parts[kBefore]);
     if (v == plan.stages() - 1)
@@ -255,11 +233,15 @@ double Blocks::leastSeconds(const Plan &plan) const {
   return plan.degrees.numMicroBatches * *slowest + fill;
 }
 
+/// The time of a plan with one stage.
 StepTime Blocks::timeOfOne(const Plan &plan) const {
   PipelineParts parts = partsOf(plan);
   const StageParts &rank = parts.stages.front();
+  double loop = 0;
+  for (const cost::PhaseSeconds &chunk : rank.chunks)
+    loop += chunk.forward + chunk.backward + chunk.weight;
   StepTime time;
-  time.seconds = rank.setup + plan.degrees.numMicroBatches * loopSeconds(rank) +
+  time.seconds = rank.setup + plan.degrees.numMicroBatches * loop +
                  rank.update + cluster->software.hostStepSeconds;
   time.computeSeconds = rank.computeSeconds;
   time.transferSeconds = rank.transferSeconds;
@@ -269,99 +251,65 @@ StepTime Blocks::timeOfOne(const Plan &plan) const {
   return time;
 }
 
-Expected<StepTime> Blocks::timeOf(const Plan &plan) const {
-  return runPipeline(partsOf(plan), plan.tables, *cluster);
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-cost::MemoryBreakdown Blocks::memoryOf(const Plan &plan, int64_t rank) const {
+/// Raises the memory of `result` to what `rank` keeps on its device, in the
+/// host's memory and on disk.
+void Blocks::addMemory(const Plan &plan, int64_t rank,
+                       cost::Evaluation &result) const {
   const LoweringSpec &degrees = plan.degrees;
   std::vector<StageBytes> chunks;
   std::vector<int64_t> slots;
-  double share = shareOf(measured, degrees);
   cost::MemoryBreakdown shards;
+  OffloadedBytes away;
   auto add = [&](const StageLine &line, int64_t chunk, int64_t count,
-                 const cost::MemoryBreakdown &split) {
+                 const cost::MemoryBreakdown &sharded) {
     chunks.push_back(line.bytes(count, /*framed=*/true));
-    // One stage has its micro-batches in turn, and in each all pieces keep
-    // what is theirs until the last of them goes back.
+    // A single stage runs one micro-batch after the other, and each segment
+    // keeps its activations until that micro-batch ends.
     slots.push_back(degrees.pp == 1 ? 1
                                     : countSlots(plan.tables[rank], chunk,
                                                  chunks.back().framePhases));
-    for (int c = 0; c < cost::numMemoryCategories; ++c)
-      shards.bytes[c] += split.bytes[c];
+    shards += sharded;
+    OffloadedBytes part = line.away(count);
+    away.host += part.host;
+    away.disk += part.disk;
   };
   for (int64_t v = rank; v < plan.stages(); v += degrees.pp) {
-    int64_t chunk = v / degrees.pp, count = plan.layersOf[v];
+    int64_t chunk = v / degrees.pp, count = plan.layout.layersOf[v];
     if (count > 0) {
-      cost::MemoryBreakdown split = pieces[kOne].shards;
-      for (int c = 0; c < cost::numMemoryCategories; ++c)
-        split.bytes[c] +=
-            (count - 1) * (pieces[kTwo].shards.bytes[c] - split.bytes[c]);
-      add(*layer, chunk, count, split);
+      cost::MemoryBreakdown sharded = segments[kOne].shards;
+      for (auto [bytes, two] :
+           llvm::zip(sharded.bytes, segments[kTwo].shards.bytes))
+        bytes += (count - 1) * (two - bytes);
+      add(*layer, chunk, count, sharded);
     }
     if (v == 0)
-      add(*before, chunk, 1, pieces[kBefore].shards);
+      add(*before, chunk, 1, segments[kBefore].shards);
     if (v == plan.stages() - 1)
-      add(*after, chunk, 1, pieces[kAfter].shards);
+      add(*after, chunk, 1, segments[kAfter].shards);
   }
-  cost::MemoryBreakdown peak = peakOfChunks(chunks, slots);
-  cost::MemoryBreakdown copies;
+  double share = shareOf(measured, degrees);
+  cost::MemoryBreakdown memory = peakOfChunks(chunks, slots), copies;
   if (degrees.pp == 1)
-    copies = pieces[kAfter].copies;
+    copies = segments[kAfter].copies;
   for (int c = 0; c < cost::numMemoryCategories; ++c)
-    peak.bytes[c] = std::max(
-        0.0, peak.bytes[c] - shards.bytes[c] * (1 - share) - copies.bytes[c]);
-  return cost::heldMemory(*cluster, peak);
-}
-
-OffloadedBytes Blocks::awayOf(const Plan &plan, int64_t rank) const {
-  OffloadedBytes sum;
-  auto add = [&](const OffloadedBytes &part) {
-    sum.host += part.host;
-    sum.disk += part.disk;
+    memory.bytes[c] = std::max(
+        0.0, memory.bytes[c] - shards.bytes[c] * (1 - share) - copies.bytes[c]);
+  memory = cost::heldMemory(*cluster, memory);
+  if (memory.total() > result.memory.total())
+    result.memory = memory;
+  auto scaled = [&](int64_t bytes) -> double {
+    return std::llround(share * static_cast<double>(bytes));
   };
-  for (int64_t v = rank; v < plan.stages(); v += plan.degrees.pp) {
-    if (plan.layersOf[v] > 0)
-      add(layer->away(plan.layersOf[v]));
-    if (v == 0)
-      add(before->away(1));
-    if (v == plan.stages() - 1)
-      add(after->away(1));
-  }
-  double share = shareOf(measured, plan.degrees);
-  sum.host = std::llround(share * static_cast<double>(sum.host));
-  sum.disk = std::llround(share * static_cast<double>(sum.disk));
-  return sum;
+  result.hostBytes = std::max(result.hostBytes, scaled(away.host));
+  result.diskBytes = std::max(result.diskBytes, scaled(away.disk));
 }
-
-/// The first ranks keep most micro-batches, the last one has the model's end.
-void Blocks::addMemory(const Plan &plan, cost::Evaluation &result) const {
-  for (int64_t rank : {int64_t(0), int64_t(1), plan.degrees.pp - 1}) {
-    if (rank >= plan.degrees.pp)
-      continue;
-    cost::MemoryBreakdown memory = memoryOf(plan, rank);
-    if (memory.total() > result.memory.total())
-      result.memory = memory;
-    OffloadedBytes away = awayOf(plan, rank);
-    result.hostBytes = std::max<double>(result.hostBytes, away.host);
-    result.diskBytes = std::max<double>(result.diskBytes, away.disk);
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// All together
-//===----------------------------------------------------------------------===//
 
 std::optional<cost::Composition> Blocks::compose(const LoweringSpec &degrees,
                                                  double limit) const {
   const Layout *layout = layoutOf(degrees.pp, degrees.vpp);
   if (!layout)
     return std::nullopt;
-  Plan plan{degrees, layout->layersOf, layout->work, pricesFor(degrees), {}};
+  Plan plan{degrees, *layout, pricesFor(degrees), {}};
   cost::Composition result;
   result.evaluation.isFolded = result.evaluation.isComposed = true;
   if (double least = leastSeconds(plan); least > limit) {
@@ -375,13 +323,16 @@ std::optional<cost::Composition> Blocks::compose(const LoweringSpec &degrees,
     if (!made)
       return std::nullopt;
     plan.tables = homes->trains ? *made : cost::forwardOnly(*made);
-    auto time = timeOf(plan);
+    auto time = runPipeline(partsOf(plan), plan.tables, *cluster);
     if (!time)
       return std::nullopt;
     setTime(result.evaluation, *time);
   } else {
     setTime(result.evaluation, timeOfOne(plan));
   }
-  addMemory(plan, result.evaluation);
+  // The first ranks keep the most micro-batches; the last one has the head.
+  for (int64_t rank : {int64_t(0), int64_t(1), degrees.pp - 1})
+    if (rank < degrees.pp)
+      addMemory(plan, rank, result.evaluation);
   return result;
 }

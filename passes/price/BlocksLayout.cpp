@@ -1,18 +1,18 @@
 //===- BlocksLayout.cpp - Layers of the stages of a composed pipeline -----===//
 //
-// As the stages of a program are chosen (Stages.h), without the seconds of the
-// messages at cuts.
+// Stages are chosen as in Stages.h, but without the seconds of messages.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/price/BlocksPlan.h"
+#include "passes/price/Blocks.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
-#include <numeric>
 
 using namespace dpc;
 
-/// Most whole layers of `seconds` each in a stage that takes `most` at most and
-/// has `fixed` besides.
+/// The most layers of `seconds` each that a stage of at most `most` seconds has
+/// room for beside `fixed` seconds of other ops.
 static int64_t layersWithin(double most, double fixed, double seconds) {
   constexpr double kRounding = 1e-9;
   return most < fixed
@@ -21,8 +21,8 @@ static int64_t layersWithin(double most, double fixed, double seconds) {
                                     kRounding);
 }
 
-/// Whole layers of stages: the slowest is as fast as can be, and the first
-/// stages have fewer layers where there is a choice.
+/// The whole layers of each stage that minimize the time of the slowest stage;
+/// on ties the first stages have fewer layers.
 std::vector<int64_t> Blocks::wholeLayers(int64_t stages) const {
   double first = weights.first, layer = weights.layer, last = weights.last;
   auto within = [&](double most) {
@@ -38,12 +38,11 @@ std::vector<int64_t> Blocks::wholeLayers(int64_t stages) const {
       if (most >= best)
         break;
       std::vector<int64_t> counts = within(most);
-      if (std::accumulate(counts.begin(), counts.end(), int64_t(0)) >= layers)
+      if (llvm::sum_of(counts) >= layers)
         best = most;
     }
   std::vector<int64_t> counts = within(best);
-  int64_t extra =
-      std::accumulate(counts.begin(), counts.end(), int64_t(0)) - layers;
+  int64_t extra = llvm::sum_of(counts) - layers;
   for (int64_t v = 0; extra > 0; v = (v + 1) % stages)
     if (counts[v] > (v == 0 || v == stages - 1 ? 0 : 1)) {
       --counts[v];
@@ -52,9 +51,9 @@ std::vector<int64_t> Blocks::wholeLayers(int64_t stages) const {
   return counts;
 }
 
-/// Seconds of stages that are cut at some of `cuts`, the seconds before every
-/// place where that can be: the last ones as long as the slowest, which is as
-/// fast as can be. Empty where there are fewer places.
+/// The seconds of each stage that minimize the time of the slowest stage; the
+/// last stages are as long as the slowest. `cuts` has the seconds before each
+/// position at which stages may be cut. Empty if there are too few positions.
 static std::vector<double> cutEvenly(const std::vector<double> &cuts,
                                      int64_t stages) {
   constexpr double kRounding = 1e-9;
@@ -63,7 +62,7 @@ static std::vector<double> cutEvenly(const std::vector<double> &cuts,
   auto cutWithin = [&](double most) {
     auto end = cuts.end() - 1;
     for (int64_t v = stages - 1; v >= 0; --v) {
-      auto first = cuts.begin() + v; // the others need a place each
+      auto first = cuts.begin() + v; // each earlier stage needs a cut
       auto begin =
           v == 0 ? first : std::lower_bound(cuts.begin(), end, *end - most);
       begin = std::max(begin, first);
@@ -87,8 +86,8 @@ static std::vector<double> cutEvenly(const std::vector<double> &cuts,
   return seconds;
 }
 
-/// The work of stages of `seconds` in layers. What the two ends have too much
-/// of is not in the layers beside them.
+/// The work in layers of stages of `seconds`. If the ops before or after the
+/// layers take longer than their stage, the next stage has less work.
 std::vector<double> Blocks::workOf(std::vector<double> seconds) const {
   seconds.front() -= weights.first;
   seconds.back() -= weights.last;
@@ -106,7 +105,7 @@ std::vector<double> Blocks::workOf(std::vector<double> seconds) const {
   return seconds;
 }
 
-/// Work of the rank that has most in all its chunks.
+/// The work of the rank with the most work in all its chunks.
 double Blocks::mostOfRanks(const std::vector<double> &work, int64_t pp) const {
   std::vector<double> ranks(pp, 0);
   for (size_t v = 0; v < work.size(); ++v)
@@ -139,7 +138,7 @@ const Blocks::Layout *Blocks::layoutOf(int64_t pp, int64_t vpp) const {
   }
   layout.layersOf = wholeLayers(stages);
   std::vector<double> whole(layout.layersOf.begin(), layout.layersOf.end());
-  // Chunks of a rank make up for each other.
+  // With chunks, whole layers may balance the ranks better.
   bool isBetter =
       layout.work.empty() ||
       (vpp > 1 && mostOfRanks(whole, pp) < mostOfRanks(layout.work, pp));

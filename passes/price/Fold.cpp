@@ -19,16 +19,16 @@
 using namespace mlir;
 using namespace dpc;
 
-/// Layers of the small programs, without pipeline and of a stage.
+/// The layers of a small program without a pipeline, and of a small stage.
 static constexpr int64_t kFewLayers = 3, kFewOfStage = 2;
-/// What does not grow evenly layer by layer (blocks of full recomputation,
-/// buckets of gathers, frames of stages) is extrapolated only where there are
-/// as many layers.
+/// The fewest layers at which costs are extrapolated that do not grow evenly
+/// with the layers: blocks of full recompute, buckets of all_gathers, frames of
+/// stages.
 static constexpr int64_t kManyLayers = 32;
-/// Stages of a program with as many layers are near enough to be compared.
+/// The fewest layers at which folded pipelines are exact enough to compare.
 static constexpr int64_t kSomeLayers = 12;
 
-/// What is folded of a program with fewer than kManyLayers only roughly.
+/// Whether the folded evaluation is rough if there are fewer than kManyLayers.
 static bool isRough(const LoweringSpec &degrees) {
   return degrees.recompute == cost::Recompute::Full || degrees.zero == 3 ||
          degrees.pp > 1;
@@ -38,8 +38,9 @@ namespace {
 
 /// Both small programs of a strategy.
 struct Pair {
+  std::once_flag once;
   SmallProgram fewer, more;
-  std::string failed; ///< Why there are none, or empty.
+  std::string failed; ///< Why lowering failed, or empty.
 };
 
 } // namespace
@@ -54,16 +55,12 @@ struct Folder::State {
   std::mutex mutex;
   std::once_flag homesFound;
   std::optional<HomeRun> homes;
-  struct Entry {
-    std::once_flag once;
-    Pair pair;
-  };
-  std::map<std::string, std::unique_ptr<Entry>> kept;
-  /// Programs of one stage that grow along a line, layer by layer, and that do
-  /// not. Where none has so far, two small ones tell nothing that pieces do
-  /// not.
+  std::map<std::string, std::unique_ptr<Pair>> kept;
+  /// The programs of one stage whose costs were a line over the layers, and the
+  /// others. As long as there are only others, composed evaluations are as good
+  /// as two small programs.
   std::atomic<int64_t> lines = 0, others = 0;
-  bool hasNoLines = false; ///< As of the round.
+  bool hasNoLines = false; ///< When the round began.
 
   const HomeRun *findHomes() {
     std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
@@ -80,23 +77,17 @@ struct Folder::State {
   std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &degrees);
 };
 
-//===----------------------------------------------------------------------===//
-// Small programs
-//===----------------------------------------------------------------------===//
-
-/// Measures both once, at the same time, or one where `more` is null.
+/// Measures both programs once, in parallel; only `fewer` if `more` is null.
 const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
                                     Measurement more) {
-  Entry *entry;
-  {
+  Pair &pair = [&]() -> Pair & {
     std::lock_guard<std::mutex> lock(mutex);
-    std::unique_ptr<Entry> &found = kept[key];
+    std::unique_ptr<Pair> &found = kept[key];
     if (!found)
-      found = std::make_unique<Entry>();
-    entry = found.get();
-  }
-  std::call_once(entry->once, [&] {
-    Pair &pair = entry->pair;
+      found = std::make_unique<Pair>();
+    return *found;
+  }();
+  std::call_once(pair.once, [&] {
     std::array<SmallProgram *, 2> programs = {&pair.fewer, &pair.more};
     std::array<std::string, 2> errors;
     parallelFor(more ? 2 : 1, 1, [&](size_t i) {
@@ -109,7 +100,7 @@ const Pair &Folder::State::measured(const std::string &key, Measurement fewer,
     });
     pair.failed = errors[0].empty() ? errors[1] : errors[0];
   });
-  return entry->pair;
+  return pair;
 }
 
 static cost::Evaluation rejection(std::string why) {
@@ -118,25 +109,21 @@ static cost::Evaluation rejection(std::string why) {
   return evaluation;
 }
 
-/// What the small programs depend on, besides where their stages begin: all
-/// keys but the chunks, which that says.
+/// A text of all that small programs depend on except the begins of their
+/// stages: all keys but vpp, which those begins determine.
 static std::string keyOf(const LoweringSpec &spec) {
   std::string text = std::to_string(spec.numMicroBatches);
   cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
     if (key.name != "vpp")
       text += "," + cost::printValue(field(spec));
   });
-  // The blocks of full recomputation depend on it.
+  // The blocks of full recompute depend on the product.
   if (spec.recompute == cost::Recompute::Full)
     text += "," + std::to_string(spec.depth * spec.alive);
   return text;
 }
 
-//===----------------------------------------------------------------------===//
-// One stage
-//===----------------------------------------------------------------------===//
-
-/// The bytes of the fullest moment.
+/// The bytes at the moment with the most bytes.
 static cost::MemoryBreakdown peakOf(const MemoryProfile &profile) {
   cost::MemoryBreakdown peak;
   for (const MemoryProfile::Moment &moment : profile.moments)
@@ -145,7 +132,7 @@ static cost::MemoryBreakdown peakOf(const MemoryProfile &profile) {
   return peak;
 }
 
-/// The peak where `more` has `times` more of what makes it than `fewer`.
+/// The peak, extrapolated `times` as far as from `fewer` to `more`.
 static cost::MemoryBreakdown
 peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
   cost::MemoryBreakdown peak = peakOf(fewer), other = peakOf(more);
@@ -154,11 +141,12 @@ peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
   return peak;
 }
 
+/// Evaluates a strategy with one stage.
 std::optional<cost::Evaluation>
 Folder::State::evaluateOne(const LoweringSpec &degrees) {
   int64_t layers = family.layers();
-  // The blocks that are made again span some layers: a step holds whole blocks
-  // of 1, 2, 3 or 6. An estimate.
+  // The blocks of full recompute span several layers. Blocks of 1, 2, 3 and 6
+  // layers divide this number; for other blocks it is an estimate.
   constexpr int64_t kBlocks = 6;
   bool isFull = degrees.recompute == cost::Recompute::Full;
   int64_t least = isFull ? kBlocks : kFewLayers, step = isFull ? kBlocks : 1;
@@ -197,7 +185,7 @@ Folder::State::evaluateOne(const LoweringSpec &degrees) {
   addTraffic(time.traffic, b.traffic, times);
   cost::Evaluation result;
   setTime(result, time);
-  // Ops of blocks are not alike, but their peaks are.
+  // The ops of the blocks differ, but the peaks are comparable.
   cost::MemoryBreakdown peak =
       isFull ? peakAlong(pair.fewer.stages[0].memory.inLine,
                          pair.more.stages[0].memory.inLine, times)
@@ -208,19 +196,15 @@ Folder::State::evaluateOne(const LoweringSpec &degrees) {
   return result;
 }
 
-//===----------------------------------------------------------------------===//
-// Several stages
-//===----------------------------------------------------------------------===//
-
 namespace {
 
-/// Makes the large pipeline of the small ones.
+/// Composes the evaluation of the large pipeline from the small pipelines.
 class Composer {
 public:
   Composer(const FoldedPipeline &folded, const Pair &pair,
            const LoweringSpec &degrees, const cost::Cluster &cluster)
       : folded(folded), pair(pair), degrees(degrees), cluster(cluster) {}
-  /// Nothing where stages talk to others than their neighbours.
+  /// Nothing if there are messages between stages that are not neighbours.
   std::optional<cost::Evaluation> run(bool trains);
 
 private:
@@ -239,7 +223,7 @@ private:
   StageParts fixedParts() const;
   void makeStages();
   bool makeMessages();
-  bool passOn(int64_t from, int64_t to);
+  bool addNeighbourMessages(int64_t from, int64_t to);
   const StageMessage *counterpart(int64_t number) const;
   StageMessage messageOf(int64_t sent, int64_t needed, int64_t from,
                          int64_t to) const;
@@ -249,9 +233,9 @@ private:
 
 } // namespace
 
-/// What is done once whatever a stage holds: the least of what the lines have
-/// besides layers, for in some that is a part of a layer. Where nothing was
-/// extrapolated no line tells, and little it is.
+/// The fixed costs of a step, which a rank pays once: the smallest constant
+/// part of all lines, because the constant part of some shapes includes a part
+/// of a layer. Zero if nothing was extrapolated; the error is small.
 StageParts Composer::fixedParts() const {
   if (folded.isExact)
     return {};
@@ -265,8 +249,8 @@ StageParts Composer::fixedParts() const {
   return fixed;
 }
 
-/// Chunks of a rank share what is done once: the fixed part of all but one
-/// goes.
+/// Adds up the chunks of each rank. All chunks but the first leave out the
+/// fixed costs.
 void Composer::makeStages() {
   parts.stages.resize(degrees.pp);
   StageParts fixed = fixedParts();
@@ -286,7 +270,7 @@ void Composer::makeStages() {
     }
 }
 
-/// The messages of the loop from one small stage to another.
+/// The numbers of the loop's messages from one small stage to another.
 std::vector<int64_t> Composer::between(int64_t from, int64_t to) const {
   std::vector<int64_t> found;
   for (auto [i, message] : llvm::enumerate(pair.fewer.messages))
@@ -296,7 +280,8 @@ std::vector<int64_t> Composer::between(int64_t from, int64_t to) const {
   return found;
 }
 
-/// The message of the other small pipeline that corresponds to `number`.
+/// The message of `pair.more` that corresponds to message `number` of
+/// `pair.fewer`; null if there is none.
 const StageMessage *Composer::counterpart(int64_t number) const {
   const StageMessage &wanted = pair.fewer.messages[number];
   auto isLike = [&](const StageMessage &other) {
@@ -305,18 +290,19 @@ const StageMessage *Composer::counterpart(int64_t number) const {
            other.from.phase == wanted.from.phase &&
            other.to.phase == wanted.to.phase;
   };
-  ArrayRef<StageMessage> few = pair.fewer.messages, one = pair.more.messages;
-  if (llvm::count_if(few, isLike) != llvm::count_if(one, isLike))
+  ArrayRef<StageMessage> few = pair.fewer.messages, more = pair.more.messages;
+  if (llvm::count_if(few, isLike) != llvm::count_if(more, isLike))
     return nullptr;
   int64_t before = llvm::count_if(few.take_front(number), isLike);
-  for (const StageMessage &other : one)
+  for (const StageMessage &other : more)
     if (isLike(other) && before-- == 0)
       return &other;
   return nullptr;
 }
 
-/// A message from virtual stage `from` to `to`: sent as `sent` is from its
-/// stage, and needed as `needed` is.
+/// The message between virtual stages `from` and `to` of the large pipeline. It
+/// is sent when message `sent` of the small pipeline is, relative to its stage,
+/// and needed when message `needed` is.
 StageMessage Composer::messageOf(int64_t sent, int64_t needed, int64_t from,
                                  int64_t to) const {
   StageMessage message = pair.fewer.messages[sent];
@@ -333,8 +319,9 @@ StageMessage Composer::messageOf(int64_t sent, int64_t needed, int64_t from,
   return message;
 }
 
-/// Messages between neighbours; false where the two ends do not agree.
-bool Composer::passOn(int64_t from, int64_t to) {
+/// Adds the messages from a virtual stage to its neighbour; false if the shapes
+/// of the two stages have different numbers of messages.
+bool Composer::addNeighbourMessages(int64_t from, int64_t to) {
   int64_t step = to - from;
   int64_t sender = folded.example[folded.stages[from].shape];
   int64_t receiver = folded.example[folded.stages[to].shape];
@@ -347,6 +334,7 @@ bool Composer::passOn(int64_t from, int64_t to) {
   return true;
 }
 
+/// False if the pipeline has messages that cannot be extrapolated.
 bool Composer::makeMessages() {
   int64_t last = folded.small.size() - 1;
   auto isEnd = [&](int64_t stage) { return stage == 0 || stage == last; };
@@ -356,9 +344,9 @@ bool Composer::makeMessages() {
     bool inLoop = isInLoop(message.from.phase) && isInLoop(message.to.phase);
     if (inLoop && std::abs(from - to) == 1)
       continue;
-    // Between the first and the last stage: tied parameters. To all stages from
-    // one of these: what setup makes, and numbers in update, for which all wait
-    // together.
+    // Messages between the first and last stage are of tied parameters. One of
+    // these stages sends results of setup, and scalars of the update, to all
+    // stages.
     if (message.from.phase == Phase::update && (!isEnd(from) || !isEnd(to)))
       continue;
     if (!isEnd(from) || (inLoop && !isEnd(to)))
@@ -369,7 +357,7 @@ bool Composer::makeMessages() {
         parts.messages.push_back(messageOf(i, i, large(from), v));
   }
   for (int64_t v = 0; v + 1 < numStages(); ++v)
-    if (!passOn(v, v + 1) || !passOn(v + 1, v))
+    if (!addNeighbourMessages(v, v + 1) || !addNeighbourMessages(v + 1, v))
       return false;
   return true;
 }
@@ -391,7 +379,7 @@ void Composer::addMemory(cost::Evaluation &result) const {
       away.host += line.away(part.layers).host;
       away.disk += line.away(part.layers).disk;
     }
-    // As StepFrames.cpp decides.
+    // The same condition as in StepFrames.cpp.
     bool framed = degrees.numMicroBatches > 1 && (frames > 1 || most > 1);
     std::vector<StageBytes> chunks;
     for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
@@ -434,7 +422,8 @@ std::optional<cost::Evaluation> Composer::run(bool trains) {
   return result;
 }
 
-/// How many times as deep stages are as the small ones.
+/// The largest ratio of the layers of a stage to the layers of its shape in the
+/// small pipeline, which has `extra` more layers per stage.
 static double depthOf(const FoldedPipeline &folded, int64_t extra) {
   double depth = 1;
   for (const FoldedStage &stage : folded.stages) {
@@ -444,19 +433,20 @@ static double depthOf(const FoldedPipeline &folded, int64_t extra) {
   return depth;
 }
 
-/// Micro-batches that the fullest stage keeps of a chunk.
+/// The most live micro-batches that a stage keeps of a chunk.
 static int64_t mostAliveOf(const LoweringSpec &degrees) {
   auto tables = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
                                    degrees.numMicroBatches);
   return tables ? std::max<int64_t>(1, cost::mostAlive(tables->front(), 0)) : 1;
 }
 
+/// Evaluates a strategy with several stages.
 std::optional<cost::Evaluation>
 Folder::State::evaluatePipeline(const LoweringSpec &degrees) {
   const HomeRun *homes = findHomes();
   if (!homes || homes->ops.size() < degrees.stages())
     return std::nullopt;
-  // Of a very deep model what a stage's first layer has of its own is little.
+  // In a very deep model the first layer of a stage differs little from others.
   bool isSimple = family.layers() >= kManyLayers &&
                   degrees.recompute != cost::Recompute::Full;
   FoldedPipeline folded =
@@ -466,7 +456,7 @@ Folder::State::evaluatePipeline(const LoweringSpec &degrees) {
   int64_t extra = homes->moreLayers;
   int64_t largest = std::max(folded.fewer.layers, folded.more.layers);
   if (largest >= homes->run.layers || folded.fewer.layers <= extra)
-    return std::nullopt; // no smaller, or too small
+    return std::nullopt; // not smaller than the model, or without layers
   LoweringSpec fewer = degrees;
   fewer.placedStages = degrees.pp;
   fewer.pp = folded.small.size();
@@ -495,10 +485,6 @@ Folder::State::evaluatePipeline(const LoweringSpec &degrees) {
   return Composer(folded, pair, degrees, cluster).run(homes->trains);
 }
 
-//===----------------------------------------------------------------------===//
-// Folder
-//===----------------------------------------------------------------------===//
-
 Folder::Folder(ProgramFamily &family, SharedLowering &lowering)
     : state(std::make_unique<State>(family, lowering)) {}
 
@@ -514,7 +500,7 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &degrees) {
   bool rough = isRough(degrees) && state->family.layers() < kManyLayers;
   bool hasStages = degrees.pp > 1 && degrees.zero < 3 &&
                    state->family.layers() >= kSomeLayers;
-  // Blocks that are made again span as many layers as all of them ask for.
+  // The blocks of full recompute depend on the number of all layers.
   bool hasBlocks =
       degrees.stages() == 1 && degrees.recompute == cost::Recompute::Full;
   if (!canFold() || (rough && !hasStages) || hasBlocks)
@@ -531,24 +517,25 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &degrees) {
 
 std::string Folder::blockOf(const LoweringSpec &degrees, int64_t globalBatch) {
   const HomeRun *homes = state->findHomes();
-  // Pieces are cut from three layers in a row; where layers of another kind
-  // look the same from here, there are more than can be asked for.
-  constexpr int64_t kFewest = 4, kPieces = 3;
+  // Segments need three layers in a row. Programs with fewer layers cannot be
+  // lowered if other ops look like more layers.
+  constexpr int64_t kFewest = 4, kLayers = 3;
   bool isDeep =
-      homes && homes->run.layers >= kFewest && homes->moreLayers < kPieces;
-  // The blocks that are made again span layers, and what they gather with them:
-  // not seen in pieces, but in the line of some layers (evaluateOne).
-  bool isPieces = degrees.pp > 1 || degrees.zero < 3 ||
-                  degrees.recompute != cost::Recompute::Full ||
-                  state->family.layers() >= kManyLayers;
-  return isDeep && isPieces ? blockKeyOf(degrees, globalBatch) : "";
+      homes && homes->run.layers >= kFewest && homes->moreLayers < kLayers;
+  // The blocks of full recompute and their all_gathers span several layers, so
+  // that segments do not show them, but evaluateOne does.
+  bool hasSegments = degrees.pp > 1 || degrees.zero < 3 ||
+                     degrees.recompute != cost::Recompute::Full ||
+                     state->family.layers() >= kManyLayers;
+  return isDeep && hasSegments ? blockKeyOf(degrees, globalBatch) : "";
 }
 
 std::vector<std::optional<cost::Composition>>
 Folder::compose(ArrayRef<LoweringSpec> block, int64_t globalBatch,
                 double limit) {
   std::vector<std::optional<cost::Composition>> result(block.size());
-  // Nothing to share: the same effort tells more, unless it has told nothing.
+  // A single strategy is folded instead, which is as fast and more exact unless
+  // folding has failed so far.
   bool hasBlocks = block.front().recompute == cost::Recompute::Full;
   bool isAlone = block.size() == 1 && block.front().stages() == 1;
   if (isAlone && (hasBlocks || !state->hasNoLines)) {
@@ -563,13 +550,13 @@ Folder::compose(ArrayRef<LoweringSpec> block, int64_t globalBatch,
     }
   }
   FirstError error(*state->family.context());
-  auto pieces =
+  auto blocks =
       Blocks::measure(state->family, state->lowering, *state->findHomes(),
                       block.front(), globalBatch);
   constexpr size_t kAtOnce = 32;
   parallelFor(block.size(), kAtOnce, [&](size_t i) {
-    if (succeeded(pieces)) {
-      result[i] = pieces->compose(block[i], limit);
+    if (succeeded(blocks)) {
+      result[i] = blocks->compose(block[i], limit);
     } else {
       result[i].emplace();
       result[i]->evaluation = rejection(error.text());

@@ -1,15 +1,15 @@
 //===- Fold.h - Evaluation of deep models from shallow ones -----*- C++ -*-===//
 //
-// A strategy for a model of N equal layers is evaluated without compiling all
-// of them. Without pipeline the programs of few and of few + 1 layers are
-// compiled, and what is estimated of them is extrapolated (StageProfile.h).
-// With a pipeline the stages of the whole model are chosen as ever, on numbers;
-// a small pipeline with a stage of every shape (FoldStages.h) is compiled
-// twice, with few and one more layer in a stage; the stages of the large one
-// are made of these, and its schedule is simulated as ever.
+// A strategy for a model of N equal layers is evaluated without lowering all
+// layers. Without a pipeline, the programs with `few` and `few + 1` layers are
+// lowered, and their costs are extrapolated (StageProfile.h). With a pipeline,
+// the stages of the whole model are chosen from the seconds of its ops. A small
+// pipeline that has a stage of every shape (FoldStages.h) is lowered twice, the
+// second time with one more layer in each stage. The costs of the large stages
+// are extrapolated from these, and its schedule is simulated.
 //
-// What was measured is kept: strategies that differ in the number of stages'
-// layers, in chunks or in the order of a schedule only share it.
+// Measurements are kept: strategies that differ only in the layers of stages,
+// in chunks or in the order of the schedule share them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_FOLD_H
@@ -24,27 +24,27 @@ namespace dpc {
 
 class Folder {
 public:
-  /// Both must outlive this.
+  /// `family` and `lowering` must outlive the folder.
   Folder(ProgramFamily &family, SharedLowering &lowering);
   ~Folder();
 
-  /// Whether there are layers enough.
+  /// Whether the model has enough layers.
   bool canFold() const;
 
-  /// Before several threads ask: what was learned until now counts for all that
-  /// they ask, in whatever order.
+  /// Call before several threads evaluate: they all use what was learned before
+  /// this call, so that results do not depend on their order.
   void beginRound();
 
-  /// Time and memory of the whole model, or why it cannot be compiled; `flops`
-  /// is left to the caller. Nothing where this strategy cannot be folded.
-  /// `degrees` are those of the whole model. May be called by several threads.
+  /// The time and memory of the whole model under `degrees`, or why it cannot
+  /// be lowered; the caller sets `flops`. Nothing if this strategy cannot be
+  /// folded. Thread-safe.
   std::optional<cost::Evaluation> evaluate(const LoweringSpec &degrees);
 
-  /// Equal for strategies that `compose` makes of the same pieces (Blocks.h);
-  /// empty where there are none.
+  /// Equal for strategies that are composed from the same segments (Blocks.h);
+  /// empty if the model has no segments.
   std::string blockOf(const LoweringSpec &degrees, int64_t globalBatch);
-  /// All of one block: measured now, and not kept. As `evaluate`, safe to call
-  /// from several threads.
+  /// Composes strategies with equal `blockOf`. Their segments are measured now
+  /// and not kept. Thread-safe.
   std::vector<std::optional<cost::Composition>>
   compose(llvm::ArrayRef<LoweringSpec> block, int64_t globalBatch,
           double limit);

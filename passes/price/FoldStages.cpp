@@ -1,4 +1,4 @@
-//===- FoldStages.cpp - A small pipeline for a large one ------------------===//
+//===- FoldStages.cpp - The small pipeline of a large one -----------------===//
 #include "passes/price/FoldStages.h"
 
 #include <algorithm>
@@ -9,15 +9,16 @@ using namespace dpc;
 
 namespace {
 
-/// A stage by where it begins and ends.
+/// The ops of a stage.
 struct Span {
   int64_t begin = 0, end = 0;
 };
 
 } // namespace
 
-/// The same for the same place in any layer; the borders of layers are one
-/// place, also where the first begins and the last ends.
+/// The position of `op`, which is equal for the same op of all layers. The
+/// begin of the first layer, the end of the last and the borders between layers
+/// are one position.
 static int64_t placeOf(const LayerRun &run, int64_t op) {
   int64_t end = run.before + run.layers * run.period;
   if (op <= run.before)
@@ -33,15 +34,15 @@ static int64_t layersIn(const LayerRun &run, const Span &span) {
   return std::max<int64_t>(0, end - begin) / run.period;
 }
 
-/// Whether one layer more may lie in it. Beyond the layers there is none: the
-/// stage would begin elsewhere, inside of the last one.
+/// Whether the stage may have one more layer: it must not begin after the
+/// layers or end before them.
 static bool touchesLayers(const LayerRun &run, const Span &span) {
   return span.begin <= run.before + run.layers * run.period &&
          span.end >= run.before;
 }
 
-/// A way through `stages[from..to)` without detours: what lies between two
-/// stages that begin at the same place is left out.
+/// Appends stages from..to-1, without those between two stages that begin at
+/// the same position.
 static void appendPath(const std::vector<std::pair<int64_t, int64_t>> &places,
                        int64_t from, int64_t to, std::vector<int64_t> &kept) {
   size_t base = kept.size();
@@ -55,7 +56,8 @@ static void appendPath(const std::vector<std::pair<int64_t, int64_t>> &places,
   }
 }
 
-/// A stage of every shape, in order, with what is needed between them.
+/// A stage of every shape in order, and the stages that are needed between
+/// them.
 static std::vector<int64_t>
 chooseStages(const std::vector<FoldedStage> &stages,
              const std::vector<std::pair<int64_t, int64_t>> &places) {
@@ -70,7 +72,7 @@ chooseStages(const std::vector<FoldedStage> &stages,
     seen[stages[i].shape] = true;
     from = i + 1;
   }
-  assert(from == count && "nothing else ends where the last stage does");
+  assert(from == count && "the last stage has a shape of its own");
   return kept;
 }
 
@@ -91,7 +93,7 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
   std::vector<std::pair<int64_t, int64_t>> places;
   std::map<std::pair<int64_t, int64_t>, int64_t> shapes;
   std::vector<int64_t> least, whole; // layers, by shape
-  bool isAlike = true;               // stages of a shape have the same
+  bool isExact = true; // The stages of each shape have equal layers.
   for (const Span &span : spans) {
     places.push_back({placeOf(run, span.begin), placeOf(run, span.end)});
     auto [it, isNew] =
@@ -102,7 +104,7 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
       whole.push_back(layers);
     }
     least[it->second] = std::min(least[it->second], layers);
-    isAlike &= whole[it->second] == layers;
+    isExact &= whole[it->second] == layers;
     result.stages.push_back({it->second, layers});
   }
   std::vector<int64_t> kept = chooseStages(result.stages, places);
@@ -113,7 +115,7 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
       result.example[shape] = result.small.size();
     result.small.push_back({shape, least[shape]});
   }
-  // Stages of small pipelines have what `layers` says and `extra` more.
+  // Stages have `layers` by shape, and `extra` more.
   auto lay = [&](const std::vector<int64_t> &layers, int64_t extra) {
     FoldedPipeline::Small small;
     int64_t at = 0;
@@ -134,7 +136,7 @@ FoldedPipeline dpc::foldStages(const LayerRun &run,
   result.fewer = lay(least, 0);
   result.more = lay(least, 1);
   FoldedPipeline::Small exact = lay(whole, 0);
-  if (isAlike && exact.layers <= result.more.layers) {
+  if (isExact && exact.layers <= result.more.layers) {
     result.isExact = true;
     result.fewer = std::move(exact);
     result.more = {};

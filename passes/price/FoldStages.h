@@ -1,12 +1,12 @@
-//===- FoldStages.h - A small pipeline for a large one ----------*- C++ -*-===//
+//===- FoldStages.h - The small pipeline of a large one ---------*- C++ -*-===//
 //
 // A program of N layers is cut into V virtual stages. Two stages have the same
-// *shape* when they begin and end at the same place: an op before the layers,
-// an op within any layer, or an op behind them. Stages of one shape differ in
-// whole layers only. The small pipeline has a stage of every shape, each with
-// few layers, in an order in which one begins where the one before it ends.
+// *shape* when they begin and end at the same position: an op before the
+// layers, an op of any layer, or an op after the layers. Stages of one shape
+// differ by whole layers only. The small pipeline has a stage of every shape,
+// each with few layers, and every stage begins where the stage before it ends.
 //
-// Plain numbers, no IR: ops are counted as ops with a home are (Stages.h).
+// Ops are numbers: the positions of the ops that belong to stages (Stages.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_FOLDSTAGES_H
@@ -19,7 +19,7 @@
 
 namespace dpc {
 
-/// Ops of a program: `before`, then `layers` times `period`, then `after`.
+/// The number of ops of a program: `before`, `layers` times `period`, `after`.
 struct LayerRun {
   int64_t before = 0, period = 0, layers = 0, after = 0;
 
@@ -29,28 +29,26 @@ struct LayerRun {
 /// A stage of the large pipeline.
 struct FoldedStage {
   int64_t shape = 0;
-  int64_t layers = 0; ///< Whole layers of ops in it.
+  int64_t layers = 0; ///< Whole layers.
 };
 
 struct FoldedPipeline {
   std::vector<FoldedStage> stages; ///< By virtual stage.
-
-  /// What is to be lowered: the first op of every stage but the first, and the
-  /// layers of the program, with `few` or `few + 1` layers in a stage.
+  /// A program to lower.
   struct Small {
     int64_t layers = 0;
-    std::vector<int64_t> starts;
+    std::vector<int64_t> starts; ///< The first op of all stages but the first.
   };
   Small fewer, more;
-  /// Stages of `fewer` have all layers that those of their shape have: there is
-  /// no `more`.
+  /// The stages of `fewer` have all layers of their shapes, and `more` is
+  /// empty.
   bool isExact = false;
   std::vector<FoldedStage> small; ///< The stages of `fewer`.
-  std::vector<int64_t> example;   ///< By shape: one of them.
+  std::vector<int64_t> example;   ///< A small stage of every shape.
 };
 
-/// Folds stages that begin at ops 0 and `starts`. Stages of the small pipeline
-/// have at most `few` layers, of `more` one more.
+/// Folds stages that begin at ops 0 and `starts`. Stages of `fewer` have at
+/// most `few` layers, and stages of `more` have one more.
 FoldedPipeline foldStages(const LayerRun &run,
                           const std::vector<int64_t> &starts, int64_t few);
 

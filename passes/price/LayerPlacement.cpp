@@ -1,5 +1,4 @@
-//===- LayerPlacement.cpp - The repeated layers among the ops with a home
-//--------===//
+//===- LayerPlacement.cpp - Layers among the ops of stages ----------------===//
 #include "passes/price/LayerPlacement.h"
 
 #include "passes/shard/Passes.h"
@@ -21,7 +20,7 @@ static std::optional<HomedOps> homedOpsOf(ProgramFamily &family, int64_t layers,
   return findHomedOps(facts, cluster);
 }
 
-/// The longest run of ops that are equal a layer apart; one layer has
+/// The longest run of ops that equal the ops one layer later. One layer has
 /// `more.size() - fewer.size()` ops.
 static std::optional<LayerRun> findLayers(const HomedOps &fewer,
                                           const HomedOps &more) {
@@ -29,7 +28,7 @@ static std::optional<LayerRun> findLayers(const HomedOps &fewer,
   run.period = more.size() - fewer.size();
   if (run.period < 1)
     return std::nullopt;
-  auto isAlike = [&](int64_t i) {
+  auto isRepeated = [&](int64_t i) {
     int64_t j = i + run.period;
     return more.names[i] == more.names[j] &&
            more.seconds[i] == more.seconds[j] &&
@@ -37,7 +36,7 @@ static std::optional<LayerRun> findLayers(const HomedOps &fewer,
   };
   int64_t best = 0, length = 0;
   for (int64_t i = 0; i + run.period < more.size(); ++i) {
-    length = isAlike(i) ? length + 1 : 0;
+    length = isRepeated(i) ? length + 1 : 0;
     if (length > best) {
       best = length;
       run.before = i + 1 - length;
@@ -45,12 +44,10 @@ static std::optional<LayerRun> findLayers(const HomedOps &fewer,
   }
   run.layers = best / run.period + 1;
   run.after = more.size() - run.before - run.layers * run.period;
-  if (run.layers < 2)
-    return std::nullopt;
-  return run;
+  return run.layers < 2 ? std::nullopt : std::optional(run);
 }
 
-/// `ops` with `extra` layers more.
+/// `ops` with `extra` more layers.
 static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
                            int64_t extra) {
   HomedOps result;
@@ -68,20 +65,20 @@ static HomedOps withLayers(const HomedOps &ops, const LayerRun &run,
   return result;
 }
 
-/// Stages are cut where few bytes cross.
+/// HomeRun::cuts: the positions at which the fewest bytes cross.
 static std::vector<double> findCuts(const HomedOps &ops) {
   std::vector<double> cuts = {0};
   double seconds = 0;
   int64_t at = 0;
-  auto go = [&](int64_t end) {
+  auto cutAt = [&](int64_t end) {
     for (; at < end; ++at)
       seconds += ops.seconds[at];
     cuts.push_back(seconds);
   };
   ArrayRef<double> crossing = ops.crossingBytes;
   for (int64_t cut : goodCuts(crossing.drop_back(), 0))
-    go(cut + 1);
-  go(ops.size());
+    cutAt(cut + 1);
+  cutAt(ops.size());
   return cuts;
 }
 

@@ -1,5 +1,4 @@
-//===- LayerPlacement.h - Repeated layers among ops with a home --------*- C++
-//-*-===//
+//===- LayerPlacement.h - Layers among the ops of stages --------*- C++ -*-===//
 #ifndef DPC_PASSES_PRICE_LAYERPLACEMENT_H
 #define DPC_PASSES_PRICE_LAYERPLACEMENT_H
 
@@ -9,19 +8,20 @@
 
 namespace dpc {
 
-/// The ops with a home of the whole model.
+/// The ops of the whole model that belong to stages.
 struct HomeRun {
   LayerRun run;
   HomedOps ops;
-  /// Seconds of all ops before every place where stages may be cut, rising; the
-  /// first is the program's begin, the last its end.
+  /// The seconds of all ops before each position at which stages may be cut,
+  /// from the begin of the program to its end.
   std::vector<double> cuts;
   bool trains = false;
-  /// The program with n layers to cut has so many more of equal ops.
+  /// How many more layers `run` has than the model: other ops may look like
+  /// layers.
   int64_t moreLayers = 0;
 };
 
-/// Found on programs of few layers. Nothing where no layer repeats.
+/// Finds the layers in programs with few layers. Nothing if no layer repeats.
 std::optional<HomeRun> findHomeRun(ProgramFamily &family,
                                    const cost::Cluster &cluster);
 

@@ -1,4 +1,4 @@
-//===- SmallProgram.cpp - A few layers, lowered and measured --------------===//
+//===- SmallProgram.cpp - Costs of a program with few layers --------------===//
 #include "passes/price/SmallProgram.h"
 
 #include "passes/lower/Lower.h"
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The pipeline has `stages` of them in truth.
+/// Sets the size of the pipeline axis, which decides the links of messages.
 static void setStages(func::FuncOp step, int64_t stages) {
   auto mesh = step->getAttrOfType<MeshAttr>(attr::kMesh);
   SmallVector<StringAttr> names(mesh.getNames());
@@ -50,7 +50,6 @@ dpc::measureLayers(ProgramFamily &family, int64_t layers,
   }
   MemoryOwner owner = memoryOwner(cluster, degrees);
   parallelFor(steps.size(), 1, [&](size_t i) {
-    // Pieces are put together with frames only.
     StageProfile &stage = result.stages[i];
     stage.memory = profileMemory(steps[i], /*inLine=*/!look, hasStages, owner);
     stage.away = offloadedBytes(steps[i]);

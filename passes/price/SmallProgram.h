@@ -1,4 +1,4 @@
-//===- SmallProgram.h - A few layers, lowered and measured ------*- C++ -*-===//
+//===- SmallProgram.h - Costs of a program with few layers ------*- C++ -*-===//
 //
 // Private to passes/price.
 //
@@ -13,16 +13,17 @@
 
 namespace dpc {
 
-/// What was measured of a program of few layers.
+/// The costs of a program with few layers.
 struct SmallProgram {
   std::vector<StageProfile> stages;
   std::vector<StageMessage> messages;
-  StepTime time; ///< Without pipeline.
+  StepTime time; ///< Of a program without a pipeline.
 };
 
-/// Lowers the program of `layers` for `degrees`, whose pipeline has `stages` in
-/// truth, and measures it. Where its stages are pieces, `look` sees its step
-/// functions, and memory is profiled in frames only. Fails with a diagnostic.
+/// Lowers the program with `layers` for `degrees` and measures it. Messages are
+/// priced for a pipeline of `stages`. For segments (Blocks.h), `look` is called
+/// with the step functions, and memory is profiled only with frames. Fails with
+/// a diagnostic.
 mlir::FailureOr<SmallProgram> measureLayers(
     ProgramFamily &family, int64_t layers, SharedLowering &lowering,
     const LoweringSpec &degrees, int64_t stages,
