@@ -1,11 +1,12 @@
-//===- DescribeOperators.cpp - How operators are split --------------------===//
+//===- DescribeOperators.cpp - The shardings of operators -----------------===//
 #include "ir/Sharding.h"
+#include "ir/TensorUtils.h"
 #include "passes/price/DescribeStep.h"
 
 using namespace mlir;
 using namespace dpc;
 
-/// The parameter that a value is, but for its layout and type.
+/// The parameter that `value` is a view, conversion or reshard of, or null.
 static BlockArgument parameterOf(Value value, func::FuncOp func) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isa<ConvertOp, TransposeOp, ReshapeOp, ReshardOp, SliceOp,
@@ -36,9 +37,9 @@ std::string dpc::patternOf(StringRef name) {
   return result;
 }
 
-/// The axes of ranks that split a dimension, outermost first.
-static SmallVector<std::string> splittingAxes(const ShardingSpec &spec,
-                                              int64_t dim) {
+/// The mesh axes that shard a dimension, outermost first.
+static SmallVector<std::string> shardingAxes(const ShardingSpec &spec,
+                                             int64_t dim) {
   SmallVector<std::string> names;
   for (const Factor &factor : spec.dims[dim])
     for (int64_t axis : factor.axes)
@@ -48,12 +49,12 @@ static SmallVector<std::string> splittingAxes(const ShardingSpec &spec,
 }
 
 std::string dpc::shardingText(Value value) {
-  auto spec = ShardingSpec::get(cast<RankedTensorType>(value.getType()));
+  auto spec = ShardingSpec::get(tensorType(value));
   if (!spec)
     return "";
   std::string text, partial;
   for (size_t dim = 0; dim < spec->dims.size(); ++dim) {
-    SmallVector<std::string> axes = splittingAxes(*spec, dim);
+    SmallVector<std::string> axes = shardingAxes(*spec, dim);
     text += (dim ? ", " : "") + (axes.empty() ? "-" : llvm::join(axes, "+"));
   }
   for (const PartialAxis &axis : spec->partial)
@@ -63,16 +64,16 @@ std::string dpc::shardingText(Value value) {
   return "[" + text + "]" + partial;
 }
 
-static std::string shapeOf(Value value) {
-  std::string text;
-  for (int64_t size : cast<RankedTensorType>(value.getType()).getShape())
-    text += (text.empty() ? "" : " x ") + std::to_string(size);
-  return text;
+static std::string shapeText(Value value) {
+  return llvm::join(
+      llvm::map_range(shapeOf(value),
+                      [](int64_t size) { return std::to_string(size); }),
+      " x ");
 }
 
-/// The tensor axes among those that split `dim`, "tp0+tp1".
+/// The tensor axes that shard `dim`: "tp0+tp1".
 static std::string tensorAxes(const ShardingSpec &spec, int64_t dim) {
-  SmallVector<std::string> axes = splittingAxes(spec, dim);
+  SmallVector<std::string> axes = shardingAxes(spec, dim);
   llvm::erase_if(axes, [](const std::string &a) { return !isTensorAxis(a); });
   return llvm::join(axes, "+");
 }
@@ -81,7 +82,7 @@ static std::string kindOf(MatmulOp op, bool isLeft,
                           const ShardingSpec &weight) {
   int64_t last = static_cast<int64_t>(weight.dims.size()) - 1;
   bool transposed = isLeft ? op.getTa() : op.getTb();
-  // As [.., k, n] on the right, as [.., m, k] on the left.
+  // The weight is [.., k, n] on the right, [.., m, k] on the left.
   bool contractsLast = isLeft != transposed;
   std::string in = tensorAxes(weight, contractsLast ? last : last - 1);
   std::string out = tensorAxes(weight, contractsLast ? last - 1 : last);
@@ -91,29 +92,27 @@ static std::string kindOf(MatmulOp op, bool isLeft,
                      : !in.empty()  ? "row parallel (" + in + ")"
                                     : "whole on each rank";
   for (int64_t dim = 0; dim < last - 1; ++dim)
-    if (!splittingAxes(weight, dim).empty())
-      kind = "expert parallel (" + llvm::join(splittingAxes(weight, dim), "+") +
+    if (!shardingAxes(weight, dim).empty())
+      kind = "expert parallel (" + llvm::join(shardingAxes(weight, dim), "+") +
              "), " + kind;
   return kind;
 }
 
 static std::string kindOf(AttentionOp op) {
-  auto spec =
-      ShardingSpec::get(cast<RankedTensorType>(op->getResult(0).getType()));
+  auto spec = ShardingSpec::get(tensorType(op->getResult(0)));
   if (!spec)
     return "";
-  std::string heads = llvm::join(splittingAxes(*spec, 1), "+");
-  std::string rows = llvm::join(splittingAxes(*spec, 2), "+");
+  std::string heads = llvm::join(shardingAxes(*spec, 1), "+");
+  std::string rows = llvm::join(shardingAxes(*spec, 2), "+");
   std::string kind = heads.empty() ? "" : "heads over " + heads;
   if (!rows.empty())
     kind += (kind.empty() ? "" : ", ") + ("sequence over " + rows);
   return kind.empty() ? "all heads on each rank" : kind;
 }
 
-/// Of an op whose operand `number` is a weight.
+/// The kind of parallelism of an op whose operand `number` is a weight.
 static std::string kindOf(Operation *op, int64_t number) {
-  auto spec = ShardingSpec::get(
-      cast<RankedTensorType>(op->getOperand(number).getType()));
+  auto spec = ShardingSpec::get(tensorType(op->getOperand(number)));
   if (!spec)
     return "";
   if (auto matmul = dyn_cast<MatmulOp>(op))
@@ -128,16 +127,15 @@ static std::string kindOf(Operation *op, int64_t number) {
     return !first.empty() ? "column parallel (" + first + ")"
                           : "row parallel (" + second + ")";
   if (isa<NormOp>(op)) {
-    auto made =
-        ShardingSpec::get(cast<RankedTensorType>(op->getResult(0).getType()));
-    for (size_t dim = 0; made && dim + 1 < made->dims.size(); ++dim)
-      if (std::string axes = tensorAxes(*made, dim); !axes.empty())
+    auto result = ShardingSpec::get(tensorType(op->getResult(0)));
+    for (size_t dim = 0; result && dim + 1 < result->dims.size(); ++dim)
+      if (std::string axes = tensorAxes(*result, dim); !axes.empty())
         return "sequence parallel (" + axes + ")";
   }
   return "whole on each rank";
 }
 
-/// A row for an op of the forward, if it is to have one.
+/// The row of a forward op; nothing for ops without a weight or attention.
 static std::optional<cost::OperatorSharding> rowOf(Operation *op,
                                                    func::FuncOp func) {
   cost::OperatorSharding row;
@@ -145,7 +143,7 @@ static std::optional<cost::OperatorSharding> rowOf(Operation *op,
   if (auto attention = dyn_cast<AttentionOp>(op)) {
     row.name = "attention";
     row.kind = kindOf(attention);
-    row.shape = shapeOf(op->getOperand(0));
+    row.shape = shapeText(op->getOperand(0));
     row.used = shardingText(op->getOperand(0));
     row.result = shardingText(op->getResult(0));
     return row;
@@ -160,7 +158,7 @@ static std::optional<cost::OperatorSharding> rowOf(Operation *op,
                                                   attr::kName);
     row.name = name ? patternOf(name.getValue()) : "parameter";
     row.kind = kindOf(op, number);
-    row.shape = shapeOf(parameter);
+    row.shape = shapeText(parameter);
     row.stored = shardingText(parameter);
     row.used = shardingText(operand);
     row.result = shardingText(op->getResult(0));

@@ -42,17 +42,17 @@ ProgramEvaluator::ProgramEvaluator(ProgramFamily &family,
   }
   folder.reset();
   FailureOr<ModuleOp> whole = family.whole();
-  assert(succeeded(whole) && "the caller has seen that it can be made");
+  assert(succeeded(whole) && "the family can build the whole program");
   program = *whole;
   totalsOfProgram = sumUp(findProgram(program));
 }
 
-/// The mean over pipeline stages: the fullest and the slowest are not below it.
+/// The bounds are means over the pipeline stages, which the maximum exceeds.
 cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   const cost::ModelTotals &sums = totalsOfProgram.sums;
   cost::Bounds bounds;
-  // Most ways in which something may be split. ZeRO splits over the sequence's
-  // ranks as well, experts lie on any ranks of a stage.
+  // The largest number of shards. ZeRO also shards over context-parallel ranks,
+  // and experts may be on any ranks of a stage.
   double stage = strategy.dp * strategy.cp * strategy.tp;
   double split = std::min<double>(strategy.tp * strategy.ep, stage);
   double data = strategy.cp *
@@ -60,7 +60,7 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   auto shareOf = [&](bool isSharded) {
     return (isSharded ? std::min(split * data, stage) : split) * strategy.pp;
   };
-  // Masters count as optimizer states.
+  // Master weights count as optimizer states.
   bool keepsWeights = strategy.offload == cost::Offload::None ||
                       (strategy.offload == cost::Offload::Optimizer &&
                        !totalsOfProgram.hasCopies);
@@ -84,16 +84,16 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   }
   double share =
       samples / sums.globalBatch / (strategy.tp * strategy.cp * strategy.pp);
-  // Causal attention over sequence shards may leave out what it masks: half.
+  // Causal attention over sequence shards may skip the mrequested half.
   double flops = sums.flopsPerStep -
                  (strategy.cp > 1 ? totalsOfProgram.attentionFlops / 2 : 0);
   bounds.stepSeconds = flops * share / peak;
   return bounds;
 }
 
-/// Fused kernels are for 16 bits only; a ring of attentions is a schedule of
-/// its own. Plans of this compiler say op by op what they fuse, and only they
-/// let products do what follows them.
+/// Fused kernels exist for 16 bits only, and ring attention is several ops.
+/// Only plans of this compiler have epilogues, and their ops say what they
+/// fuse.
 LoweringSpec dpc::pricedDegrees(LoweringSpec degrees,
                                 const cost::Software &software,
                                 cost::DType type) {
@@ -128,9 +128,9 @@ ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
       cluster.software, totalsOfProgram.sums.computeType);
 }
 
-/// Evaluates the axes in their usual order, or that of `degrees`; where the
-/// order is open, and the traffic would take less time in another one, that as
-/// well.
+/// Evaluates the order of the axes in `degrees`, or the usual order. If the
+/// order is open and the traffic takes less time in another order, that order
+/// is evaluated as well, and the faster one counts.
 cost::Evaluation ProgramEvaluator::placed(
     LoweringSpec degrees,
     llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne) {
@@ -157,14 +157,14 @@ cost::Evaluation ProgramEvaluator::placed(
   other.decisions.isReordered = true;
   other.decisions.linkSpeed = degrees.linkSpeed;
   other.traffic.clear();
-  // What is hidden behind computation counts as traffic, but takes no time.
+  // The faster traffic may be hidden by computation.
   bool isFaster =
       other.rejected.empty() && other.stepSeconds < usual.stepSeconds;
   return isFaster ? other : usual;
 }
 
-/// Whether `a` is to be preferred: an evaluation that fits to one that does
-/// not, then the faster one.
+/// Whether `a` is better: an evaluation that fits is better than one that does
+/// not, then the faster one is better.
 bool ProgramEvaluator::isBetter(const cost::Evaluation &a,
                                 const cost::Evaluation &b) const {
   cost::Feasibility feasibility(cluster);
@@ -175,9 +175,9 @@ bool ProgramEvaluator::isBetter(const cost::Evaluation &a,
   return rank(a) < rank(b);
 }
 
-/// Whether everything can be tried: all parts of the cluster, and all programs
-/// of a strategy. That takes twice as long; the larger models tried (a GPT-2,
-/// BERT, DiT and ResNet of a few layers) gained nothing by it, a MoE 4 %.
+/// Whether the program is lowered for links of several speeds, which takes
+/// twice as long. A GPT-2, BERT, DiT and ResNet with few layers gained nothing
+/// by it, a MoE 4 %.
 bool ProgramEvaluator::isSmall() const {
   constexpr size_t kFewOps = 128;
   return !folder && cluster.numDevices() <= cost::kFewDevices &&
@@ -185,11 +185,12 @@ bool ProgramEvaluator::isSmall() const {
              kFewOps;
 }
 
-/// On links of the speeds that matter, the best of them (LinkSpeeds.h).
-cost::Evaluation ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &asked) {
+/// The best evaluation over the link speeds of LinkSpeeds.h.
+cost::Evaluation
+ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
   std::optional<cost::Evaluation> best;
-  for (double speed : linkSpeedsToTry(program, cluster, asked)) {
-    LoweringSpec degrees = asked;
+  for (double speed : linkSpeedsToTry(program, cluster, requested)) {
+    LoweringSpec degrees = requested;
     degrees.linkSpeed = speed;
     cost::Evaluation found = evaluateOne(degrees);
     if (!best || isBetter(found, *best))
@@ -208,8 +209,8 @@ cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
   return evaluation;
 }
 
-cost::Evaluation ProgramEvaluator::evaluateOne(const LoweringSpec &asked) {
-  return placed(asked, [&](const LoweringSpec &degrees) {
+cost::Evaluation ProgramEvaluator::evaluateOne(const LoweringSpec &requested) {
+  return placed(requested, [&](const LoweringSpec &degrees) {
     // Stages with the same ops take different times on heterogeneous devices.
     bool hasDifferentStages =
         degrees.stages() > 1 &&
@@ -237,7 +238,7 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   return evaluations;
 }
 
-/// Pieces are priced with the axes in their usual order.
+/// Segments are priced for the usual order of the axes.
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
   if (!folder || cost::isHeterogeneous(cluster))
     return "";
@@ -280,33 +281,34 @@ cost::Evaluation ProgramEvaluator::describe(const cost::Strategy &strategy) {
 void ProgramEvaluator::prepareToDescribe() {
   if (!family)
     return;
-  FirstError error(*family->context()); // told by who asks for it
+  FirstError error(*family->context()); // describe() reports it.
   (void)family->whole();
 }
 
 cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
                                                  bool describes) {
-  LoweringSpec asked = degreesFor(strategy);
+  LoweringSpec requested = degreesFor(strategy);
   if (isSmall())
-    asked.linkSpeed = evaluateAtSpeeds(asked).decisions.linkSpeed;
-  cost::Evaluation evaluation = placed(asked, [&](const LoweringSpec &degrees) {
-    return evaluateWhole(degrees, describes);
-  });
+    requested.linkSpeed = evaluateAtSpeeds(requested).decisions.linkSpeed;
+  cost::Evaluation evaluation =
+      placed(requested, [&](const LoweringSpec &degrees) {
+        return evaluateWhole(degrees, describes);
+      });
   if (strategy.batchShares.isAuto)
-    shareBatch(evaluation, cluster, asked);
+    shareBatch(evaluation, cluster, requested);
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }
 
-/// Cuts the stages of a heterogeneous cluster again, with less work for stages
+/// On a heterogeneous cluster, cuts the stages again with less work for stages
 /// that need too much memory.
-cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &asked,
+cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &requested,
                                                  bool describes) {
-  cost::Evaluation evaluation = evaluateCut(asked, describes);
-  if (!cost::isHeterogeneous(cluster) || asked.pp == 1)
+  cost::Evaluation evaluation = evaluateCut(requested, describes);
+  if (!cost::isHeterogeneous(cluster) || requested.pp == 1)
     return evaluation;
   constexpr int kTries = 3;
-  LoweringSpec degrees = asked;
+  LoweringSpec degrees = requested;
   for (int i = 0; i < kTries && evaluation.rejected.empty(); ++i) {
     auto room =
         roomOfStages(evaluation, cluster, totalsOfProgram.sums.computeType);
@@ -319,7 +321,7 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &asked,
   return evaluation;
 }
 
-/// What the ranks of each stage hold.
+/// The memory of a rank of each stage.
 static std::vector<cost::MemoryBreakdown>
 memoryOfStages(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
                const LoweringSpec &degrees) {
@@ -332,7 +334,7 @@ memoryOfStages(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
   return memory;
 }
 
-/// What the ranks of stage `i` hold, and what their devices can.
+/// Adds the memory of stage `i` and the memory of its devices.
 static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
                            func::FuncOp step,
                            const cost::MemoryBreakdown &memory,
@@ -348,7 +350,7 @@ static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
       evaluation.stages[i].memoryLimitBytes = limit;
     }
   }
-  // Heterogeneous devices have different limits: the fullest is relative.
+  // On heterogeneous devices the fullest stage has the largest fraction.
   double full = memory.total(), most = evaluation.memory.total();
   if (limit > 0 && i > 0) {
     full /= limit;

@@ -31,7 +31,7 @@ dpc::roomOfStages(const cost::Evaluation &whole, const cost::Cluster &cluster,
         speedOf(stage.device));
     all += work.back();
   }
-  constexpr double kMargin = 0.97; // Cuts are between ops.
+  constexpr double kMargin = 0.97; // Because cuts are between ops.
   std::vector<double> room;
   for (auto [stage, own] : llvm::zip(whole.stages, work))
     room.push_back(kMargin * own / all * stage.memoryLimitBytes /
@@ -52,22 +52,23 @@ ArrangedEvaluator::ArrangedEvaluator(const cost::Cluster &cluster,
 
 cost::Evaluation ArrangedEvaluator::best(
     const cost::Strategy &strategy,
-    llvm::function_ref<cost::Evaluation(ProgramEvaluator &)> ask) {
-  cost::Evaluation best = ask(first());
+    cost::Evaluation (cost::Evaluator::*evaluate)(const cost::Strategy &)) {
+  cost::Evaluation best = (first().*evaluate)(strategy);
   cost::Feasibility feasibility(arrangements.front()->cluster);
-  // An evaluation that fits comes first, then the nearest miss, then the faster
-  // one.
+  // An evaluation that fits is the best, then the one that exceeds the memory
+  // least, then the fastest.
   auto rank = [&](const cost::Evaluation &evaluation) {
     return std::tuple(!evaluation.rejected.empty(),
                       feasibility.excessBytes(evaluation),
                       evaluation.stepSeconds);
   };
-  // Without stages all ranks do the same work wherever they are.
+  // Without stages all ranks do the same work, so that their order is
+  // irrelevant.
   if (strategy.pp == 1 &&
       strategy.ranks() == arrangements.front()->cluster.numDevices())
     return best;
   for (auto &arrangement : llvm::drop_begin(arrangements)) {
-    cost::Evaluation next = ask(*arrangement->evaluator);
+    cost::Evaluation next = ((*arrangement->evaluator).*evaluate)(strategy);
     if (!(rank(next) < rank(best)))
       continue;
     best = std::move(next);
@@ -76,31 +77,12 @@ cost::Evaluation ArrangedEvaluator::best(
   return best;
 }
 
-cost::Evaluation ArrangedEvaluator::evaluate(const cost::Strategy &strategy) {
-  return best(strategy, [&](ProgramEvaluator &evaluator) {
-    return evaluator.evaluate(strategy);
-  });
-}
-
 std::vector<cost::Evaluation>
 ArrangedEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   std::vector<cost::Evaluation> evaluations(strategies.size());
   parallelFor(strategies.size(), 1,
               [&](size_t i) { evaluations[i] = evaluate(strategies[i]); });
   return evaluations;
-}
-
-cost::Evaluation
-ArrangedEvaluator::evaluateWhole(const cost::Strategy &strategy) {
-  return best(strategy, [&](ProgramEvaluator &evaluator) {
-    return evaluator.evaluateWhole(strategy);
-  });
-}
-
-cost::Evaluation ArrangedEvaluator::describe(const cost::Strategy &strategy) {
-  return best(strategy, [&](ProgramEvaluator &evaluator) {
-    return evaluator.describe(strategy);
-  });
 }
 
 std::unique_ptr<cost::Evaluator>

@@ -1,8 +1,8 @@
 //===- HeterogeneousPipeline.h - Heterogeneous groups -----------*- C++ -*-===//
 //
 // A pipeline on groups of heterogeneous devices can begin with any group. Each
-// order of the groups is a cluster, for which the program is lowered and
-// evaluated. The strategy takes the best order.
+// order of the groups is a cluster of its own, for which the program is lowered
+// and evaluated. The best order counts.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_HETEROGENEOUSPIPELINE_H
@@ -13,9 +13,9 @@
 namespace dpc {
 
 /// The largest fraction of the work that each stage has memory for, as
-/// LoweringSpec::stageRoom; nothing where all stages fit. The estimate assumes
+/// LoweringSpec::stageRoom; nothing if all stages fit. The estimate assumes
 /// that bytes are proportional to work, so the caller evaluates the new stages
-/// and asks again.
+/// and calls this function again.
 std::optional<std::vector<double>> roomOfStages(const cost::Evaluation &whole,
                                                 const cost::Cluster &cluster,
                                                 cost::DType type);
@@ -25,22 +25,27 @@ class ArrangedEvaluator : public cost::Evaluator {
 public:
   using Maker = std::function<std::unique_ptr<ProgramEvaluator>(
       const cost::Cluster &cluster)>;
-  /// `make` makes the evaluator of an arrangement, whose cluster does not move.
+  /// `make` makes the evaluator of an order of the groups, whose cluster
+  /// outlives the evaluator.
   ArrangedEvaluator(const cost::Cluster &cluster, const Maker &make);
 
   cost::ModelTotals totals() override { return first().totals(); }
   cost::Bounds bound(const cost::Strategy &strategy) override {
     return first().bound(strategy);
   }
-  cost::Evaluation evaluate(const cost::Strategy &strategy) override;
-  cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
-  cost::Evaluation describe(const cost::Strategy &strategy) override;
+  cost::Evaluation evaluate(const cost::Strategy &strategy) override {
+    return best(strategy, &Evaluator::evaluate);
+  }
+  cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override {
+    return best(strategy, &Evaluator::evaluateWhole);
+  }
+  cost::Evaluation describe(const cost::Strategy &strategy) override {
+    return best(strategy, &Evaluator::describe);
+  }
   void prepareToDescribe() override { first().prepareToDescribe(); }
   std::vector<cost::Evaluation>
   evaluateMany(const std::vector<cost::Strategy> &strategies) override;
-  int64_t batchSize() const override {
-    return arrangements.front()->evaluator->batchSize();
-  }
+  int64_t batchSize() const override { return first().batchSize(); }
 
 private:
   struct Arrangement {
@@ -50,13 +55,14 @@ private:
   };
   std::vector<std::unique_ptr<Arrangement>> arrangements;
 
-  ProgramEvaluator &first() { return *arrangements.front()->evaluator; }
+  ProgramEvaluator &first() const { return *arrangements.front()->evaluator; }
+  /// The best result of `evaluate` over all orders.
   cost::Evaluation
   best(const cost::Strategy &strategy,
-       llvm::function_ref<cost::Evaluation(ProgramEvaluator &)> ask);
+       cost::Evaluation (Evaluator::*evaluate)(const cost::Strategy &));
 };
 
-/// The evaluator of `family`, or of `program` where `family` is null. It tries
+/// The evaluator of `family`, or of `program` if `family` is null. It tries
 /// every order of the cluster's groups unless `isArranged`.
 std::unique_ptr<cost::Evaluator> makeEvaluator(ProgramFamily *family,
                                                mlir::ModuleOp program,

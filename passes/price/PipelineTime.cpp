@@ -1,3 +1,4 @@
+//===- PipelineTime.cpp - The time of a pipeline --------------------------===//
 #include "passes/price/PipelineParts.h"
 
 #include "cost-model/strategy/Schedule.h"
@@ -9,13 +10,9 @@ using namespace mlir;
 using namespace dpc;
 using cost::SchedulePhase;
 
-//===----------------------------------------------------------------------===//
-// Stages alone
-//===----------------------------------------------------------------------===//
-
 namespace {
 
-/// Runs the phases of all stages, one after the other.
+/// Simulates the phases of all stages, one after the other.
 class Measurement {
 public:
   Measurement(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
@@ -64,7 +61,7 @@ double &StageParts::secondsOf(Phase phase, int64_t chunk) {
                                     : seconds.weight;
 }
 
-/// Runs the ops of one phase of one chunk from time 0.
+/// Simulates the ops of one phase of one chunk from time 0.
 void Measurement::runPhase(int64_t index, StepQueues &queues,
                            ArrayRef<Operation *> ops) {
   StageParts &stage = parts.stages[index];
@@ -131,7 +128,7 @@ void Measurement::runStage(int64_t index) {
 void Measurement::pairMessages() {
   SmallVector<int64_t> tags(llvm::make_first_range(sent));
   llvm::sort(tags);
-  for (int64_t tag : tags) // a broken pair is dpc-verify-local's to report
+  for (int64_t tag : tags) // dpc-verify-local reports broken pairs
     if (auto to = received.find(tag); to != received.end())
       parts.messages.push_back({sent[tag].end, to->second,
                                 sent[tag].message.bytes,
@@ -156,33 +153,24 @@ PipelineParts dpc::measurePipeline(ArrayRef<func::FuncOp> steps,
   return Measurement(steps, cluster, replica, record).run();
 }
 
-//===----------------------------------------------------------------------===//
-// All together
-//===----------------------------------------------------------------------===//
-
 namespace {
 
-/// See StepEstimate.h.
-class Pipeline {
+/// Simulates the schedule over measured stages; see StepEstimate.h.
+class Pipeline : PipelineParts {
 public:
   Pipeline(PipelineParts parts, const ScheduleTables &tables,
            const cost::Cluster &cluster, StepRecord *record)
-      : stages(std::move(parts.stages)), messages(std::move(parts.messages)),
-        order(std::move(parts.order)), microBatches(parts.microBatches),
-        tables(tables), cluster(cluster), record(record) {}
+      : PipelineParts(std::move(parts)), tables(tables), cluster(cluster),
+        record(record) {}
   Expected<StepTime> run();
 
 private:
-  std::vector<StageParts> stages;
-  std::vector<StageMessage> messages;
-  cost::RankOrder order;
-  int64_t microBatches;
   const ScheduleTables &tables;
   const cost::Cluster &cluster;
   StepRecord *record;
   std::map<std::pair<int64_t, int64_t>, std::vector<cost::GroupPlacement>>
       pairs;
-  std::map<int64_t, RecordedOp> wires; ///< Of messages, by tag; for `record`.
+  std::map<int64_t, RecordedOp> wires; ///< Messages by tag, for `record`.
   TrafficSums sentMessages;
   std::map<int64_t, double> updateWire; ///< Seconds of messages, by sender.
 
@@ -198,10 +186,11 @@ private:
   ArrayRef<cost::GroupPlacement> pairsOf(int64_t from, int64_t to);
   double messageSeconds(const StageMessage &message);
   cost::ScheduleCosts scheduleCosts();
-  /// When the stages meet in update, and go on from; what then is left at
-  /// most; when the last would have ended without meeting.
+  /// The synchronization of the stages in the update.
   struct Meeting {
-    double at = 0, rest = 0, end = 0;
+    double at = 0;   ///< The time at which no stage waits any more.
+    double rest = 0; ///< The longest rest of the update after it.
+    double end = 0;  ///< The end of the last update if no stage waited.
     bool waits = false;
   };
   double updateStart(const cost::ScheduleTimeline &timeline, size_t i) const;
@@ -215,13 +204,14 @@ private:
 } // namespace
 
 static SchedulePhase schedulePhase(Phase phase) {
-  assert(isInLoop(phase) && "setup and update have no place in tables");
+  assert(isInLoop(phase) && "tables have no entries for setup and update");
   return phase == Phase::forward    ? SchedulePhase::Forward
          : phase == Phase::backward ? SchedulePhase::Backward
                                     : SchedulePhase::Weight;
 }
 
-/// The links between a rank of one stage and its peer in another, each once.
+/// The different links between the ranks of one stage and their peers in
+/// another.
 ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   auto [it, isNew] = pairs.try_emplace({from, to});
   if (!isNew)
@@ -229,10 +219,11 @@ ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   int64_t ranks = 1;
   for (const cost::RankAxis &axis : order)
     ranks *= axis.size;
-  // Ranks of a stage lie in runs of `stride`, one run every `period` devices.
+  // A stage has runs of `stride` ranks, one run every `period` devices.
   int64_t stride = cost::strideOf(order, kPipelineAxis);
   int64_t period = stride * numStages();
-  // Whole units of all inner levels: all pairs meet at the outermost one.
+  // If a run fills whole units of all inner levels, all pairs meet at the
+  // outermost level.
   bool isEven = llvm::all_of(
       llvm::drop_end(cluster.levels),
       [&](const cost::Level &level) { return stride % level.span == 0; });
@@ -248,7 +239,7 @@ ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   return it->second;
 }
 
-/// Seconds on the wire; counts the bytes for the sender.
+/// The seconds of a message, with its all_gather. Adds its bytes to the sender.
 double Pipeline::messageSeconds(const StageMessage &message) {
   const MessageEnd &from = message.from;
   cost::CollectiveEstimate estimate;
@@ -295,7 +286,7 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
     double wire = messageSeconds(message);
     if (isInLoop(from.phase) && isInLoop(to.phase)) {
       if (!cluster.software.overlap) {
-        // Both ends wait for the wire, and do nothing else meanwhile.
+        // Both ends wait for the transfer.
         stages[from.stage].secondsOf(from.phase, from.chunk) += wire;
         stages[to.stage].secondsOf(to.phase, to.chunk) += wire;
       }
@@ -314,9 +305,9 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
   return costs;
 }
 
-/// When the last stage has updated. Stages run alone until the first op that
-/// waits for others, if they have one; those go on together, when the messages
-/// that they wait for are there.
+/// The end of the last update. Stages run independently until their first op
+/// that waits for other stages. From then on they run together, once the
+/// messages between them have arrived.
 double Pipeline::updateEnd(const cost::ScheduleTimeline &timeline) const {
   Meeting meeting = meetingOf(timeline);
   return meeting.waits ? std::max(meeting.end, meeting.at + meeting.rest)
@@ -353,7 +344,7 @@ static Phase stepPhase(SchedulePhase phase) {
                                             : Phase::weight;
 }
 
-/// When the phases of a stage run, and how long its messages take.
+/// Records the times of a stage's phases and messages.
 void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
   StageRecord &stage = record->stages[i];
   std::map<std::pair<Phase, int64_t>, size_t> numbers;
@@ -372,7 +363,7 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
   auto add = [&](Phase phase, int64_t chunk, int64_t microBatch, double begin) {
     auto it = numbers.find({phase, chunk});
     if (it == numbers.end())
-      return false; // of no ops
+      return false; // The phase has no ops.
     stage.entries.push_back({it->second, microBatch, begin});
     return true;
   };
@@ -405,7 +396,7 @@ void Pipeline::recordStage(const cost::ScheduleTimeline &timeline, size_t i) {
     }
 }
 
-/// By how much the entries of stage `i` are shorter than beside all others.
+/// The seconds that stage `i` saves because ranks that share its cores wait.
 double Pipeline::savedSeconds(const cost::ScheduleTimeline &timeline,
                               size_t i) {
   double beside = 0;
@@ -427,8 +418,8 @@ StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
       time.backwardSeconds += chunk.backward;
       time.weightSeconds += chunk.weight;
     }
-    // What is left of the step, before, between and behind its phases, and
-    // where its update waits for other stages.
+    // The stage is idle before, between and after its phases, and while its
+    // update waits for other stages.
     time.idleSeconds = std::max(0.0, end - stage.setup - stage.update -
                                          timeline.busySeconds[i]);
     idleOfAll += time.idleSeconds;
@@ -482,7 +473,7 @@ Expected<StepTime> dpc::runPipeline(PipelineParts parts,
   return Pipeline(std::move(parts), tables, cluster, record).run();
 }
 
-/// What each data-parallel rank is; those that are alike are equal.
+/// The replica of each data-parallel rank.
 static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
                                                const cost::Cluster &cluster,
                                                ArrayRef<int64_t> shares) {
@@ -498,7 +489,7 @@ static std::vector<PipelineReplica> replicasOf(ArrayRef<func::FuncOp> steps,
   return all;
 }
 
-/// The time of the replica that takes longest: they meet after it.
+/// The time of the slowest replica, for which the others wait.
 static Expected<StepTime> estimateReplicas(ArrayRef<func::FuncOp> steps,
                                            const ScheduleTables &tables,
                                            const cost::Cluster &cluster,

@@ -23,6 +23,7 @@ SharedSeconds dpc::secondsOfShares(ArrayRef<cost::LoopSeconds> onGroups,
   return {loop + rest, loopCompute + restCompute};
 }
 
+/// Joins neighbouring ranks with equal devices and shares.
 static std::vector<cost::ShareOfRanks>
 runsOf(ArrayRef<int64_t> shares, ArrayRef<cost::StageDevices> devices,
        ArrayRef<cost::LoopSeconds> onGroups, const cost::Cluster &cluster) {
@@ -51,7 +52,7 @@ void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
       cost::fastestShares(seconds, degrees.dp * degrees.numMicroBatches);
   SharedSeconds shared =
       secondsOfShares(evaluation.groupSeconds, devices, shares);
-  // Not for what is rounding, or for one group of devices.
+  // Differences below this factor are rounding errors.
   constexpr double kWorth = 0.999;
   if (shared.step >= kWorth * evaluation.stepSeconds)
     return;

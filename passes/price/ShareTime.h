@@ -8,18 +8,18 @@
 
 namespace dpc {
 
-/// A step of ranks with these shares: each runs its micro-batches, then all do
-/// the rest together.
+/// The seconds of a step whose ranks take `shares`: each rank runs its
+/// micro-batches, then all ranks run the rest of the step together.
 struct SharedSeconds {
   double step = 0;
-  double compute = 0; ///< Of the rank that takes longest for its share.
+  double compute = 0; ///< Of the rank with the longest loop.
 };
 SharedSeconds secondsOfShares(llvm::ArrayRef<cost::LoopSeconds> onGroups,
                               llvm::ArrayRef<cost::StageDevices> devices,
                               llvm::ArrayRef<int64_t> shares);
 
-/// Gives the ranks of `evaluation` the shares that are fastest, where that is
-/// worth it, and sets what follows from them.
+/// Gives the ranks of `evaluation` the fastest shares if they are faster than
+/// even shares, and sets the shares and the time of the step.
 void shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
                 const LoweringSpec &degrees);
 

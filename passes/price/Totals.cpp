@@ -1,6 +1,7 @@
-//===- Totals.cpp - What the whole program adds up to ---------------------===//
+//===- Totals.cpp - Sums over the whole program ---------------------------===//
 #include "passes/price/Totals.h"
 
+#include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
 #include "passes/graph/Fp8.h"
 #include "passes/price/StepEstimate.h"
@@ -13,23 +14,21 @@
 using namespace mlir;
 using namespace dpc;
 
-static double bytesOf(Value value) {
-  return sizeInBytes(cast<RankedTensorType>(value.getType()));
-}
+static double bytesOf(Value value) { return sizeInBytes(tensorType(value)); }
 
 static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
   cost::ModelTotals &sums = result.sums;
   for (BlockArgument arg : func.getArguments()) {
     unsigned i = arg.getArgNumber();
     auto role = func.getArgAttrOfType<StringAttr>(i, attr::kRole);
-    auto type = cast<RankedTensorType>(arg.getType());
+    RankedTensorType type = tensorType(arg);
     if (!role)
       continue;
     if (role.getValue() == role::kParameter) {
       sums.parameters += type.getNumElements();
       sums.parameterBytes += bytesOf(arg);
       sums.gradientBytes += bytesOf(arg);
-      // Masters of mixed precision are split with the optimizer's states.
+      // Master weights are sharded with the optimizer states.
       result.hasCopies |=
           llvm::any_of(arg.getUsers(), llvm::IsaPred<ConvertOp>);
     } else if (role.getValue() == role::kState) {
@@ -39,7 +38,7 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
       if (!batch)
         continue;
       sums.globalBatch = type.getDimSize(batch.getInt());
-      // Token ids are the largest of them; labels may be one number a sample.
+      // Token ids are the largest input; labels may have one number per sample.
       if (type.getElementType().isInteger())
         sums.tokensPerSample = std::max(
             sums.tokensPerSample,
@@ -48,11 +47,11 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
   }
 }
 
-/// How many blocks a program has that may be stages of their own: forward ops
-/// are cut wherever the fewest values that depend on a sample are passed on, no
-/// more than at both sides, and a block is what lies between cuts and has a
-/// product. A chain of layers is cut behind each of them, a residual network
-/// between its blocks. Where there are attentions, the blocks in front of them.
+/// The number of blocks that may be stages of their own. The forward program is
+/// cut where locally the fewest values that depend on a sample cross, and a
+/// block is a part between cuts with a GEMM: a layer of a chain, a block of a
+/// residual network. With attention, only the blocks before the first attention
+/// count.
 static int64_t countBlocks(func::FuncOp func) {
   DenseSet<Value> samples;
   for (BlockArgument arg : func.getArguments())
@@ -69,7 +68,7 @@ static int64_t countBlocks(func::FuncOp func) {
     position[&op] = ops.size();
     ops.push_back(&op);
   }
-  // Values made up to an op and read behind it.
+  // The number of values that cross the cut after each op.
   std::vector<int64_t> crossing(ops.size(), 0);
   for (auto [i, op] : llvm::enumerate(ops))
     for (Value value : op->getResults()) {
@@ -81,10 +80,10 @@ static int64_t countBlocks(func::FuncOp func) {
       --crossing[last];
     }
   std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
-  if (!crossing.empty()) // behind the last one there is nothing to cut off
+  if (!crossing.empty()) // There is no cut after the last op.
     crossing.back() = ops.size() + 1;
   int64_t blocks = 0, size = ops.size();
-  bool hasProduct = false;
+  bool hasGemm = false;
   for (int64_t begin = 0, end; begin < size; begin = end) {
     end = begin + 1;
     while (end < size && crossing[end] == crossing[begin])
@@ -94,14 +93,14 @@ static int64_t countBlocks(func::FuncOp func) {
     for (int64_t i = begin; i < end; ++i) {
       if (isa<AttentionOp>(ops[i]))
         return blocks;
-      hasProduct |= isa<MatmulOp, ConvOp>(ops[i]);
-      if (!isCut || !hasProduct)
+      hasGemm |= isa<MatmulOp, ConvOp>(ops[i]);
+      if (!isCut || !hasGemm)
         continue;
       ++blocks;
-      hasProduct = false;
+      hasGemm = false;
     }
   }
-  return blocks + hasProduct;
+  return blocks + hasGemm;
 }
 
 static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
@@ -127,17 +126,16 @@ static void sumUpOps(func::FuncOp func, ProgramTotals &result) {
     if (phaseOf(&op) != Phase::forward || isBufferView(&op))
       continue;
     for (Value result : op.getResults())
-      if (llvm::any_of(result.getUsers(), [](Operation *user) {
-            return phaseOf(user) == Phase::backward;
-          }))
+      if (llvm::is_contained(llvm::map_range(result.getUsers(), phaseOf),
+                             Phase::backward))
         activations += bytesOf(result);
   }
   sums.activationBytesPerSample = activations / sums.globalBatch;
   sums.layers = std::max<int64_t>({1, attentions, countBlocks(func)});
 }
 
-/// A cheap look before findExperts: a stack of weights, and a choice between as
-/// many.
+/// A cheap test before findExperts: whether there is a stack of weights, and a
+/// choice between as many experts.
 static bool mayHaveExperts(func::FuncOp func) {
   DenseSet<int64_t> stacks;
   for (BlockArgument arg : func.getArguments()) {
@@ -150,14 +148,11 @@ static bool mayHaveExperts(func::FuncOp func) {
   return !stacks.empty() &&
          llvm::any_of(func.getBody().front(), [&](Operation &op) {
            return isa<TopKOp, SoftmaxOp>(op) &&
-                  stacks.contains(
-                      cast<RankedTensorType>(op.getOperand(0).getType())
-                          .getShape()
-                          .back());
+                  stacks.contains(shapeOf(op.getOperand(0)).back());
          });
 }
 
-/// Bytes of values that go between ops of experts and others, forward.
+/// The bytes of values between the ops of experts and other ops, forward.
 static double routedBytes(const ProgramFacts &facts, const Experts &experts) {
   double bytes = 0;
   DenseSet<Value> counted;
@@ -184,12 +179,11 @@ static void sumUpExperts(func::FuncOp original, ProgramTotals &result) {
   OwningOpRef<func::FuncOp> func(original.clone());
   separateConstants(*func);
   ProgramFacts facts(*func);
-  constexpr int64_t kRanks = 2; // whatever there is shows on any number
+  constexpr int64_t kRanks = 2; // Experts are found for any number of ranks.
   Experts experts = findExperts(facts, kRanks);
   cost::ModelTotals &sums = result.sums;
   for (const auto &[parameter, factor] : experts.parameters) {
-    sums.expertParameters +=
-        cast<RankedTensorType>(parameter.getType()).getNumElements();
+    sums.expertParameters += tensorType(parameter).getNumElements();
     sums.experts =
         std::max(sums.experts, facts.factors.factorSize(parameter, factor));
   }

@@ -1,4 +1,4 @@
-//===- Totals.h - What the whole program adds up to -------------*- C++ -*-===//
+//===- Totals.h - Sums over the whole program -------------------*- C++ -*-===//
 #ifndef DPC_PASSES_PRICE_TOTALS_H
 #define DPC_PASSES_PRICE_TOTALS_H
 
@@ -11,14 +11,14 @@ namespace dpc {
 /// Sums over an unpartitioned @train_step or @forward.
 struct ProgramTotals {
   cost::ModelTotals sums;
-  bool hasCopies = false;    ///< The model computes with copies of parameters.
-  double attentionFlops = 0; ///< Of a step, in sums.flopsPerStep.
+  bool hasCopies = false;    ///< Parameters are master weights.
+  double attentionFlops = 0; ///< A part of sums.flopsPerStep.
 };
 
 ProgramTotals sumUp(mlir::func::FuncOp func);
 
-/// Of a program with `layers` layers more than `fewer` has; `more` has one
-/// more.
+/// The totals of a program with `layers` more layers than `fewer`. `more` has
+/// one more layer than `fewer`.
 ProgramTotals alongLayers(const ProgramTotals &fewer, const ProgramTotals &more,
                           int64_t layers);
 
