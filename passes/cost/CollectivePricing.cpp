@@ -1,8 +1,9 @@
-//===- CollectivePricing.cpp - What collectives of a step cost ------------===//
+//===- CollectivePricing.cpp - Costs of a step's collectives --------------===//
 #include "passes/cost/CollectivePricing.h"
 
 #include "cost-model/machine/CollectiveCost.h"
 #include "ir/GemmEpilogues.h"
+#include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
 
 using namespace mlir;
@@ -29,7 +30,7 @@ cost::RankOrder dpc::rankOrderOf(func::FuncOp step) {
       order.push_back({name, mesh.axisSize(name)});
     return order;
   }
-  // Ranks are row-major over the mesh: the innermost axis comes last.
+  // The last axis of the mesh is innermost.
   for (auto [name, size] :
        llvm::reverse(llvm::zip_equal(mesh.getNames(), mesh.getSizes())))
     if (name.getValue() != kMicroBatchAxis)
@@ -55,12 +56,12 @@ CollectivePricing::CollectivePricing(func::FuncOp step,
       narrow(cluster.software.narrowActivations &&
              productType(step) != cost::DType::F32) {}
 
-/// Bytes of `values` as the software moves them.
+/// The bytes of `values` in the types in which the software communicates them.
 double CollectivePricing::movedBytes(Operation *op, ValueRange values) const {
   double bytes = 0;
   for (Value value : values) {
-    auto type = cast<RankedTensorType>(value.getType());
-    // Gradients are summed in the type in which they are made.
+    RankedTensorType type = tensorType(value);
+    // The software sums gradients in the type of the GEMMs.
     bool isSum = isa<AllReduceOp, ReduceScatterOp>(op) && type.getRank() > 0 &&
                  type.getElementType().isF32();
     bytes += narrow && isSum
@@ -96,8 +97,8 @@ CollectivePricing::Traffic CollectivePricing::trafficOf(Operation *op) const {
           movedBytes(op, collective.getPayload())};
 }
 
-/// Whether a collective is one of data-parallel ranks: of gradients and states.
-static bool isOfData(ArrayAttr axes) {
+/// Whether a collective joins data-parallel ranks only.
+static bool isDataParallel(ArrayAttr axes) {
   return llvm::all_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
     return axis.getValue().starts_with("dp");
   });
@@ -108,7 +109,7 @@ cost::CollectiveEstimate CollectivePricing::collective(Operation *op) const {
   Traffic moved = trafficOf(op);
   cost::CollectiveEstimate estimate =
       estimateCollective(cluster, moved.kind, moved.bytes, placement(axes));
-  if (isOfData(axes))
+  if (isDataParallel(axes))
     estimate.seconds /= cluster.software.dataBandwidth;
   return estimate;
 }
@@ -118,7 +119,7 @@ CollectivePricing::Message CollectivePricing::messageOf(SendOp send) const {
   message.bytes = movedBytes(send, send.getValue());
   message.gather.bytesPerLevel.assign(cluster.levels.size(), 0);
   int64_t ranks = 1;
-  std::vector<std::string> axes; // tp, or tp0, tp1, ..
+  std::vector<std::string> axes; // "tp", or "tp0", "tp1", ...
   for (auto [name, size] : llvm::zip_equal(mesh.getNames(), mesh.getSizes()))
     if (isTensorAxis(name)) {
       ranks *= size;

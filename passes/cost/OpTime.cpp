@@ -21,13 +21,13 @@ cost::DType dpc::costType(Type type) {
   return type.isF64() ? cost::DType::F64 : cost::DType::F32;
 }
 
-/// What the device computes products of this value's type in.
-static cost::DType productType(Value value, const cost::Device &device) {
+/// The type in which the device runs GEMMs with elements like those of `value`.
+static cost::DType gemmType(Value value, const cost::Device &device) {
   return cost::computeType(device, costType(elementTypeOf(value)));
 }
 
-/// Codes lie as cuBLASLt wants them; zeros for the largest elements and two
-/// kernels a factor make them.
+/// The seconds of a GEMM in fp8. cuBLASLt takes the right operand transposed.
+/// The conversion to fp8 clears the maxima and runs two kernels per operand.
 static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
                          const cost::Device &device) {
   cost::GemmShape shape;
@@ -36,7 +36,7 @@ static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
   shape.k = sizes.k;
   shape.transB = true;
   shape.resultBytes = resultBytes;
-  constexpr int kMoreLaunches = 4; // beside that of streamSeconds
+  constexpr int kMoreLaunches = 4; // streamSeconds has the fifth
   return cost::gemmSeconds(device, cost::DType::FP8, shape) +
          kMoreLaunches * device.launchSeconds +
          cost::streamSeconds(device,
@@ -53,15 +53,13 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   shape.k = a[op.getTa() ? a.size() - 2 : a.size() - 1];
   shape.m = out[out.size() - 2];
   shape.n = out.back();
-  int64_t batch = 1;
+  // With one matrix on the right, the batch is part of m.
+  bool isShared = op.getB().getType().getRank() == 2;
   for (int64_t size : out.drop_back(2))
-    batch *= size;
-  // A plain matrix on the right makes one tall product.
-  bool shared = op.getB().getType().getRank() == 2;
-  (shared ? shape.m : shape.batch) *= batch;
+    (isShared ? shape.m : shape.batch) *= size;
   shape.transA = op.getTa();
   shape.transB = op.getTb();
-  return cost::gemmSeconds(device, productType(op.getA(), device), shape);
+  return cost::gemmSeconds(device, gemmType(op.getA(), device), shape);
 }
 
 /// The bytes that the epilogue of a GEMM moves.
@@ -70,8 +68,8 @@ static double epilogueBytes(Operation *op) {
   StringRef epilogue = epilogueOf(op);
   if (epilogue.empty())
     return bytes;
-  RankedTensorType made = tensorType(op->getResult(0));
-  bytes += static_cast<double>(sizeInBytes(made) -
+  RankedTensorType result = tensorType(op->getResult(0));
+  bytes += static_cast<double>(sizeInBytes(result) -
                                sizeInBytes(matmulOf(op).getResult().getType()));
   if (op->getNumResults() > kEpilogueResult)
     bytes += static_cast<double>(
@@ -79,15 +77,15 @@ static double epilogueBytes(Operation *op) {
   if (epilogue.starts_with("gelu_grad"))
     bytes += sizeInBytes(tensorType(op->getOperand(kEpilogueOperand)));
   else if (epilogue.ends_with("bias"))
-    bytes +=
-        made.getShape().back() * elementBytes(op->getOperand(kEpilogueOperand));
+    bytes += result.getShape().back() *
+             elementBytes(op->getOperand(kEpilogueOperand));
   return bytes;
 }
 
-/// A convolution as the product it is: windows of x by filters. The windows
-/// are read from x, never unrolled in memory. The filter's gradient sums over
-/// all of them into a small matrix, for which libraries cut the sum into as
-/// many parts as keep all multiprocessors busy.
+/// The seconds of a convolution, which is a GEMM of windows by filters. Windows
+/// are read from the image and never stored. The gradient of the filter is a
+/// small matrix of sums over all windows; libraries split these sums to keep
+/// all multiprocessors busy.
 static double convSeconds(Operation *op, Value y, Value w,
                           const cost::Device &device) {
   ArrayRef<int64_t> filter = shapeOf(w);
@@ -108,10 +106,10 @@ static double convSeconds(Operation *op, Value y, Value w,
   constexpr int64_t kFilterParts = 64;
   if (isa<ConvGradFilterOp>(op))
     shape.mostParts = kFilterParts;
-  return cost::gemmSeconds(device, productType(y, device), shape);
+  return cost::gemmSeconds(device, gemmType(y, device), shape);
 }
 
-/// Samples, positions and channels.
+/// Whether there are dimensions of samples, positions and channels.
 static bool isActivation(RankedTensorType type) { return type.getRank() >= 3; }
 
 double dpc::activationBytes(Value value, bool narrow) {
@@ -123,7 +121,7 @@ double dpc::activationBytes(Value value, bool narrow) {
 
 static double attentionSeconds(Operation *op, const OpPricing &pricing,
                                double flops) {
-  cost::DType type = productType(op->getOperand(0), pricing.device);
+  cost::DType type = gemmType(op->getOperand(0), pricing.device);
   if (pricing.software.attention == cost::AttentionKernels::Planned)
     return flops /
            (pricing.device.peak(type) * pricing.device.gemm.peakFraction);
@@ -147,8 +145,8 @@ static bool isOfMicroBatch(Operation *op) {
   return phase && isInLoop(*phase);
 }
 
-/// What the software moves for a sum over micro-batches, or for what only makes
-/// its operand; nothing for other ops.
+/// The bytes that the software moves for a sum over micro-batches; 0 for a
+/// conversion that only such sums read, nothing for other ops.
 static std::optional<double> accumulationBytes(Operation *op,
                                                const cost::Software &software) {
   if (software.accumulationBytes == 0)

@@ -1,5 +1,4 @@
-//===- OpTime.h - Seconds of one op on one device ----------------*- C++
-//-*-===//
+//===- OpTime.h - Seconds of one op on one device ---------------*- C++ -*-===//
 #ifndef DPC_PASSES_COST_OPTIME_H
 #define DPC_PASSES_COST_OPTIME_H
 
@@ -8,33 +7,32 @@
 
 namespace dpc {
 
-/// Bytes of one element of `value` (i1 counts as a byte).
+/// Bytes of one element of `value`; an i1 counts as a byte.
 int64_t elementBytes(mlir::Value value);
 
-/// The cost model's name of a float type; f32 for all else.
+/// The cost model's name of a float type; f32 for other types.
 cost::DType costType(mlir::Type elementType);
 
-/// What ops run on and with.
+/// The device and software that run an op.
 struct OpPricing {
   const cost::Device &device;
   const cost::Software &software;
-  /// Bytes of activations are counted in 16 bits (Software::narrowActivations,
-  /// where products are).
+  /// Activations have 16 bits if GEMMs do (Software::narrowActivations).
   bool narrow = false;
 };
 
-/// Seconds of `op` as typed, alone: matmuls by the GEMM model in their own
-/// element type, attention by the software's kernels (by its operations at the
-/// GEMM rate where they are the plan's, which has none left when it is lowered
-/// for them), all else by the bytes it reads and writes. 0 for ops that only
-/// rename or are constant.
+/// Seconds of `op` alone: GEMMs by the GEMM model in their element type,
+/// attention by the software's kernels (if the plan expands attention, its
+/// FLOPs at the rate of GEMMs), other ops by the bytes that they read and
+/// write. 0 for views and constants.
 double opSeconds(mlir::Operation *op, const OpPricing &pricing);
 
 /// The same with this compiler's kernels.
 double opSeconds(mlir::Operation *op, const cost::Device &device);
 
-/// Bytes of a value that moves in forward or backward, as `narrow` has it:
-/// values of rank 3 and more (samples, positions, channels) are activations.
+/// Bytes of a value of the forward or backward pass. With `narrow` an f32
+/// activation counts 2 bytes per element; activations are the values with at
+/// least three dimensions (samples, positions, channels).
 double activationBytes(mlir::Value value, bool narrow);
 
 } // namespace dpc
