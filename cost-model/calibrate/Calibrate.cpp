@@ -204,7 +204,7 @@ static ordered_json tableJson(const GemmTable &table,
     std::vector<double> giga;
     for (double rate : table.rates[i])
       giga.push_back(std::round(rate / 1e7) / 100);
-    rates[std::string(stringifyTransposition(static_cast<Transposition>(i)))] =
+    rates[std::string(stringify(static_cast<Transposition>(i)))] =
         std::move(giga);
   }
   return rates;

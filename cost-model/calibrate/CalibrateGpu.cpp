@@ -271,7 +271,7 @@ static ordered_json toJson(const Device &device, const json &base,
   ordered_json peaks;
   for (int i = 0; i < numDTypes; ++i)
     if (device.peakFlops[i] > 0)
-      peaks[std::string(stringifyDType(static_cast<DType>(i)))] =
+      peaks[std::string(stringify(static_cast<DType>(i)))] =
           constant(device.peakFlops[i] / 1e12, measured + ": fastest product");
   take("peak_teraflops", peaks);
   out["memory_gibibytes"] = constant(device.memoryBytes / kGibi, measured);
@@ -326,7 +326,7 @@ static std::string tableOf(const GpuMeasurements &measured,
                            const Device &device, DType type) {
   std::string table = "calibrated, " + measured.name + ":\n";
   double peak = device.peak(type);
-  std::string bf16(stringifyDType(type));
+  std::string bf16(stringify(type));
   size_t worst = 0;
   std::vector<double> errors = errorsOf(device, type, measured.products);
   std::vector<const MeasuredProduct *> fitted;
@@ -386,14 +386,14 @@ Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured) {
   DType type = typeToFit(measured.products);
   if (device.peak(type) <= 0)
     return Error{"calibration: " + known + " has no peak for " +
-                 std::string(stringifyDType(type)) +
+                 std::string(stringify(type)) +
                  ", in which products were measured"};
   fitGemm(device, type, measured.products);
   std::string source =
       "measured on " + measured.name + " with " + measured.libraries;
   size_t count = errorsOf(device, type, measured.products).size();
   std::string fitted = source + ": fitted to " + std::to_string(count) +
-                       " products in " + std::string(stringifyDType(type));
+                       " products in " + std::string(stringify(type));
   return GpuCalibration{toJson(device, base, source, fitted).dump(2) + "\n",
                         tableOf(measured, device, type)};
 }

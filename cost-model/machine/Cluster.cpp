@@ -1,7 +1,7 @@
 //===- Cluster.cpp - cluster.json -----------------------------------------===//
 
 #include "cost-model/machine/Cluster.h"
-#include "runtime/base/Json.h"
+#include "cost-model/machine/DataFolder.h"
 #include "runtime/base/ReadFile.h"
 
 #include <algorithm>
@@ -21,68 +21,57 @@ static constexpr double giga = 1e9;
 static constexpr double gibi = 1024.0 * 1024.0 * 1024.0;
 static constexpr double micro = 1e-6;
 static constexpr int64_t maxDevices = 1 << 22;
-static constexpr const char *linkKindNames[] = {"switch", "full-mesh", "ring",
-                                                "fat-tree", "shared-memory"};
-
-std::string_view stringifyLinkKind(LinkKind kind) {
-  return linkKindNames[static_cast<int>(kind)];
-}
 
 int64_t Cluster::numDevices() const {
   int64_t count = 0;
   for (const NodeGroup &group : groups)
-    count += group.nodes * group.devicesPerNode;
+    count += group.numDevices();
   return count;
 }
 
 int64_t Cluster::devicesPerNode() const {
   assert(!groups.empty() && "a cluster has a group");
-  int64_t least = groups.front().devicesPerNode;
-  for (const NodeGroup &group : groups)
-    least = std::min(least, group.devicesPerNode);
-  return least;
+  return std::ranges::min_element(groups, {}, &NodeGroup::devicesPerNode)
+      ->devicesPerNode;
 }
 
 const Device &Cluster::slowestDevice(DType type) const {
   assert(!groups.empty() && "a cluster has a group");
-  const Device *slowest = &groups.front().device;
-  for (const NodeGroup &group : groups)
-    if (group.device.peak(type) < slowest->peak(type))
-      slowest = &group.device;
-  return *slowest;
+  auto peak = [&](const NodeGroup &group) { return group.device.peak(type); };
+  return std::ranges::min_element(groups, {}, peak)->device;
+}
+
+static double usableBytesOf(const NodeGroup &group) {
+  return group.device.usableBytes();
 }
 
 double Cluster::usableBytes() const {
-  assert(!groups.empty() && "a cluster has a group");
-  double least = groups.front().device.usableBytes();
-  for (const NodeGroup &group : groups)
-    least = std::min(least, group.device.usableBytes());
-  return least;
+  return usableBytesOf(*std::ranges::min_element(groups, {}, usableBytesOf));
 }
 
 double Cluster::mostUsableBytes() const {
-  double most = usableBytes();
-  for (const NodeGroup &group : groups)
-    most = std::max(most, group.device.usableBytes());
-  return most;
+  return usableBytesOf(*std::ranges::max_element(groups, {}, usableBytesOf));
 }
 
-/// Reads a device file beside the cluster.json, as dpc-opt --calibrate writes
-/// it.
+static Expected<Device> parseDeviceText(const std::string &text,
+                                        const std::string &file) {
+  Expected<json> root = parseJson(text, file);
+  return root ? parseDevice(*root, file)
+              : Expected<Device>(Error{root.message()});
+}
+
+/// Reads a device file in `folder`, the folder of the cluster.json.
 static Expected<Device> loadDeviceBeside(const std::string &name,
                                          const std::filesystem::path &folder,
                                          const std::string &where) {
   std::string path = (folder / name).string();
   Expected<std::string> text =
       readTextFile(path, "a device file, or the name of a known device");
-  if (!text)
-    return Error{where + ": " + text.message()};
-  Expected<json> root = parseJson(*text, path);
-  return root ? parseDevice(*root, path)
-              : Expected<Device>(Error{root.message()});
+  return text ? parseDeviceText(*text, path)
+              : Expected<Device>(Error{where + ": " + text.message()});
 }
 
-/// `folder`: where paths of device files begin.
+/// Reads an entry of "groups". Paths of device files are relative to `folder`.
 static void readGroup(const json &entry, const std::string &where,
                       const std::filesystem::path &folder, NodeGroup &group,
                       JsonErrors &errors) {
@@ -120,7 +109,6 @@ static void readGroup(const json &entry, const std::string &where,
                             loaded.message());
 }
 
-/// "node", "cluster" or a number of devices.
 static void readSpan(const json *entry, const std::string &where,
                      const Cluster &cluster, int64_t &span,
                      JsonErrors &errors) {
@@ -137,19 +125,6 @@ static void readSpan(const json *entry, const std::string &where,
                   "\"node\", \"cluster\" or a number of devices >= 1");
 }
 
-static void readLinkKind(const std::string &text, const std::string &where,
-                         LinkKind &kind, JsonErrors &errors) {
-  std::string expected = "one of";
-  for (size_t i = 0; i < std::size(linkKindNames); ++i) {
-    expected += std::string(" ") + linkKindNames[i];
-    if (text == linkKindNames[i]) {
-      kind = static_cast<LinkKind>(i);
-      return;
-    }
-  }
-  errors.report(where, "value \"" + text + "\"", expected);
-}
-
 void Cluster::setSoftware(const Software &profile) {
   for (NodeGroup &group : groups)
     group.device.gemm.peakFraction *=
@@ -157,11 +132,11 @@ void Cluster::setSoftware(const Software &profile) {
   software = profile;
 }
 
-/// Links of a node: all-reduce bus bandwidth 122 of 150 GB/s (V100), 232 of 300
-/// (A100), 370 of 450 (H100) (NVIDIA, GTC 2024 S62129). Networks: 24 of 25 GB/s
-/// of one adapter alone (the same); half of it where all of a node send in
-/// training runs (fits to vTrain's and BigScience's runs; H100 nodes at 64 MiB,
-/// 4 to 512 of them: 217 to 112 of 400 GB/s).
+/// Links of a node: the bus bandwidth of all_reduce is 122 of 150 GB/s (V100),
+/// 232 of 300 (A100) and 370 of 450 (H100) (NVIDIA, GTC 2024 S62129). Networks:
+/// one adapter alone reaches 24 of 25 GB/s (same source), and half of that when
+/// all devices of a node send in training (fits to runs of vTrain and
+/// BigScience; 4 to 512 H100 nodes with 64 MiB: 217 to 112 of 400 GB/s).
 double defaultAchieved(LinkKind kind) {
   switch (kind) {
   case LinkKind::Switch:
@@ -190,7 +165,7 @@ static void readLevel(const json &entry, const std::string &where,
                 micro);
   fields.string("kind", kind);
   if (!errors)
-    readLinkKind(kind, fields.path("kind"), level.kind, errors);
+    readName(kind, fields.path("kind"), level.kind, errors);
   fields.optionalBoolean("in_network_reduction", level.inNetworkReduction);
   fields.optionalNumber("oversubscription", level.oversubscription, atLeastOne);
   level.achieved = defaultAchieved(level.kind);
@@ -206,8 +181,8 @@ static void checkLevels(const Cluster &cluster, const std::string &file,
   for (size_t i = 0; i < cluster.levels.size(); ++i)
     if (!names.insert(cluster.levels[i].name).second)
       errors.report(file + ": levels[" + std::to_string(i) + "].name",
-                    "'" + cluster.levels[i].name + "' once more",
-                    "another name: reports count bytes by it");
+                    "'" + cluster.levels[i].name + "' a second time",
+                    "different names");
   for (size_t i = 1; i < cluster.levels.size(); ++i)
     if (cluster.levels[i].span < cluster.levels[i - 1].span)
       errors.report(
@@ -251,15 +226,15 @@ static void readGroups(const json *groups, const std::string &where,
                   "at most " + std::to_string(maxDevices));
 }
 
-/// The software that runs plans of this compiler on these devices.
+/// The profile of this compiler for these devices.
 static Expected<Software> ownSoftware(const Cluster &cluster) {
-  bool isCuda = std::all_of(
-      cluster.groups.begin(), cluster.groups.end(),
-      [](const NodeGroup &group) { return group.device.hasFusedAttention(); });
+  bool isCuda = std::ranges::all_of(cluster.groups, [](const NodeGroup &group) {
+    return group.device.hasFusedAttention();
+  });
   return isCuda ? loadSoftware("dpc-cuda") : Software();
 }
 
-/// Why `software` cannot be priced on the cluster's devices, or "".
+/// Why the cluster's devices have no rates for `software`, or "".
 static std::string missingRate(const Cluster &cluster,
                                const Software &software) {
   if (software.attention != AttentionKernels::Fused &&
@@ -269,14 +244,13 @@ static std::string missingRate(const Cluster &cluster,
     if (!cluster.groups[i].device.hasFusedAttention())
       return "groups[" + std::to_string(i) + "].device: '" +
              cluster.groups[i].device.name +
-             "' states no rate of fused attention, which software '" +
+             "' has no rates for the fused attention of software '" +
              software.name +
-             "' has; expected attention_forward_fraction and "
+             "'; expected attention_forward_fraction and "
              "attention_backward_fraction";
   return "";
 }
 
-/// Reads the name of a profile, or a profile.
 static void readSoftware(const json *entry, const std::string &where,
                          Software &software, JsonErrors &errors) {
   if (!entry->is_string() && !entry->is_object()) {
@@ -340,20 +314,20 @@ Expected<Cluster> parseCluster(const std::string &text,
   return cluster;
 }
 
-/// The machine's memory in bytes; 8 GiB when the system does not say.
+/// The machine's memory in bytes; 8 GiB if it is unknown.
 static double physicalBytes() {
   double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES));
   double bytes = pages * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   return bytes > 0 ? bytes : 8 * gibi;
 }
 
-/// Scales the device of a machine to one of `ranks` ranks on it.
+/// Scales the device of a machine to one of its `ranks` ranks.
 static void takeShare(Device &device, int64_t ranks) {
   int64_t cores = device.multiprocessors;
   int64_t threads = std::max<int64_t>(1, cores / ranks);
   double core = 1.0 / static_cast<double>(std::max(cores, ranks));
   double share = static_cast<double>(threads) * core;
-  // 0 for one thread, 1 for all cores.
+  // The exponent of the efficiency: 0 for one thread, 1 for all cores.
   double together = threads == 1 ? 0
                                  : std::log(static_cast<double>(threads)) /
                                        std::log(static_cast<double>(cores));
@@ -385,12 +359,8 @@ static Expected<Device> machineDevice(const std::string &calibratedDevice) {
   if (!calibratedDevice.empty()) {
     Expected<std::string> text =
         readTextFile(calibratedDevice, "a device file");
-    if (!text)
-      return Error{text.message()};
-    Expected<json> root = parseJson(*text, calibratedDevice);
-    if (!root)
-      return Error{root.message()};
-    return parseDevice(*root, calibratedDevice);
+    return text ? parseDeviceText(*text, calibratedDevice)
+                : Expected<Device>(Error{text.message()});
   }
   Expected<Device> device = loadDevice("cpu-local");
   if (!device)
@@ -406,8 +376,8 @@ static Expected<Device> machineDevice(const std::string &calibratedDevice) {
   return device;
 }
 
-/// One NVMe disk (PCIe 4.0 x4) when it writes for long, and PCIe 4.0 x16 less
-/// its framing.
+/// One NVMe disk (PCIe 4.0 x4) during long writes, and PCIe 4.0 x16 without its
+/// protocol overhead.
 constexpr double kDiskBytesPerSecond = 3e9, kHostLinkBytesPerSecond = 25e9;
 
 double hostLinkBytesPerSecond(const Cluster &cluster, bool disk) {
@@ -437,7 +407,7 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
   level.bytesPerSecond = device->exchangeBytesPerSecond > 0
                              ? device->exchangeBytesPerSecond
                              : device->memoryBytesPerSecond / 2;
-  // Where there are more ranks than cores, copies wait for a core.
+  // With more ranks than cores, copies wait for a core.
   if (ranks > cores)
     level.bytesPerSecond *= static_cast<double>(cores) * share;
   Cluster cluster;
@@ -446,7 +416,7 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
   cluster.levels.push_back(level);
   cluster.host.memoryBytes = device->memoryBytes * static_cast<double>(ranks);
   cluster.host.holdsDevices = true;
-  // A rank's host memory is the machine's, too: a copy, as between ranks.
+  // The host memory of a rank is the same memory: offload copies like ranks do.
   cluster.host.pcieBytesPerSecond = level.bytesPerSecond;
   cluster.host.nvmeBytesPerSecond = kDiskBytesPerSecond * share;
   return cluster;
@@ -455,7 +425,7 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
 Expected<Cluster> loadCluster(const std::string &option,
                               const std::string &calibratedDevice) {
   constexpr std::string_view prefix = "local:";
-  if (option.compare(0, prefix.size(), prefix) == 0) {
+  if (option.starts_with(prefix)) {
     int64_t ranks = 0;
     const char *end = option.data() + option.size();
     auto [rest, error] =

@@ -10,6 +10,7 @@
 
 #include "cost-model/machine/GemmTable.h"
 #include "cost-model/machine/Software.h"
+#include "runtime/base/EnumNames.h"
 #include "runtime/base/Status.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,58 +24,72 @@
 
 namespace dpc::cost {
 
-/// Compute types that a device file gives a peak for.
+/// The compute types for which device files give a peak.
 enum class DType { F64, F32, BF16, F16, FP8 };
 inline constexpr int numDTypes = 5;
 
-/// "f64", "f32", "bf16", "f16", "fp8".
-std::string_view stringifyDType(DType type);
+/// A kind of link; it decides which collective algorithms apply.
+enum class LinkKind { Switch, FullMesh, Ring, FatTree, SharedMemory };
+
+} // namespace dpc::cost
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, 5> kNamesOf<cost::DType> = {
+    "f64", "f32", "bf16", "f16", "fp8"};
+template <>
+inline constexpr std::array<std::string_view, 5> kNamesOf<cost::LinkKind> = {
+    "switch", "full-mesh", "ring", "fat-tree", "shared-memory"};
+} // namespace dpc
+
+namespace dpc::cost {
+
 /// The type as --precision spells it: "fp32", "bf16", "fp16", "fp8".
 std::string_view precisionOf(DType type);
-/// Inverse of stringifyDType; also takes "fp32", "fp16", "fp64".
+/// The type of a name in device files or of --precision.
 std::optional<DType> symbolizeDType(std::string_view name);
 /// Bytes of one element.
 int64_t bytesPerElement(DType type);
 
-/// Why a GEMM stays below the peak; see ComputeCost.h.
+/// The constants of the GEMM formula in ComputeCost.h.
 struct GemmModel {
-  double peakFraction = 1.0; ///< Reached with full tiles and long k.
-  int64_t tileM = 1;         ///< Rows of the output tile of one SM or core.
+  double peakFraction = 1.0; ///< Of the peak, with full tiles and long k.
+  int64_t tileM = 1;         ///< Rows of the largest output tile.
   int64_t tileN = 1;         ///< Columns of that tile.
-  double operandCost = 0.0;  ///< Multiply-adds that loading an operand costs.
-  double rampSeconds = 0.0;  ///< Per GEMM, to fill and drain the device.
+  double operandCost = 0.0;  ///< The cost of loading an operand, in FMAs.
+  double rampSeconds = 0.0;  ///< Per GEMM: filling and draining the device.
   double halfK = 0.0;        ///< k at which an SM reaches half of its rate.
-  int64_t alignBytes = 1;    ///< k and n rows below this alignment are slow.
+  int64_t alignBytes = 1;    ///< Rows without this alignment are slow.
   double misalignedFraction = 1.0; ///< Rate at unaligned sizes / aligned.
-  GemmTable measured; ///< f32 GEMMs; replaces the above unless empty.
-  /// The same for one GEMM on all cores; empty where not given. Only
-  /// makeLocalCluster reads it.
+  /// Measured rates of f32 GEMMs; they replace the formula unless empty.
+  GemmTable measured;
+  /// Measured rates of one f32 GEMM on all cores; may be empty. Only
+  /// makeLocalCluster reads them.
   GemmTable shared;
 };
 
-/// One accelerator (or CPU rank). Every number of a device file has a source.
+/// An accelerator, or a CPU rank.
 struct Device {
   std::string name;
-  /// Dense peak in FLOP/s; 0 where the device lacks the type.
+  /// Dense peak in FLOP/s; 0 if the device lacks the type.
   std::array<double, numDTypes> peakFlops{};
   double memoryBytes = 0;
   double memoryBytesPerSecond = 0; ///< Datasheet.
   double memoryFraction = 1.0;     ///< Reached by streaming kernels.
   double memoryReservedBytes = 0;  ///< Context, driver, communicator buffers.
   int64_t multiprocessors = 1;     ///< SMs, or cores of a rank.
-  /// The number of ranks that share each core: while the others wait, a rank is
-  /// this many times faster than the other numbers say. Only makeLocalCluster
-  /// sets it.
+  /// The number of ranks that share a core. While the others wait, a rank is
+  /// this many times as fast. Only makeLocalCluster sets it.
   double ranksPerCore = 1;
-  double launchSeconds = 0; ///< Smallest time of one kernel.
-  double scalarFlops = 0;   ///< FLOP/s without GEMMs; 0 = the f32 peak.
-  /// The bandwidth that one core alone reaches; 0 where not given. Only
-  /// makeLocalCluster reads it.
+  double launchSeconds = 0; ///< The smallest time of a kernel.
+  double scalarFlops = 0;   ///< FLOP/s outside GEMMs; 0 = the f32 peak.
+  /// The bandwidth of one core alone; 0 = unknown. Only makeLocalCluster reads
+  /// it.
   double coreBytesPerSecond = 0;
-  double attentionForward = 0;  ///< Fraction of the peak that fused attention
-  double attentionBackward = 0; ///< reaches; 0 where not given.
-  /// Between two ranks of one machine through shared memory; 0 where not given.
-  /// Only makeLocalCluster reads them: a cluster.json has levels.
+  /// The fractions of the peak that fused attention reaches; 0 = unknown.
+  double attentionForward = 0, attentionBackward = 0;
+  /// Between two ranks of one machine through shared memory; 0 = unknown. Only
+  /// makeLocalCluster reads them, because a cluster.json has levels.
   double exchangeBytesPerSecond = 0;
   double exchangeLatencySeconds = 0;
   GemmModel gemm;
@@ -85,29 +100,25 @@ struct Device {
   double scalarRate() const {
     return scalarFlops > 0 ? scalarFlops : peak(DType::F32);
   }
-  /// The bytes that a plan may use: all but the reserved ones.
+  /// The bytes that a plan may use.
   double usableBytes() const { return memoryBytes - memoryReservedBytes; }
 };
-
-/// A kind of link; it changes which collective algorithms apply.
-enum class LinkKind { Switch, FullMesh, Ring, FatTree, SharedMemory };
-std::string_view stringifyLinkKind(LinkKind kind);
 
 /// The default for Level::achieved.
 double defaultAchieved(LinkKind kind);
 
-/// One level of the interconnect, innermost first. A level joins `span`
-/// devices: all of a node, all of the cluster, or a number of devices (a rack).
+/// A level of the interconnect. Each of its units joins `span` devices: those
+/// of a node, of a rack, or of the cluster.
 struct Level {
   std::string name;
-  int64_t span = 0; ///< Devices one unit of this level joins.
+  int64_t span = 0;
   double bytesPerSecond = 0;
   double latencySeconds = 0;
   LinkKind kind = LinkKind::Switch;
   bool inNetworkReduction = false;
   double oversubscription = 1.0; ///< >= 1; divides the bandwidth.
   /// The fraction of the bandwidth that collectives reach with large messages.
-  /// Where a cluster.json does not give it, its bandwidth is that of the
+  /// If a cluster.json does not give it, its bandwidth is that of the
   /// datasheet, and defaultAchieved applies.
   double achieved = 1.0;
 };
@@ -117,18 +128,20 @@ struct NodeGroup {
   int64_t nodes = 0;
   int64_t devicesPerNode = 0;
   Device device;
+
+  int64_t numDevices() const { return nodes * devicesPerNode; }
 };
 
-/// The machine that devices of a node share. Zero where not given.
+/// The host of a node; 0 = unknown.
 struct Host {
   double memoryBytes = 0;
-  /// The devices' memory is a part of the host's: offloaded bytes stay in it.
+  /// The memory of the devices is a part of the host's memory.
   bool holdsDevices = false;
   double pcieBytesPerSecond = 0;
   double nvmeBytesPerSecond = 0;
 };
 
-/// The machines that a program is planned for.
+/// The machines for which programs are planned.
 struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
@@ -136,18 +149,17 @@ struct Cluster {
   Host host;
   Software software; ///< The software that runs plans.
 
-  /// Replaces the software. The GEMMs of all devices take the rate of `profile`
-  /// instead of that of the software before.
+  /// Replaces the software. The rate of GEMMs on all devices changes from that
+  /// of the old software to that of `profile`.
   void setSoftware(const Software &profile);
 
-  /// The devices of all groups.
   int64_t numDevices() const;
-  /// The devices of a node; the smallest number of all groups.
+  /// The smallest number of devices per node of all groups.
   int64_t devicesPerNode() const;
-  /// The device that bounds a step when all ranks do the same work: the one
-  /// with the lowest peak of `type`; ties go to the first group.
+  /// The device with the lowest peak of `type`, which bounds a step if all
+  /// ranks do the same work; the first on ties.
   const Device &slowestDevice(DType type) const;
-  /// The least and the most bytes that a device has for a plan.
+  /// The smallest and the largest memory of a device for a plan, in bytes.
   double usableBytes() const;
   double mostUsableBytes() const;
 };
@@ -156,48 +168,48 @@ struct Cluster {
 /// defaults are PCIe 4.0 x16 and one NVMe disk.
 double hostLinkBytesPerSecond(const Cluster &cluster, bool disk);
 
-/// Reads a device file's JSON. `where` (file and JSON path) starts messages.
-/// Every constant is {"value": number, "source": "where it is from"}.
+/// Reads the JSON of a device file. Messages begin with `where`, the file and
+/// JSON path. Every constant is {"value": number, "source": string}.
 Expected<Device> parseDevice(const nlohmann::json &json,
                              const std::string &where);
 
-/// Reads `DIR/NAME.json`. DIR is the environment's DPC_DEVICE_DIR if set, else
-/// the folder this library was built with. Lists the known names on failure.
+/// Reads NAME.json in the folder of devices (DataFolder.h), which
+/// DPC_DEVICE_DIR in the environment replaces.
 Expected<Device> loadDevice(const std::string &name);
 
 /// The JSON of the same file.
 Expected<nlohmann::json> loadDeviceFile(const std::string &name);
 
-/// Names of the device files that loadDevice finds, sorted.
+/// The names of all device files, sorted.
 std::vector<std::string> knownDevices();
 
-/// Parses the text of a cluster.json. Messages name `file`, and device files
-/// are looked up beside it. Unknown fields are errors, so that a misspelled
-/// field is never replaced by a default.
+/// Parses the text of a cluster.json. Messages name `file`, and paths of device
+/// files are relative to it. Unknown fields are errors, so that no default
+/// replaces a misspelled field.
 Expected<Cluster> parseCluster(const std::string &text,
                                const std::string &file);
 
 /// `local:N` (see makeLocalCluster) or the name of a cluster.json.
-/// `calibratedDevice`, when not empty, is a device file used instead of
-/// cpu-local for `local:N`.
+/// `calibratedDevice`, unless empty, is a device file that replaces cpu-local
+/// for `local:N`.
 Expected<Cluster> loadCluster(const std::string &option,
                               const std::string &calibratedDevice = "");
 
-/// N ranks that are threads of this machine, joined by shared memory. Without a
-/// calibrated device, cpu-local (which describes one core) is scaled to this
-/// machine's cores and memory; a calibrated device describes a whole machine.
+/// N ranks that are threads of this machine, joined by shared memory. A
+/// calibrated device describes the whole machine. Without one, cpu-local, which
+/// describes one core, is scaled to the cores and memory of this machine.
 ///
 /// A rank of R on C cores has t = max(1, C / R) threads for a GEMM and one
 /// thread for every other kernel, as in the runtime.
-///   GEMMs      t / max(C, R) of the rate of C simultaneous GEMMs, times
-///              e^(log t / log C). e is the fraction of that rate that one GEMM
-///              on all C threads reaches, if measured, else 1. Between one and
-///              C threads the efficiency is a power of t.
-///   memory     the R-th part of the bandwidth, at most that of one core
-///   others     1 / max(C, R) of the scalar rate of all cores, if measured, or
+///   GEMMs      the rate of C simultaneous GEMMs times t / max(C, R) times
+///              e^(log t / log C). If measured, e is the rate of one GEMM on
+///              all C threads relative to that of C simultaneous GEMMs, else 1.
+///              So the efficiency is a power of t.
+///   memory     1 / R of the bandwidth, at most the bandwidth of one core
+///   others     1 / max(C, R) of the scalar rate of all cores if measured, else
 ///              of the peak
-/// Each rank has the R-th part of the memory. Where R > C, ranks share cores: a
-/// pipeline stage that waits leaves its core to others.
+/// Each rank has 1 / R of the memory. If R > C, ranks share cores: a pipeline
+/// stage that waits leaves its core to others.
 Expected<Cluster> makeLocalCluster(int64_t ranks,
                                    const std::string &calibratedDevice = "");
 

@@ -5,33 +5,19 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace dpc::cost {
 
-std::string_view stringifyCollective(Collective kind) {
-  constexpr std::string_view names[] = {"all_reduce", "reduce_scatter",
-                                        "all_gather", "all_to_all",
-                                        "broadcast",  "send_recv"};
-  return names[static_cast<int>(kind)];
-}
-
-std::string_view stringifyAlgorithm(Algorithm algorithm) {
-  constexpr std::string_view names[] = {"none", "direct",    "ring",
-                                        "tree", "in-switch", "hierarchical"};
-  return names[static_cast<int>(algorithm)];
-}
-
 int64_t GroupPlacement::size() const {
-  int64_t size = 1;
-  for (int64_t ranks : ranksPerLevel)
-    size *= ranks;
-  return size;
+  return std::accumulate(ranksPerLevel.begin(), ranksPerLevel.end(), int64_t(1),
+                         std::multiplies());
 }
 
 namespace {
 
-/// The link of a flat algorithm: n ranks, b bytes per second, a seconds.
+/// The link of a flat algorithm, with the names of the file comment.
 struct Link {
   double n = 1;
   double b = 0;
@@ -56,7 +42,7 @@ static Link linkAt(const Cluster &cluster, const GroupPlacement &group,
   return link;
 }
 
-/// Levels where the group has more than one rank, innermost first.
+/// The levels that the group uses, innermost first.
 static std::vector<size_t> activeLevels(const Cluster &cluster,
                                         const GroupPlacement &group) {
   assert(group.ranksPerLevel.size() <= cluster.levels.size() &&
@@ -68,7 +54,7 @@ static std::vector<size_t> activeLevels(const Cluster &cluster,
   return active;
 }
 
-/// The slowest level's rate and the largest latency for all ranks.
+/// The link of all ranks: the lowest bandwidth and the largest latency.
 static Link flatLink(const Cluster &cluster, const GroupPlacement &group,
                      const std::vector<size_t> &active) {
   Link flat = linkAt(cluster, group, active.front());
@@ -161,29 +147,19 @@ static std::optional<double> flatSeconds(Algorithm algorithm, Collective kind,
 static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
                         double n) {
   double remote = (n - 1) / n * bytes;
-  switch (kind) {
-  case Collective::AllReduce:
+  if (kind == Collective::AllReduce)
     return algorithm == Algorithm::InSwitch ? bytes : 2 * remote;
-  case Collective::ReduceScatter:
-  case Collective::AllGather:
-  case Collective::AllToAll:
-    return remote;
-  case Collective::Broadcast:
-    return remote; // All but the last rank of the chain pass it on.
-  case Collective::SendRecv:
-    return bytes;
-  }
-  return 0;
+  return kind == Collective::SendRecv ? bytes : remote;
 }
 
-/// The best flat algorithm at a link, which is that of one level (`isOne`) or
-/// of several.
+/// The seconds of the best flat algorithm, which is returned in `algorithm`.
+/// `isOne`: the link is that of one level.
 static double bestAtLevel(Collective kind, double bytes, const Link &link,
                           Algorithm &algorithm, bool isOne = true) {
   double best = std::numeric_limits<double>::infinity();
   for (Algorithm candidate : {Algorithm::Direct, Algorithm::Ring,
                               Algorithm::Tree, Algorithm::InSwitch}) {
-    // A switch adds only what arrives at it: one level.
+    // A switch adds up the buffers of one level only.
     if (candidate == Algorithm::InSwitch && !isOne)
       continue;
     if (auto seconds = flatSeconds(candidate, kind, bytes, link);
@@ -195,13 +171,14 @@ static double bestAtLevel(Collective kind, double bytes, const Link &link,
   return best;
 }
 
-/// Splits the bytes of a flat algorithm by the links its ring or pairs cross.
+/// Distributes the bytes of a flat algorithm over the levels that its ring or
+/// pairs cross.
 static void spreadBytes(CollectiveEstimate &estimate, double sent,
                         Collective kind, const GroupPlacement &group,
                         const std::vector<size_t> &active) {
   double n = static_cast<double>(group.size());
   if (kind == Collective::SendRecv) {
-    // The message crosses the outermost level that separates the pair.
+    // The message crosses the outermost level on which the pair differs.
     estimate.bytesPerLevel[active.back()] += sent;
     return;
   }
@@ -239,8 +216,8 @@ static CollectiveEstimate hierarchicalAllToAll(
   return estimate;
 }
 
-/// Scatters from the inner to the outer levels and gathers back. An all_reduce
-/// meets at the outermost level.
+/// Scatters from the inner to the outer levels and gathers back. The outermost
+/// level runs an all_reduce.
 static CollectiveEstimate
 hierarchicalReduction(const Cluster &cluster, Collective kind, double bytes,
                       const GroupPlacement &group,
@@ -291,7 +268,7 @@ std::optional<CollectiveEstimate> estimateWith(const Cluster &cluster,
   std::vector<size_t> active = activeLevels(cluster, group);
   if (algorithm == Algorithm::Hierarchical)
     return estimateHierarchical(cluster, kind, bytes, group, active, estimate);
-  // A switch adds only what arrives at it: one level.
+  // A switch adds up the buffers of one level only.
   if (algorithm == Algorithm::InSwitch && active.size() > 1)
     return std::nullopt;
   Link link = flatLink(cluster, group, active);
@@ -311,7 +288,7 @@ CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
   best.bytesPerLevel.assign(cluster.levels.size(), 0.0);
   if (group.size() <= 1 || bytes <= 0)
     return best;
-  // This function is called very often: it computes the bytes of the best
+  // This function is called very often, so it computes the bytes of the best
   // algorithm only.
   std::vector<size_t> active = activeLevels(cluster, group);
   Link link = flatLink(cluster, group, active);
@@ -338,7 +315,7 @@ GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size) {
     int64_t span = cluster.levels[i].span;
     bool isAll = span >= cluster.numDevices() || i + 1 == cluster.levels.size();
     int64_t ranks = isAll ? rest : 1;
-    // The largest part whose groups never straddle two units of this level.
+    // The largest part whose groups are each within one unit of this level.
     if (!isAll && span % (stride * placed) == 0)
       ranks = std::gcd(rest, span / (stride * placed));
     group.ranksPerLevel.push_back(ranks);

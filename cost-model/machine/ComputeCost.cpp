@@ -9,18 +9,16 @@
 namespace dpc::cost {
 
 double GemmShape::flops() const {
-  return 2.0 * static_cast<double>(batch) * static_cast<double>(m) *
-         static_cast<double>(n) * static_cast<double>(k);
+  return 2.0 * double(batch) * double(m) * double(n) * double(k);
 }
 
 double GemmShape::bytes(DType type) const {
   if (elements > 0)
     return static_cast<double>(elements) * bytesPerElement(type);
-  double rows = static_cast<double>(m), columns = static_cast<double>(n);
-  double depth = static_cast<double>(k);
+  double rows = double(m), columns = double(n), depth = double(k);
   double width = bytesPerElement(type);
-  double result = resultBytes > 0 ? static_cast<double>(resultBytes) : width;
-  return static_cast<double>(batch) *
+  double result = resultBytes > 0 ? double(resultBytes) : width;
+  return double(batch) *
          (width * (rows * depth + depth * columns) + result * rows * columns);
 }
 
@@ -28,7 +26,7 @@ static double ceilDiv(double value, double divisor) {
   return std::ceil(value / divisor);
 }
 
-/// Rows of operands, k long, and of the result.
+/// Whether rows of operands (k elements) and of the result are aligned.
 static bool isAligned(const GemmShape &shape, DType type, int64_t alignBytes) {
   int64_t width = bytesPerElement(type),
           result = shape.resultBytes > 0 ? shape.resultBytes : width;
@@ -55,44 +53,40 @@ static double intensity(const GemmModel &model, const Tiling &tiling) {
 }
 
 static double tileCount(const GemmShape &shape, const Tiling &tiling) {
-  return static_cast<double>(shape.batch) *
-         ceilDiv(static_cast<double>(shape.m), tiling.tm) *
-         ceilDiv(static_cast<double>(shape.n), tiling.tn) * tiling.split;
+  return double(shape.batch) * ceilDiv(double(shape.m), tiling.tm) *
+         ceilDiv(double(shape.n), tiling.tn) * tiling.split;
 }
 
-/// The seconds of the tiles at the peak fraction, and of the partial sums.
+/// The seconds of the tiles and of the partial sums.
 static double tiledSeconds(const Device &device, DType type,
                            const GemmShape &shape, const Tiling &tiling) {
   double slots = static_cast<double>(device.multiprocessors);
-  double depth =
-      static_cast<double>(shape.k) / tiling.split + device.gemm.halfK;
+  double depth = double(shape.k) / tiling.split + device.gemm.halfK;
   double steps =
       ceilDiv(tileCount(shape, tiling), slots) * tiling.tm * tiling.tn * depth;
   double rate = device.peak(type) / 2 / slots * device.gemm.peakFraction *
                 intensity(device.gemm, tiling);
   double seconds = steps / rate;
   if (tiling.split > 1)
-    seconds += 8 * tiling.split * static_cast<double>(shape.batch) *
-               static_cast<double>(shape.m) * static_cast<double>(shape.n) /
-               achievableBandwidth(device);
+    seconds += 8 * tiling.split * double(shape.batch) * double(shape.m) *
+               double(shape.n) / achievableBandwidth(device);
   return seconds;
 }
 
-/// The least seconds of all tilings that a library has.
+/// The seconds of the fastest tiling.
 static double arithmeticSeconds(const Device &device, DType type,
                                 const GemmShape &shape) {
   const GemmModel &model = device.gemm;
   double slots = static_cast<double>(device.multiprocessors);
   double best = std::numeric_limits<double>::infinity();
-  // Shorter parts do not pay for their partial sums.
+  // The smallest k for which a part is worth its partial sums.
   constexpr int64_t kLeastDepth = 256;
   for (auto [first, second] : {std::pair(model.tileM, model.tileN),
                                std::pair(model.tileN, model.tileM)})
     for (int halve = 0; halve < 9; ++halve) {
       Tiling tiling;
-      tiling.tm = static_cast<double>(std::max<int64_t>(1, first >> halve / 3));
-      tiling.tn =
-          static_cast<double>(std::max<int64_t>(1, second >> halve % 3));
+      tiling.tm = double(std::max<int64_t>(1, first >> halve / 3));
+      tiling.tn = double(std::max<int64_t>(1, second >> halve % 3));
       double tiles = tileCount(shape, tiling);
       best = std::min(best, tiledSeconds(device, type, shape, tiling));
       for (int64_t split = 2; split <= shape.mostParts; split *= 2) {
@@ -138,7 +132,7 @@ double streamSeconds(const Device &device, double bytes, double flops) {
   return device.launchSeconds + std::max(memory, arithmetic);
 }
 
-/// GEMMs and row kernels over scores in memory.
+/// The seconds of GEMMs and of row kernels over the scores; see Software.h.
 static double unfusedSeconds(const Device &device, DType type,
                              const AttentionShape &shape,
                              const Software &software) {
@@ -146,9 +140,8 @@ static double unfusedSeconds(const Device &device, DType type,
   GemmShape values{shape.batch, shape.queries, shape.valueDepth, shape.keys};
   double products =
       gemmSeconds(device, type, scores) + gemmSeconds(device, type, values);
-  double count = static_cast<double>(shape.batch) *
-                 static_cast<double>(shape.queries) *
-                 static_cast<double>(shape.keys);
+  double count =
+      double(shape.batch) * double(shape.queries) * double(shape.keys);
   double rows = shape.backward ? 6 : shape.causal ? 3 : 4;
   double seconds =
       (shape.backward ? 2 : 1) * products + streamSeconds(device, rows * count);
@@ -160,10 +153,10 @@ static double unfusedSeconds(const Device &device, DType type,
 double attentionSeconds(const Device &device, DType type,
                         const AttentionShape &shape, const Software &software) {
   assert(software.attention != AttentionKernels::Planned &&
-         "the plan has kernels for it");
+         "the plan has these kernels");
   if (software.attention == AttentionKernels::Unfused)
     return unfusedSeconds(device, type, shape, software);
-  assert(device.hasFusedAttention() && "parseCluster refuses others");
+  assert(device.hasFusedAttention() && "checked by parseCluster");
   double rate =
       shape.backward ? device.attentionBackward : device.attentionForward;
   return device.launchSeconds +

@@ -1,7 +1,6 @@
-//===- DataFolder.cpp - JSON files that are known by name -----------------===//
+//===- DataFolder.cpp - Data files of devices and software ----------------===//
 
 #include "cost-model/machine/DataFolder.h"
-#include "runtime/base/Json.h"
 #include "runtime/base/ReadFile.h"
 
 #include <algorithm>
@@ -16,7 +15,6 @@ std::string DataFolder::path() const {
   const char *fromUser = std::getenv(variable);
   if (fromUser && *fromUser)
     return fromUser;
-  // Where programs are installed, it lies beside them.
   namespace fs = std::filesystem;
   std::error_code error;
   fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
@@ -35,21 +33,21 @@ std::vector<std::string> DataFolder::names() const {
        it.increment(error))
     if (it->path().extension() == ".json")
       names.push_back(it->path().stem().string());
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
 Expected<std::pair<std::string, json>>
 DataFolder::read(const std::string &name) const {
   std::vector<std::string> known = names();
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
+  if (std::ranges::find(known, name) == known.end()) {
     std::string message =
         std::string("unknown ") + kind + " '" + name + "'; expected one of";
     for (const std::string &entry : known)
       message += " " + entry;
     if (known.empty())
-      message += " the files in " + path() + " (empty; set " + variable +
-                 " to the " + kind + " folder)";
+      message += " the files in " + path() + ", which is empty; set " +
+                 variable + " to the " + kind + " folder";
     return Error{message};
   }
   std::string file = std::filesystem::path(path()) / (name + ".json");

@@ -1,35 +1,97 @@
-//===- DataFolder.h - JSON files with names ---------------------*- C++ -*-===//
+//===- DataFolder.h - Data files of devices and software --------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_MACHINE_DATAFOLDER_H
 #define DPC_COST_MODEL_MACHINE_DATAFOLDER_H
 
-#include "runtime/base/Status.h"
-
-#include <nlohmann/json_fwd.hpp>
+#include "runtime/base/EnumNames.h"
+#include "runtime/base/Json.h"
 
 #include <string>
 #include <vector>
 
 namespace dpc::cost {
 
-/// A folder with files NAME.json of devices or software.
+/// A folder with a file NAME.json for each device or software profile.
 struct DataFolder {
   const char *kind;     ///< "device" or "software", for messages.
-  const char *variable; ///< Environment variable with another folder.
-  /// The folder that this library was built with. An installed program uses the
+  const char *variable; ///< The environment variable that sets the folder.
+  /// The folder that this library was built with. Installed programs use the
   /// folder of the same name in ../share/dpc.
   const char *builtIn;
   const char *always = ""; ///< A name without a file; empty = none.
 
   /// The names of the files and `always`, sorted.
   std::vector<std::string> names() const;
-  /// The path and the content of NAME.json; not for `always`. Fails with the
-  /// list of names on a name without a file, so that no name leaves the folder.
+  /// The path and the content of NAME.json; not for `always`. Fails and lists
+  /// the names if `name` has no file, so that no name is a path outside.
   Expected<std::pair<std::string, nlohmann::json>>
   read(const std::string &name) const;
 
 private:
   std::string path() const;
 };
+
+/// Reads entries {"value": .., "source": string} of a JSON object.
+class SourcedFields {
+public:
+  SourcedFields(JsonFields &fields, JsonErrors &errors)
+      : fields(fields), errors(errors) {}
+
+  void number(const std::string &key, double &out, const NumberRange &range,
+              double scale = 1.0) {
+    read(fields.required(key, form), key,
+         [&](JsonFields &entry) { entry.number("value", out, range, scale); });
+  }
+  void integer(const std::string &key, int64_t &out) {
+    read(fields.required(key, form), key,
+         [&](JsonFields &entry) { entry.integer("value", out, 1, 1 << 24); });
+  }
+  void optionalNumber(const std::string &key, double &out,
+                      const NumberRange &range, double scale = 1.0) {
+    read(fields.optional(key), key,
+         [&](JsonFields &entry) { entry.number("value", out, range, scale); });
+  }
+  void optionalFlag(const std::string &key, bool &out) {
+    read(fields.optional(key), key, [&](JsonFields &entry) {
+      entry.required("value", "true or false");
+      entry.optionalBoolean("value", out);
+    });
+  }
+  void optionalText(const std::string &key, std::string &out) {
+    read(fields.optional(key), key,
+         [&](JsonFields &entry) { entry.string("value", out); });
+  }
+
+private:
+  static constexpr const char *form =
+      "an object {\"value\": number, \"source\": string}";
+  JsonFields &fields;
+  JsonErrors &errors;
+
+  template <typename ReadValue>
+  void read(const nlohmann::json *entry, const std::string &key,
+            ReadValue readValue) {
+    if (!entry)
+      return;
+    JsonFields inner(*entry, fields.path(key), errors);
+    std::string source;
+    readValue(inner);
+    inner.string("source", source);
+    inner.finish();
+  }
+};
+
+/// Reads the text of an enum's value; `where` is its place in a file.
+template <NamedEnum E>
+void readName(const std::string &text, const std::string &where, E &out,
+              JsonErrors &errors) {
+  std::string expected = "one of";
+  for (std::string_view name : kNamesOf<E>)
+    expected += " " + std::string(name);
+  if (std::optional<E> value = symbolize<E>(text))
+    out = *value;
+  else
+    errors.report(where, "value \"" + text + "\"", expected);
+}
 
 } // namespace dpc::cost
 

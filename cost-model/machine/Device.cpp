@@ -2,7 +2,8 @@
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/machine/DataFolder.h"
-#include "runtime/base/Json.h"
+
+#include <algorithm>
 
 namespace dpc::cost {
 
@@ -12,108 +13,40 @@ static constexpr double tera = 1e12;
 static constexpr double giga = 1e9;
 static constexpr double gibi = 1024.0 * 1024.0 * 1024.0;
 static constexpr double micro = 1e-6;
-static constexpr std::array<std::string_view, numDTypes> dtypeNames = {
-    "f64", "f32", "bf16", "f16", "fp8"};
-
-std::string_view stringifyDType(DType type) {
-  return dtypeNames[static_cast<size_t>(type)];
-}
+static constexpr std::array<std::string_view, numDTypes> precisions = {
+    "fp64", "fp32", "bf16", "fp16", "fp8"};
 
 std::string_view precisionOf(DType type) {
-  switch (type) {
-  case DType::F64:
-    return "fp64";
-  case DType::F32:
-    return "fp32";
-  case DType::F16:
-    return "fp16";
-  default:
-    return stringifyDType(type);
-  }
+  return precisions[static_cast<size_t>(type)];
 }
 
 std::optional<DType> symbolizeDType(std::string_view name) {
-  if (name == "fp64")
-    return DType::F64;
-  if (name == "fp32")
-    return DType::F32;
-  if (name == "fp16")
-    return DType::F16;
-  for (int i = 0; i < numDTypes; ++i)
-    if (dtypeNames[i] == name)
-      return static_cast<DType>(i);
-  return std::nullopt;
+  const auto *it = std::ranges::find(precisions, name);
+  return it == precisions.end() ? symbolize<DType>(name)
+                                : static_cast<DType>(it - precisions.begin());
 }
 
 int64_t bytesPerElement(DType type) {
-  switch (type) {
-  case DType::F64:
-    return 8;
-  case DType::F32:
-    return 4;
-  case DType::BF16:
-  case DType::F16:
-    return 2;
-  case DType::FP8:
-    return 1;
-  }
-  assert(false && "unknown DType");
-  return 0;
+  constexpr std::array<int64_t, numDTypes> bytes = {8, 4, 2, 2, 1};
+  return bytes[static_cast<size_t>(type)];
 }
-
-namespace {
-
-/// Reads constants of the form {"value": number, "source": string}.
-class ConstantReader {
-public:
-  ConstantReader(JsonFields &fields, JsonErrors &errors)
-      : fields(fields), errors(errors) {}
-
-  void number(const std::string &key, double &out, const NumberRange &range,
-              double scale = 1.0) {
-    if (const json *entry = fields.required(key, form)) {
-      JsonFields inner(*entry, fields.path(key), errors);
-      inner.number("value", out, range, scale);
-      inner.string("source", source);
-      inner.finish();
-    }
-  }
-
-  void integer(const std::string &key, int64_t &out) {
-    if (const json *entry = fields.required(key, form)) {
-      JsonFields inner(*entry, fields.path(key), errors);
-      inner.integer("value", out, 1, 1 << 24);
-      inner.string("source", source);
-      inner.finish();
-    }
-  }
-
-private:
-  static constexpr const char *form =
-      "an object {\"value\": number, \"source\": string}";
-  JsonFields &fields;
-  JsonErrors &errors;
-  std::string source;
-};
-
-} // namespace
 
 static void readPeaks(const json &entry, const std::string &where,
                       Device &device, JsonErrors &errors) {
   JsonFields fields(entry, where, errors);
-  ConstantReader reader(fields, errors);
+  SourcedFields reader(fields, errors);
   for (int i = 0; i < numDTypes; ++i) {
-    std::string key(dtypeNames[i]);
-    // f32 is what every device falls back on; the others may be absent.
-    if (key == "f32" || fields.has(key))
+    std::string key(stringify(static_cast<DType>(i)));
+    // Every device needs a peak of f32, which replaces types without a peak.
+    if (key == "f32")
       reader.number(key, device.peakFlops[i], positive, tera);
     else
-      fields.optional(key);
+      reader.optionalNumber(key, device.peakFlops[i], positive, tera);
   }
   fields.finish();
 }
 
-/// {"source", "sizes": [...], "nn": [...], "nt": [...], "tn": [...]}.
+/// Reads {"source", "sizes": [...], "nn": [...], "nt": [...], "tn": [...]}.
 static void readMeasured(const json &entry, const std::string &where,
                          GemmTable &table, JsonErrors &errors) {
   JsonFields fields(entry, where, errors);
@@ -131,7 +64,7 @@ static void readMeasured(const json &entry, const std::string &where,
       table.sizes.push_back(size.get<int64_t>());
     }
   for (int i = 0; i < numTranspositions; ++i) {
-    std::string key(stringifyTransposition(static_cast<Transposition>(i)));
+    std::string key(stringify(static_cast<Transposition>(i)));
     const json *rates = fields.array(key, "GFLOP/s");
     if (!rates)
       return;
@@ -152,14 +85,13 @@ static void readMeasured(const json &entry, const std::string &where,
 static void readGemm(const json &entry, const std::string &where,
                      GemmModel &gemm, JsonErrors &errors) {
   JsonFields fields(entry, where, errors);
-  ConstantReader reader(fields, errors);
+  SourcedFields reader(fields, errors);
   reader.number("peak_fraction", gemm.peakFraction, fraction);
   reader.integer("tile_m", gemm.tileM);
   reader.integer("tile_n", gemm.tileN);
-  if (fields.has("operand_cost"))
-    reader.number("operand_cost", gemm.operandCost, nonNegative);
-  if (fields.has("ramp_microseconds"))
-    reader.number("ramp_microseconds", gemm.rampSeconds, nonNegative, micro);
+  reader.optionalNumber("operand_cost", gemm.operandCost, nonNegative);
+  reader.optionalNumber("ramp_microseconds", gemm.rampSeconds, nonNegative,
+                        micro);
   reader.number("half_k", gemm.halfK, nonNegative);
   reader.integer("align_bytes", gemm.alignBytes);
   reader.number("misaligned_fraction", gemm.misalignedFraction, fraction);
@@ -181,7 +113,7 @@ Expected<Device> parseDevice(const json &root, const std::string &where) {
   Device device;
   int64_t version = 0;
   JsonFields fields(root, where, errors);
-  ConstantReader reader(fields, errors);
+  SourcedFields reader(fields, errors);
   fields.integer("version", version, 1, 1);
   fields.string("name", device.name);
   if (const json *peaks = fields.required("peak_teraflops", "an object"))
@@ -201,12 +133,9 @@ Expected<Device> parseDevice(const json &root, const std::string &where) {
     reader.number("exchange_latency_microseconds",
                   device.exchangeLatencySeconds, nonNegative, micro);
   }
-  if (fields.has("scalar_gigaflops"))
-    reader.number("scalar_gigaflops", device.scalarFlops, positive, giga);
-  if (fields.has("core_memory_gigabytes_per_second"))
-    reader.number("core_memory_gigabytes_per_second", device.coreBytesPerSecond,
-                  positive, giga);
-  // Devices without kernels for it run attention as the plan has it.
+  reader.optionalNumber("scalar_gigaflops", device.scalarFlops, positive, giga);
+  reader.optionalNumber("core_memory_gigabytes_per_second",
+                        device.coreBytesPerSecond, positive, giga);
   if (fields.has("attention_forward_fraction")) {
     reader.number("attention_forward_fraction", device.attentionForward,
                   fraction);

@@ -1,4 +1,4 @@
-//===- GemmTable.cpp - Measured rates of matrix products ------------------===//
+//===- GemmTable.cpp - Measured rates of GEMMs ----------------------------===//
 
 #include "cost-model/machine/GemmTable.h"
 #include "cost-model/machine/ComputeCost.h"
@@ -9,12 +9,6 @@
 
 namespace dpc::cost {
 
-std::string_view stringifyTransposition(Transposition transposition) {
-  constexpr std::array<std::string_view, numTranspositions> names = {"nn", "nt",
-                                                                     "tn"};
-  return names[static_cast<size_t>(transposition)];
-}
-
 int64_t GemmTable::numPoints() const {
   auto count = static_cast<int64_t>(sizes.size());
   return count * count * count;
@@ -22,7 +16,8 @@ int64_t GemmTable::numPoints() const {
 
 namespace {
 
-/// A size between two of the grid: index of the lower, share of the upper.
+/// A size between two sizes of the table: the index of the lower one, and the
+/// weight of the upper one.
 struct Position {
   size_t low = 0;
   double share = 0;
@@ -31,7 +26,7 @@ struct Position {
 } // namespace
 
 static Position locate(const std::vector<int64_t> &sizes, int64_t size) {
-  auto above = std::upper_bound(sizes.begin(), sizes.end(), size);
+  auto above = std::ranges::upper_bound(sizes, size);
   if (above == sizes.begin())
     return {0, 0};
   size_t low = static_cast<size_t>(above - sizes.begin()) - 1;

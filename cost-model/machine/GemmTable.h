@@ -3,13 +3,16 @@
 // A measured device has a table of rates instead of the constants of a formula,
 // because CPU libraries choose packing, blocks and kernels by shape.
 //
-// Rates lie on a grid: every m, n and k of `sizes`, for each transposition.
-// Between grid points the logarithm of the rate is linear in the logarithms of
-// m, n and k (trilinear); past the ends the nearest face counts.
+// The table has a rate for every m, n and k of `sizes` and each transposition.
+// Between these points the logarithm of the rate is interpolated linearly in
+// the logarithms of m, n and k; sizes outside the table count as the nearest
+// size.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_GEMMTABLE_H
 #define DPC_COST_MODEL_MACHINE_GEMMTABLE_H
+
+#include "runtime/base/EnumNames.h"
 
 #include <array>
 #include <cstdint>
@@ -24,8 +27,15 @@ struct GemmShape;
 enum class Transposition { None, Right, Left };
 inline constexpr int numTranspositions = 3;
 
-/// "nn", "nt", "tn".
-std::string_view stringifyTransposition(Transposition transposition);
+} // namespace dpc::cost
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, cost::numTranspositions>
+    kNamesOf<cost::Transposition> = {"nn", "nt", "tn"};
+} // namespace dpc
+
+namespace dpc::cost {
 
 /// FLOP/s of f32 GEMMs on a whole device.
 struct GemmTable {
@@ -35,8 +45,8 @@ struct GemmTable {
 
   bool empty() const { return sizes.empty(); }
   int64_t numPoints() const;
-  /// FLOP/s of one GEMM of this shape. Two transposed operands count as one
-  /// transposed left operand. The table must not be empty.
+  /// FLOP/s of one GEMM of this shape. If both operands are transposed, only
+  /// the left one counts. The table must not be empty.
   double rate(const GemmShape &shape) const;
 };
 

@@ -9,19 +9,17 @@
 
 namespace dpc::cost {
 
-/// Whether both devices cost the same.
-static bool areAlike(const Device &a, const Device &b) {
+/// Whether both devices have the same costs.
+static bool areEqual(const Device &a, const Device &b) {
   return a.name == b.name && a.peakFlops == b.peakFlops &&
          a.memoryBytes == b.memoryBytes &&
          a.memoryBytesPerSecond == b.memoryBytesPerSecond;
 }
 
 bool isHeterogeneous(const Cluster &cluster) {
-  return std::any_of(cluster.groups.begin(), cluster.groups.end(),
-                     [&](const NodeGroup &group) {
-                       return !areAlike(group.device,
-                                        cluster.groups.front().device);
-                     });
+  return std::ranges::any_of(cluster.groups, [&](const NodeGroup &group) {
+    return !areEqual(group.device, cluster.groups.front().device);
+  });
 }
 
 Expected<Cluster> arrangeGroups(const Cluster &cluster,
@@ -31,8 +29,9 @@ Expected<Cluster> arrangeGroups(const Cluster &cluster,
   for (int64_t group : groups) {
     if (group < 0 || group >= static_cast<int64_t>(cluster.groups.size()))
       return Error{"--strategy: placement: no group " + std::to_string(group) +
-                   " of nodes; " + cluster.name + " has " +
-                   std::to_string(cluster.groups.size()) + ", counted from 0"};
+                   " of nodes; expected numbers below " +
+                   std::to_string(cluster.groups.size()) + " for " +
+                   cluster.name};
     arranged.groups.push_back(cluster.groups[group]);
   }
   assert(!groups.empty() && "a cluster has a group");
@@ -51,13 +50,11 @@ std::vector<std::vector<int64_t>> groupOrders(const Cluster &cluster) {
       orders.push_back(order);
     return orders;
   }
-  auto speed = [&](int64_t group) {
+  std::ranges::stable_sort(order, {}, [&](int64_t group) {
     return cluster.groups[group].device.peak(DType::F32);
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return speed(a) < speed(b); });
+  });
   orders.push_back(order);
-  std::reverse(order.begin(), order.end());
+  std::ranges::reverse(order);
   orders.push_back(order);
   return orders;
 }
@@ -82,7 +79,7 @@ std::vector<std::vector<int64_t>> someGroups(const Cluster &cluster) {
 std::vector<int64_t> placesOfDevices(const Cluster &cluster,
                                      const std::vector<int64_t> &groups) {
   auto devicesOf = [&](int64_t group) {
-    return cluster.groups[group].nodes * cluster.groups[group].devicesPerNode;
+    return cluster.groups[group].numDevices();
   };
   std::vector<int64_t> places;
   for (int64_t group : groups) {
@@ -112,9 +109,8 @@ double meanPeak(const Cluster &cluster, int64_t ranks) {
   std::vector<std::pair<double, int64_t>> peaks;
   peaks.reserve(cluster.groups.size());
   for (const NodeGroup &group : cluster.groups)
-    peaks.emplace_back(*std::max_element(group.device.peakFlops.begin(),
-                                         group.device.peakFlops.end()),
-                       group.nodes * group.devicesPerNode);
+    peaks.emplace_back(std::ranges::max(group.device.peakFlops),
+                       group.numDevices());
   std::sort(peaks.rbegin(), peaks.rend());
   double sum = 0;
   int64_t left = ranks;
@@ -126,8 +122,8 @@ double meanPeak(const Cluster &cluster, int64_t ranks) {
   return sum / static_cast<double>(ranks);
 }
 
-/// The least T with sum n floor(T / t) >= `total` over the pairs (n ranks, t
-/// seconds per micro-batch), where every rank takes at least one.
+/// The smallest T with sum n floor(T / t) >= `total` over all pairs of n ranks
+/// and t seconds per micro-batch; every rank takes at least one micro-batch.
 static double
 secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
                 double total) {
@@ -147,7 +143,7 @@ secondsOfShares(const std::vector<std::pair<double, double>> &ranks,
   double least = std::max(slowest, total / speed);
   if (holdsAll(least))
     return least;
-  double most = least + slowest; // With one more on every rank.
+  double most = least + slowest; // One more micro-batch on every rank.
   for (int i = 0; i < kHalvings; ++i) {
     double middle = (least + most) / 2;
     (holdsAll(middle) ? most : least) = middle;
@@ -166,7 +162,7 @@ double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
   std::vector<std::pair<double, double>> ranks;
   double mean = 0;
   for (const NodeGroup &group : cluster.groups) {
-    double share = double(group.nodes * group.devicesPerNode) / devices;
+    double share = double(group.numDevices()) / devices;
     double peak = peakOf(group.device);
     mean += share * peak;
     ranks.emplace_back(share * double(strategy.dp), slowest / peak);
@@ -182,8 +178,8 @@ double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
                   secondsOfShares(ranks, count * double(strategy.dp)) / count);
 }
 
-/// Whether a device in [first, end) has coordinate `stage`. Each stage is a run
-/// of `stride` devices.
+/// Whether a device in [first, end) belongs to `stage`. Stages take turns, each
+/// with `stride` devices.
 static bool holdsStage(int64_t first, int64_t end, int64_t stride,
                        int64_t stages, int64_t stage) {
   int64_t from = first / stride, to = (end - 1) / stride;
@@ -205,11 +201,10 @@ std::vector<StageDevices> devicesOfDataRanks(const Cluster &cluster,
   std::vector<StageDevices> devices(outer * inner);
   std::vector<bool> isKnown(devices.size(), false);
   size_t group = 0;
-  int64_t left = cluster.groups[0].nodes * cluster.groups[0].devicesPerNode;
+  int64_t left = cluster.groups[0].numDevices();
   for (int64_t rank = 0; rank < ranks; ++rank, --left) {
     for (; left == 0; ++group)
-      left = cluster.groups[group + 1].nodes *
-             cluster.groups[group + 1].devicesPerNode;
+      left = cluster.groups[group + 1].numDevices();
     int64_t data = 0, ofStage = 0, stride = 1;
     for (const RankAxis &axis : order) {
       int64_t coordinate = rank / stride % axis.size;
@@ -245,7 +240,7 @@ StageDevices devicesOfStage(const Cluster &cluster, const RankOrder &order,
   bool isFirst = true;
   for (size_t i = 0; i < cluster.groups.size(); ++i) {
     const NodeGroup &group = cluster.groups[i];
-    int64_t end = first + group.nodes * group.devicesPerNode;
+    int64_t end = first + group.numDevices();
     bool isUsed =
         holdsStage(first, std::min(end, ranks), stride, stages, stage);
     first = end;

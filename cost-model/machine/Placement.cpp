@@ -1,4 +1,4 @@
-//===- Placement.cpp - Which ranks lie next to each other -----------------===//
+//===- Placement.cpp - The order of mesh axes on the devices --------------===//
 
 #include "cost-model/machine/Placement.h"
 
@@ -8,10 +8,6 @@
 #include <numeric>
 
 namespace dpc::cost {
-
-//===----------------------------------------------------------------------===//
-// Text
-//===----------------------------------------------------------------------===//
 
 const std::vector<std::string_view> &placementAxes() {
   static const std::vector<std::string_view> axes = {"tp",  "cp", "ep",
@@ -33,10 +29,6 @@ std::vector<int64_t> groupsNamedIn(std::string_view strategy) {
   return {};
 }
 
-//===----------------------------------------------------------------------===//
-// Groups of ranks
-//===----------------------------------------------------------------------===//
-
 int64_t strideOf(const RankOrder &order, std::string_view name) {
   int64_t stride = 1;
   for (const RankAxis &axis : order) {
@@ -51,7 +43,8 @@ GroupPlacement placeGroup(const Cluster &cluster, const RankOrder &order,
                           const std::vector<std::string> &axes) {
   GroupPlacement group;
   group.ranksPerLevel.assign(cluster.levels.size(), 1);
-  int64_t stride = 1, first = 1, size = 1; // of neighbouring axes, as one
+  // Adjacent axes count as one axis of `size` ranks with stride `first`.
+  int64_t stride = 1, first = 1, size = 1;
   auto place = [&] {
     GroupPlacement part = placeAxis(cluster, first, size);
     for (size_t i = 0; i < part.ranksPerLevel.size(); ++i)
@@ -59,8 +52,7 @@ GroupPlacement placeGroup(const Cluster &cluster, const RankOrder &order,
     size = 1;
   };
   for (const RankAxis &axis : order) {
-    bool isWanted =
-        std::find(axes.begin(), axes.end(), axis.name) != axes.end();
+    bool isWanted = std::ranges::find(axes, axis.name) != axes.end();
     if (!isWanted && axis.size > 1)
       place();
     if (isWanted) {
@@ -84,10 +76,6 @@ GroupPlacement placeNeighbours(const Cluster &cluster, const RankOrder &order,
   }
   return group;
 }
-
-//===----------------------------------------------------------------------===//
-// Orders
-//===----------------------------------------------------------------------===//
 
 static GroupPlacement placementOf(const Cluster &cluster,
                                   const RankOrder &order,
@@ -115,15 +103,14 @@ RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
       positions.push_back(i);
   if (positions.size() < 2 || cluster.levels.size() < 2)
     return order;
-  // Which groups there are at all: all that an order's price depends on.
+  // The different groups of ranks: the cost of an order depends on their
+  // levels.
   std::vector<Traffic> groups;
   for (const Traffic &one : traffic) {
-    bool isKnown =
-        std::any_of(groups.begin(), groups.end(), [&](const Traffic &other) {
-          return other.axes == one.axes &&
-                 (other.kind == Collective::SendRecv) ==
-                     (one.kind == Collective::SendRecv);
-        });
+    bool isKnown = std::ranges::any_of(groups, [&](const Traffic &other) {
+      return other.axes == one.axes && (other.kind == Collective::SendRecv) ==
+                                           (one.kind == Collective::SendRecv);
+    });
     if (!isKnown)
       groups.push_back(one);
   }
@@ -143,7 +130,7 @@ RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
     if (!isNew)
       continue;
     it->second = trafficSeconds(cluster, next, traffic);
-    constexpr double kEqual = 1e-9; // Sums in another order are off by less.
+    constexpr double kEqual = 1e-9; // Larger than rounding errors.
     if (it->second < least * (1 - kEqual)) {
       least = it->second;
       best = std::move(next);

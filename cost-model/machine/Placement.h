@@ -1,21 +1,20 @@
-//===- Placement.h - Which ranks lie next to each other ---------*- C++ -*-===//
+//===- Placement.h - The order of mesh axes on the devices ------*- C++ -*-===//
 //
 // Ranks are numbered by their coordinates along the mesh axes, and devices by
 // group, node and position; rank r runs on device r. The order of the axes is
-// free. Neighbours along the innermost axis are next to each other, so that its
-// traffic uses the fastest links. The problem is
+// free. The innermost axis is on adjacent devices, so that its traffic uses the
+// fastest links. The problem is
 //
 //   min over orders o of the axes   sum over t in traffic
-//       t.times * seconds(t.kind, t.bytes, how t.axes lie on the levels in o)
+//       t.times * seconds(t.kind, t.bytes, placement of t.axes in o)
 //
-// Orders in which all groups with traffic reach the same levels have the same
-// cost, which is computed once. Tensor parallelism inside a node is not a rule:
-// it follows where the tensor axis has the most traffic.
+// Orders in which all groups with traffic use the same levels have the same
+// cost, which is computed once. No rule places tensor parallelism inside a
+// node: the tensor axis is innermost if it has the most traffic.
 //
-// As text a placement has the names of the axes, innermost first, and the
-// groups of nodes in the order in which ranks fill them: "tp.dp.pp@1.0". The
-// groups are optional. Axes without a name in the text follow in their usual
-// order.
+// The text of a placement has the names of the axes, innermost first, and
+// optionally the groups of nodes in the order in which ranks fill them:
+// "tp.dp.pp@1.0". Axes that the text does not name follow in their usual order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_PLACEMENT_H
@@ -29,12 +28,13 @@
 
 namespace dpc::cost {
 
-/// The axes that a placement may name, innermost first in their usual order.
-/// "tp" means all sides of a grid. "dp" includes the inner part (dpi) of hybrid
-/// sharding.
+/// The axes that a placement may name, in their usual order, innermost first.
+/// "tp" means all axes of a grid, and "dp" includes "dpi", the inner axis of
+/// hybrid sharding.
 const std::vector<std::string_view> &placementAxes();
 
-/// The groups of the placement in a valid text of --strategy; else empty.
+/// The groups of the placement in a text of --strategy; empty if the text is
+/// not valid or names none.
 std::vector<int64_t> groupsNamedIn(std::string_view strategy);
 
 struct RankAxis {
@@ -52,12 +52,12 @@ int64_t strideOf(const RankOrder &order, std::string_view name);
 GroupPlacement placeGroup(const Cluster &cluster, const RankOrder &order,
                           const std::vector<std::string> &axes);
 
-/// The worst link between neighbours along an axis.
+/// The placement of the most distant neighbours along an axis.
 GroupPlacement placeNeighbours(const Cluster &cluster, const RankOrder &order,
                                std::string_view axis);
 
-/// A collective along some axes that runs `times` times per step. SendRecv
-/// sends to the neighbour.
+/// A collective along `axes` that runs `times` times per step. SendRecv sends
+/// to a neighbour.
 struct Traffic {
   Collective kind = Collective::AllReduce;
   std::vector<std::string> axes;
@@ -65,12 +65,13 @@ struct Traffic {
   double times = 0;
 };
 
-/// The value of one order in the problem above, in seconds per step.
+/// The value of `order` in the problem of the file comment, in seconds per
+/// step.
 double trafficSeconds(const Cluster &cluster, const RankOrder &order,
                       const std::vector<Traffic> &traffic);
 
-/// The order with the least seconds. Of equal orders it is `order` itself, else
-/// the first one in the lexicographic order of positions.
+/// The order with the fewest seconds; on ties `order` itself, else the first
+/// order by position.
 RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
                         const std::vector<Traffic> &traffic);
 

@@ -1,47 +1,51 @@
 //===- Software.h - What runs on the hardware, as data ----------*- C++ -*-===//
+//
 // A plan of this compiler and the frameworks of published runs use the same
 // devices and links differently. A profile, software/NAME.json, describes the
-// difference; "software" of a cluster.json names it. Without a name the profile
-// is that of this compiler: "dpc-cuda" where all devices have rates of fused
-// attention, else "dpc" (the defaults). A profile describes an era (kernels,
-// host path, overlap), never one run.
+// difference. "software" of a cluster.json names a profile; the default is that
+// of this compiler: "dpc-cuda" if all devices have rates of fused attention,
+// else "dpc" (the defaults of Software). A profile describes an era (kernels,
+// host path, overlap), never a single run.
 //
 //   attention   planned: the kernels of the plan. Otherwise it is one op:
-//     unfused   two GEMMs in the forward pass, four in the backward pass, and
-//               row kernels over the scores, which lie in memory in 16 bits.
-//               Forward reads and writes them (4 bytes per score), or reads
-//               half of them where causal; backward reads two and writes one
-//               (6). Dropout adds 5 bytes in each direction (input, output,
-//               mask)
-//     fused     FLOPs at the device's attention rates times attentionRate,
-//               without the masked half of causal scores
-//     cudnn     the same where plans for GPUs have one instruction of cuDNN for
-//               it; else as planned
-//   products    productRate: the rate of the library's GEMMs over that of the
+//     unfused   two GEMMs in the forward pass and four in the backward pass,
+//     and
+//               row kernels over the scores, which are in memory in 16 bits.
+//               The forward pass reads and writes the scores (4 bytes per
+//               score), or half of them if causal; the backward pass reads them
+//               twice and writes them once (6 bytes). Dropout adds 5 bytes in
+//               each pass (input, output, mask)
+//     fused     the FLOPs, without the masked half of causal scores, at the
+//               device's attention rates times attentionRate
+//     cudnn     fused if plans for GPUs have a cuDNN instruction for it, else
+//               planned
+//   products    productRate: the rate of the library's GEMMs relative to the
 //               device file. Versions of libraries differ, and continuous GEMMs
 //               run at lower clocks than GEMMs with pauses between them
-//   traffic     bytes of activations that memory-bound kernels of the forward
-//               and backward pass move, over those of the plan
-//   narrow      activations, and sums of them and of gradients, are
+//   traffic     the bytes of activations that memory-bound kernels of the
+//   forward
+//               and backward pass move, relative to the plan
+//   narrow      activations, and sums of activations and gradients, are
 //               communicated in the type of the GEMMs where the plan has f32
-//   host        a kernel does not start before the host has issued it:
+//   host        a kernel starts after the host has issued it:
 //                 issued(i) = issued(i-1) + hostKernelSeconds
 //                 start(i)  = max(device free, operands ready, issued(i))
-//               in the forward and backward pass; optimizers take all tensors
-//               in one kernel. The host waits for messages between stages, so
+//               in the forward and backward pass; an optimizer is one kernel
+//               for all tensors. The host waits for messages between stages, so
 //               its clock restarts with each phase of a pipeline
-//   overlap     false: a collective and computation wait for each other. While
-//               both run, a kernel takes 1 + overlapSlowdown times as long,
-//               because collectives use multiprocessors and memory
-//   checkpoints what full recomputation keeps (Checkpoints), for estimates of
-//               time and of memory
+//   overlap     if false, collectives and computation wait for each other. If
+//               true, a kernel that runs beside a collective takes 1 +
+//               overlapSlowdown times as long, because the collective uses
+//               multiprocessors and memory
+//   checkpoints the values that full recompute keeps (Checkpoints), for
+//               estimates of time and memory
 //   memory      the buffers that a framework keeps, if `keepsMemory`;
 //               SoftwareMemory.h adds them up. Bytes per parameter: 2 for the
-//               16-bit copy, which ZeRO-3 splits; gradientBytes[16-bit type],
-//               which ZeRO-2 splits; updateBytes, which ZeRO-1 splits: the fp32
+//               16-bit copy, which ZeRO-3 shards; gradientBytes[16-bit type],
+//               which ZeRO-2 shards; updateBytes, which ZeRO-1 shards: the fp32
 //               master, both moments of AdamW and, for 16-bit gradients, their
-//               fp32 copy. logitBytes: per element that a loss takes in f32,
-//               for all its copies. Activations take activationSlack times
+//               fp32 copy. logitBytes: per element of logits that a loss takes
+//               in f32, for all copies. Activations take activationSlack times
 //               their bytes, because some free blocks of the allocator do not
 //               fit. reservedBytes: context, libraries, communicators and
 //               buckets
@@ -61,14 +65,14 @@
 
 namespace dpc::cost {
 
-/// The kernels of attention, see above.
+/// The kernels of attention; see the file comment.
 enum class AttentionKernels { Planned, Unfused, Fused, Cudnn };
 
-/// What full recomputation keeps.
+/// The values that full recompute keeps.
 enum class Checkpoints {
   Planned,    ///< The values between blocks with the least memory.
-  Layers,     ///< The inputs of layers; recomputes only what is needed.
-  WholeLayers ///< The inputs of layers; recomputes each layer to its end.
+  Layers,     ///< The inputs of layers; only needed ops are recomputed.
+  WholeLayers ///< The inputs of layers; whole layers are recomputed.
 };
 
 } // namespace dpc::cost
@@ -92,12 +96,12 @@ struct Software {
   double attentionRate = 1.0;    ///< Relative to the device, when fused.
   double productRate = 1.0;      ///< Of GEMMs, relative to the device.
   double traffic = 1.0;
-  /// The bytes per element that the accumulation of gradients over
-  /// micro-batches moves in addition to the GEMM's result; 0 = as in the plan.
+  /// The bytes per element that accumulating gradients over micro-batches moves
+  /// in addition to the result of the GEMM; 0 = as in the plan.
   double accumulationBytes = 0;
   bool narrowActivations = false;
   double hostKernelSeconds = 0;
-  double hostStepSeconds = 0;        ///< Per step, while nothing else runs.
+  double hostStepSeconds = 0;        ///< Per step, without overlap.
   double collectiveStartSeconds = 0; ///< Per collective: launch and events.
   /// The fraction of the achieved bandwidth that collectives of data-parallel
   /// ranks (gradients and states) reach.
@@ -107,11 +111,11 @@ struct Software {
   /// Tensor-parallel ranks send equal parts of a message between stages, and
   /// the receivers gather them.
   bool scatteredMessages = false;
-  /// Pipeline stages have equal numbers of layers if possible, with embeddings
-  /// and head in addition; else embeddings and head count as a layer each;
-  /// where that is not possible either, stages take equal times.
+  /// Pipeline stages have equal numbers of layers if possible, not counting
+  /// embeddings and head; else embeddings and head count as a layer each; if
+  /// that is not possible either, stages take equal times.
   bool equalStages = false;
-  /// See `memory` above; without it the buffers of the plan count.
+  /// See `memory` in the file comment; if false, the buffers of the plan count.
   bool keepsMemory = false;
   Checkpoints checkpoints = Checkpoints::Planned;
   double logitBytes = 4;
@@ -121,13 +125,12 @@ struct Software {
   double reservedBytes = 0;
 };
 
-/// An entry of a profile's file: its name there, the accepted numbers, and the
-/// SI units in one of its units.
+/// An entry of a profile's file: its name, its range, and its unit in SI units.
 struct SoftwareEntry {
   std::string_view name;
   NumberRange range = nonNegative;
   double scale = 1;
-  /// Read only where the profile keeps memory (`keepsMemory`).
+  /// The entry is allowed only if `keepsMemory`.
   bool isOfMemory = false;
 };
 
@@ -163,14 +166,13 @@ template <typename Visit> void visitEntries(Visit &&visit) {
   visit(E{"reserved_gibibytes", nonNegative, gibi, true}, &S::reservedBytes);
 }
 
-/// Reads a profile's JSON; `where` starts messages. Every entry is {"value",
-/// "source"}; absent entries have their defaults.
+/// Reads the JSON of a profile. Messages begin with `where`. Every entry is
+/// {"value", "source"}; absent entries have their defaults.
 Expected<Software> parseSoftware(const nlohmann::json &json,
                                  const std::string &where);
 
-/// Reads `software/NAME.json` of the folder this library was built with, or of
-/// DPC_SOFTWARE_DIR in the environment. "dpc" needs no file. Lists the known
-/// names on failure.
+/// Reads NAME.json in the folder of profiles (DataFolder.h), which
+/// DPC_SOFTWARE_DIR in the environment replaces. "dpc" has no file.
 Expected<Software> loadSoftware(const std::string &name);
 
 /// "dpc" and the names of the files, sorted.

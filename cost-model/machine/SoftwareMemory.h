@@ -1,8 +1,8 @@
 //===- SoftwareMemory.h - The memory of other frameworks --------*- C++ -*-===//
 //
-// Other frameworks keep other buffers than a plan of this compiler. With the
-// live bytes of a plan's timeline, counted by the rules of the software
-// (passes/price/SoftwareBuffers.h), and its profile (Software.h, `memory`):
+// Other frameworks keep other buffers than a plan of this compiler.
+// passes/price/SoftwareBuffers.h counts the live bytes of a plan by the rules
+// of the software. With its profile (Software.h, `memory`),
 //
 //   peak = states + min(activationSlack A, A + free) + reservedBytes
 //
@@ -24,14 +24,14 @@ struct StateBytes {
   double parameter = 0, gradient = 0, update = 0;
 };
 
-/// The states of one trained parameter that computes in `type`. ZeRO stage
-/// `zero` splits them over `ranks` ranks. There is no second copy in 32 bits.
+/// The states of one trained parameter whose compute type is `type`. ZeRO stage
+/// `zero` shards them over `ranks` ranks. In fp32 there is no second copy.
 StateBytes stateBytes(const Software &software, DType type, int64_t zero,
                       double ranks);
 
 /// The bytes that the software of `cluster` holds when `counted` bytes are in
-/// use: slack counts as activations and workspace, the reserve as
-/// communication. Returns `counted` where the software's profile has no
+/// use. Slack counts as activations and workspace, the reserve as
+/// communication. Returns `counted` if the profile of the software has no
 /// `memory`.
 MemoryBreakdown heldMemory(const Cluster &cluster, MemoryBreakdown counted);
 

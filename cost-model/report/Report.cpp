@@ -219,7 +219,7 @@ static ordered_json clusterToJson(const Cluster &cluster,
                       {"devices", level.span},
                       {"gigabytes_per_second", level.bytesPerSecond / 1e9},
                       {"latency_microseconds", level.latencySeconds * 1e6},
-                      {"kind", std::string(stringifyLinkKind(level.kind))}});
+                      {"kind", std::string(stringify(level.kind))}});
   return {{"name", cluster.name},
           {"devices", cluster.numDevices()},
           {"usable_bytes_per_device", std::llround(result.memoryLimitBytes)},

@@ -187,7 +187,7 @@ class BadCompilation(Refusal):
         self.cluster("gigabytes_per_second", "true", **{"levels__0__gigabytes_per_second": True})
 
     def test_cluster_with_two_levels_of_a_name(self):
-        self.cluster("levels[1].name", "once more", levels=[dict(level, name="wire") for level in CLUSTER["levels"] * 2])
+        self.cluster("levels[1].name", "a second time", levels=[dict(level, name="wire") for level in CLUSTER["levels"] * 2])
 
     def test_cluster_with_unknown_names(self):
         self.cluster("warp-drive", **{"groups__0__device": "warp-drive"})

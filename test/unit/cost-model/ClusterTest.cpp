@@ -208,8 +208,9 @@ TEST(Device, TheEnvironmentReplacesTheFolder) {
   Expected<Device> device = loadDevice("cpu-local");
   unsetenv("DPC_DEVICE_DIR");
   ASSERT_FALSE(device);
-  EXPECT_NE(device.message().find("/nonexistent (empty; set DPC_DEVICE_DIR"),
-            std::string::npos)
+  EXPECT_NE(
+      device.message().find("/nonexistent, which is empty; set DPC_DEVICE_DIR"),
+      std::string::npos)
       << device.message();
 }
 
@@ -231,11 +232,11 @@ TEST(Device, InlineObjectsAreChecked) {
   json root = example();
   root["groups"][0]["device"] = device;
   EXPECT_EQ(errorOf(root), "no error");
-  // There is no default for how fast such a device runs fused attention.
+  // The rates of fused attention have no default.
   root["software"] = "megatron-core-2024";
   EXPECT_EQ(errorOf(root),
-            "cluster.json: groups[0].device: 'd' states no rate of fused "
-            "attention, which software 'megatron-core-2024' has; expected "
+            "cluster.json: groups[0].device: 'd' has no rates for the fused "
+            "attention of software 'megatron-core-2024'; expected "
             "attention_forward_fraction and attention_backward_fraction");
   root["software"] = "megatron-2022";
   EXPECT_EQ(errorOf(root), "no error");

@@ -76,8 +76,8 @@ TEST(HeterogeneousCluster, Arrangements) {
   // The positions count the used devices.
   EXPECT_EQ(placesOfDevices(cluster, {2, 0})[0], 8);
   EXPECT_EQ(arrangeGroups(cluster, {3}).message(),
-            "--strategy: placement: no group 3 of nodes; three has 3, counted "
-            "from 0");
+            "--strategy: placement: no group 3 of nodes; expected numbers "
+            "below 3 for three");
 }
 
 TEST(HeterogeneousCluster, LikeGroupsHaveOneOrder) {
