@@ -1,9 +1,10 @@
 //===- Calibrate.cpp - Device constants from measurements -----------------===//
 //
-// Several passes measure everything and the least time counts: other work on
-// the machine adds time, and rarely meets one point in every pass. GEMMs give
-// the rate at every point of a grid (GemmTable.h). Streaming and reducing use
-// the difference of two sizes, so that the call itself does not count.
+// Several passes measure everything, and the least time counts: other work on
+// the machine adds time, but rarely to the same measurement in every pass.
+// GEMMs are measured at every point of a table (GemmTable.h). Streaming and
+// reducing are measured with two sizes, whose difference does not include the
+// call.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +24,8 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr double kMebi = 1024.0 * 1024.0;
-/// The number of passes.
 constexpr int kPasses = 3;
-/// Larger than the caches, as the buffers of plans are.
+/// Bytes of buffers that are larger than the caches.
 constexpr double kStreamed[] = {32 * kMebi, 256 * kMebi};
 constexpr double kReduced[] = {4096, 16 * kMebi};
 
@@ -47,7 +47,7 @@ struct Fit {
   double exchangeLatencySeconds = 0;
 };
 
-/// Every GEMM of the grid, in the order of GemmTable::rates.
+/// Visits every GEMM of the table in the order of GemmTable::rates.
 template <typename F>
 void forEachProduct(const std::vector<int64_t> &sizes, F visit) {
   for (int i = 0; i < numTranspositions; ++i) {
@@ -71,12 +71,11 @@ static Error failed(const std::string &what, double seconds) {
 }
 
 static std::string nameOf(const GemmShape &shape) {
-  return "a product of " + std::to_string(shape.m) + " x " +
+  return "product of " + std::to_string(shape.m) + " x " +
          std::to_string(shape.n) + " x " + std::to_string(shape.k);
 }
 
-/// The least of `seconds` (0 = not measured yet) and one more time. A failure
-/// remains.
+/// Lowers `seconds` (0 = not measured yet) to `more`. A failure remains.
 static void keepLeast(double &seconds, double more) {
   seconds = seconds == 0 ? more : std::min(seconds, more);
 }
@@ -114,7 +113,7 @@ fitGemms(const std::array<std::vector<double>, numTranspositions> &measured,
       table.sizes, [&](const GemmShape &shape, int which, size_t at) {
         double seconds = measured[which][at] - launchSeconds;
         if (seconds <= 0 && status)
-          status = failed(nameOf(shape), seconds);
+          status = failed("a " + nameOf(shape), seconds);
         table.rates[which].push_back(shape.flops() * products / seconds);
       });
   return status;
@@ -130,7 +129,7 @@ static Status fitProducts(const CalibrationProbe &probe, const Times &times,
   return fitGemms(times.sharedGemm, fit.launchSeconds, 1, fit.shared);
 }
 
-/// Bytes per second and seconds per call from two sizes.
+/// Computes bytes per second and seconds per call from two sizes.
 static Status fitLine(const std::string &what, const double (&bytes)[2],
                       const double (&seconds)[2], double &bytesPerSecond,
                       double &latency) {
@@ -159,7 +158,7 @@ static Status fitKernels(const CalibrationProbe &probe, const Times &times,
 }
 
 static Status fitExchange(const Times &times, Fit &fit) {
-  // Two ranks in a ring take 2 (latency + bytes / 2 / bandwidth).
+  // An all_reduce of two ranks takes 2 (latency + bytes / 2 / bandwidth).
   Status status =
       fitLine("an all_reduce of two ranks", kReduced, times.allReduce,
               fit.exchangeBytesPerSecond, fit.exchangeLatencySeconds);
@@ -193,7 +192,7 @@ static ordered_json constant(double value, const std::string &source) {
 static double peakOf(const GemmTable &table) {
   double peak = 0;
   for (const std::vector<double> &rates : table.rates)
-    peak = std::max(peak, *std::max_element(rates.begin(), rates.end()));
+    peak = std::max(peak, *std::ranges::max_element(rates));
   return peak;
 }
 
@@ -210,9 +209,9 @@ static ordered_json tableJson(const GemmTable &table,
   return rates;
 }
 
-/// The tables replace the constants of the formula.
+/// The measured tables, and unused constants of the formula that they replace.
 static ordered_json gemmJson(const Fit &fit, const std::string &measured) {
-  const std::string unused = "not used: products were measured";
+  const std::string unused = "not used: GEMMs were measured";
   ordered_json json = {{"peak_fraction", constant(1, unused)},
                        {"tile_m", constant(16, unused)},
                        {"tile_n", constant(16, unused)},
@@ -220,10 +219,10 @@ static ordered_json gemmJson(const Fit &fit, const std::string &measured) {
                        {"align_bytes", constant(1, unused)},
                        {"misaligned_fraction", constant(1, unused)}};
   json["measured_gigaflops"] = tableJson(
-      fit.table, measured + ": every core its own product, all at once");
+      fit.table, measured + ": every core runs its own GEMM, all at once");
   if (!fit.shared.empty())
     json["shared_gigaflops"] =
-        tableJson(fit.shared, measured + ": one product by all cores");
+        tableJson(fit.shared, measured + ": one GEMM on all cores");
   return json;
 }
 
@@ -244,11 +243,11 @@ Expected<std::string> calibrateDevice(const CalibrationProbe &probe) {
       {"name", "cpu-local"},
       {"peak_teraflops",
        {{"f32", constant(peakOf(fit->table) / 1e12,
-                         measured + ": the fastest product")}}},
+                         measured + ": the fastest GEMM")}}},
       {"memory_gibibytes", constant(probe.memoryBytes / gibi, measured)},
       {"memory_gigabytes_per_second",
        constant(fit->bytesPerSecond / 1e9, measured + ": 32 to 256 MiB")},
-      {"memory_fraction", constant(1, "the bandwidth is a measured one")},
+      {"memory_fraction", constant(1, "the bandwidth is measured")},
       {"memory_reserved_gibibytes",
        constant(reserved, "estimate: operating system and process")},
       {"multiprocessors", constant(double(probe.cores), measured)},
@@ -270,12 +269,11 @@ Expected<std::string> calibrateDevice(const CalibrationProbe &probe) {
   return json.dump(2) + "\n";
 }
 
-/// "  product of 512 x 512 x 512  31.2 GFLOP/s"
-static std::string lineOf(const std::string &what, double value,
-                          const char *unit) {
-  std::array<char, 96> line{};
+std::string calibrationLine(const std::string &what, double value,
+                            const std::string &unit) {
+  std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "  %-30s %8.4g %s\n", what.c_str(),
-                value, unit);
+                value, unit.c_str());
   return line.data();
 }
 
@@ -288,29 +286,28 @@ Expected<std::string> describeCalibration(const std::string &text) {
                       std::to_string(device->multiprocessors) +
                       " cores together:\n";
   for (int64_t size : device->gemm.measured.sizes) {
-    std::string n = std::to_string(size);
-    std::string what = "product of " + n;
-    what += " x " + n;
-    what += " x " + n;
-    table +=
-        lineOf(what, device->gemm.measured.rate({1, size, size, size}) / 1e9,
-               "GFLOP/s");
+    GemmShape shape{1, size, size, size};
+    table += calibrationLine(
+        nameOf(shape), device->gemm.measured.rate(shape) / 1e9, "GFLOP/s");
   }
   if (const GemmTable &shared = device->gemm.shared; !shared.empty())
-    table += lineOf("one of 2048 x 2048 x 2048",
-                    shared.rate({1, 2048, 2048, 2048}) / 1e9, "GFLOP/s");
-  table += lineOf("memory", device->memoryBytesPerSecond / 1e9, "GB/s");
+    table +=
+        calibrationLine("one of 2048 x 2048 x 2048",
+                        shared.rate({1, 2048, 2048, 2048}) / 1e9, "GFLOP/s");
+  table +=
+      calibrationLine("memory", device->memoryBytesPerSecond / 1e9, "GB/s");
   if (device->coreBytesPerSecond > 0)
-    table +=
-        lineOf("by one core alone", device->coreBytesPerSecond / 1e9, "GB/s");
+    table += calibrationLine("by one core alone",
+                             device->coreBytesPerSecond / 1e9, "GB/s");
   if (device->scalarFlops > 0)
-    table +=
-        lineOf("elementwise kernels", device->scalarFlops / 1e9, "GFLOP/s");
-  table += lineOf("kernel call", device->launchSeconds * 1e9, "ns");
+    table += calibrationLine("elementwise kernels", device->scalarFlops / 1e9,
+                             "GFLOP/s");
+  table += calibrationLine("kernel call", device->launchSeconds * 1e9, "ns");
   if (device->exchangeBytesPerSecond > 0)
-    table += lineOf("exchange of two ranks",
-                    device->exchangeBytesPerSecond / 1e9, "GB/s") +
-             lineOf("", device->exchangeLatencySeconds * 1e6, "us at least");
+    table += calibrationLine("exchange of two ranks",
+                             device->exchangeBytesPerSecond / 1e9, "GB/s") +
+             calibrationLine("", device->exchangeLatencySeconds * 1e6,
+                             "us at least");
   return table;
 }
 

@@ -1,6 +1,6 @@
 //===- Calibrate.h - Device constants from measurements ---------*- C++ -*-===//
 //
-// A probe of the caller runs kernels on this machine. The calibration fits the
+// The caller's probe runs kernels on this machine, and the calibration fits the
 // constants of a device file to the measured times.
 //
 //===----------------------------------------------------------------------===//
@@ -13,19 +13,19 @@
 
 namespace dpc::cost {
 
-/// Measures this machine with all cores busy, as they are when ranks fill it,
-/// and the share of one rank alone. Every function returns the seconds of one
-/// run, or a value <= 0 on failure. The calibration calls all of them in turn
-/// several times, so that a long disturbance meets each of them once; the least
-/// time counts.
+/// Measures this machine with all cores busy, as when ranks fill it, and some
+/// kernels on one core alone. Every function returns the seconds of one run, or
+/// a value <= 0 on failure. The calibration calls all functions in turn several
+/// times, so that a long disturbance affects each of them once; the least time
+/// counts.
 struct CalibrationProbe {
   /// Every core runs one f32 GEMM of this shape.
   std::function<double(const GemmShape &)> gemm;
-  /// All cores together run one such GEMM; may be empty.
+  /// All cores together run one f32 GEMM of this shape; may be empty.
   std::function<double(const GemmShape &)> sharedGemm;
   /// All cores together read and write `bytes`.
   std::function<double(double bytes)> stream;
-  /// One core does so while the others are idle; may be empty.
+  /// One core reads and writes `bytes` while the others are idle; may be empty.
   std::function<double(double bytes)> coreStream;
   /// Every core runs `scalarOperations` (CostOpInterface) in kernels that are
   /// bound by computation; may be empty.
@@ -34,19 +34,23 @@ struct CalibrationProbe {
   std::function<double()> launch; ///< An empty kernel call.
   /// all_reduce of two ranks with `bytes` each; may be empty.
   std::function<double(double bytes)> allReduce;
-  std::string machine;    ///< CPU name, date, compiler, for the sources.
-  double memoryBytes = 0; ///< The machine's memory.
+  std::string machine; ///< CPU, date and compiler, for sources.
+  double memoryBytes = 0;
   int64_t cores = 1;
 };
 
-/// Runs the probe and returns the text of a device file for `cpu-local`, which
-/// loadDevice and makeLocalCluster read back. Fails when a probe does.
+/// Runs the probe and returns the text of a device file for `cpu-local`. Fails
+/// if a function of the probe does.
 Expected<std::string> calibrateDevice(const CalibrationProbe &probe);
 
-/// A readable table of the text of calibrateDevice: the rates of square GEMMs
-/// and of memory, the launch time, the exchange between two ranks. Fails where
+/// A readable table of the result of calibrateDevice: the rates of square GEMMs
+/// and of memory, the launch time, the exchange between two ranks. Fails if
 /// `text` is not a device file.
 Expected<std::string> describeCalibration(const std::string &text);
+
+/// A line of such a table: "  memory    21.3 GB/s".
+std::string calibrationLine(const std::string &what, double value,
+                            const std::string &unit);
 
 } // namespace dpc::cost
 

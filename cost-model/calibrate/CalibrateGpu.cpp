@@ -1,11 +1,11 @@
 //===- CalibrateGpu.cpp - A device file for a measured GPU ----------------===//
 
 #include "cost-model/calibrate/CalibrateGpu.h"
+#include "cost-model/calibrate/Calibrate.h"
 
 #include "runtime/base/Json.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
@@ -17,10 +17,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 static constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
-
-//===----------------------------------------------------------------------===//
-// Reading
-//===----------------------------------------------------------------------===//
 
 static void readProduct(const json &entry, const std::string &where,
                         GpuMeasurements &found, JsonErrors &errors) {
@@ -80,7 +76,7 @@ Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
   fields.integer("multiprocessors", found.multiprocessors, 1, 1 << 24);
   fields.number("launch_seconds", found.launchSeconds, positive);
   auto each = [&](const char *key, auto &&read) {
-    const json *list = fields.array(key, "what was measured");
+    const json *list = fields.array(key, "an array of measurements");
     for (size_t i = 0; list && i < list->size() && !errors; ++i)
       read((*list)[i], fields.path(key) + "[" + std::to_string(i) + "]");
   };
@@ -101,10 +97,6 @@ Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
     return Error{errors.status().message()};
   return found;
 }
-
-//===----------------------------------------------------------------------===//
-// Which GPU
-//===----------------------------------------------------------------------===//
 
 /// "NVIDIA A100-SXM4-80GB" -> nvidia a100 sxm4 80gb
 static std::vector<std::string> wordsOf(const std::string &name) {
@@ -127,7 +119,7 @@ std::string knownGpu(const GpuMeasurements &measured) {
     Expected<Device> device = loadDevice(name);
     std::string model = wordsOf(name).front();
     if (!device || device->multiprocessors != measured.multiprocessors ||
-        std::find(words.begin(), words.end(), model) == words.end())
+        std::ranges::find(words, model) == words.end())
       continue;
     double off = std::abs(device->memoryBytes / measured.memoryBytes - 1);
     if (off < least) {
@@ -138,22 +130,16 @@ std::string knownGpu(const GpuMeasurements &measured) {
   return best;
 }
 
-//===----------------------------------------------------------------------===//
-// Fitting
-//===----------------------------------------------------------------------===//
-
 /// The bytes per second of the largest buffer. Smaller ones include launches.
 static double rateOf(const std::vector<MeasuredBytes> &measured) {
-  auto largest = std::max_element(
-      measured.begin(), measured.end(),
-      [](const auto &a, const auto &b) { return a.bytes < b.bytes; });
+  auto largest = std::ranges::max_element(measured, {}, &MeasuredBytes::bytes);
   return largest == measured.end() ? 0 : largest->bytes / largest->seconds;
 }
 
 namespace {
 
-/// A fitted constant with its range, and its initial value if the device file
-/// has none.
+/// A fitted constant with its range, and the first value if the device file has
+/// none.
 struct FittedConstant {
   double GemmModel::*member;
   double least, most, start;
@@ -187,7 +173,8 @@ static double meanSquare(const std::vector<double> &values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// Steps along each constant in turn. The steps are halved when none is better.
+/// The pattern search: steps along each constant in turn, and halves the steps
+/// if none is better.
 static void fitGemm(Device &device, DType type,
                     const std::vector<MeasuredProduct> &products) {
   constexpr double kFirstStep = 0.4, kLastStep = 0.002;
@@ -222,13 +209,12 @@ static DType typeToFit(const std::vector<MeasuredProduct> &products) {
     ++counts[product.type];
   if (counts.count(DType::BF16))
     return DType::BF16;
-  return std::max_element(
-             counts.begin(), counts.end(),
-             [](const auto &a, const auto &b) { return a.second < b.second; })
+  return std::ranges::max_element(
+             counts, {}, [](const auto &entry) { return entry.second; })
       ->first;
 }
 
-/// The device file of an unknown GPU, from the measurements alone.
+/// The device of an unknown GPU, from the measurements alone.
 static Device unknownDevice(const GpuMeasurements &measured) {
   Device device;
   for (const MeasuredProduct &product : measured.products) {
@@ -237,17 +223,13 @@ static Device unknownDevice(const GpuMeasurements &measured) {
   }
   double &f32 = device.peakFlops[static_cast<int>(DType::F32)];
   if (f32 == 0) // Every device needs a peak of f32.
-    f32 = *std::max_element(device.peakFlops.begin(), device.peakFlops.end());
+    f32 = std::ranges::max(device.peakFlops);
   device.memoryBytesPerSecond = rateOf(measured.streams);
   device.gemm.tileM = 256;
   device.gemm.tileN = 128;
   device.gemm.alignBytes = 128;
   return device;
 }
-
-//===----------------------------------------------------------------------===//
-// Writing
-//===----------------------------------------------------------------------===//
 
 static ordered_json constant(double value, const std::string &source) {
   // Six digits are as exact as the measurements.
@@ -256,8 +238,8 @@ static ordered_json constant(double value, const std::string &source) {
   return {{"value", std::strtod(text, nullptr)}, {"source", source}};
 }
 
-/// Writes the keys in the order of other device files. Keys without a
-/// measurement keep the values of `base`, a known device's file or null.
+/// The device file, with keys in the order of other device files. Keys without
+/// a measurement have the values of `base`, a known device file or null.
 static ordered_json toJson(const Device &device, const json &base,
                            const std::string &measured,
                            const std::string &fitted) {
@@ -272,7 +254,7 @@ static ordered_json toJson(const Device &device, const json &base,
   for (int i = 0; i < numDTypes; ++i)
     if (device.peakFlops[i] > 0)
       peaks[std::string(stringify(static_cast<DType>(i)))] =
-          constant(device.peakFlops[i] / 1e12, measured + ": fastest product");
+          constant(device.peakFlops[i] / 1e12, measured + ": fastest GEMM");
   take("peak_teraflops", peaks);
   out["memory_gibibytes"] = constant(device.memoryBytes / kGibi, measured);
   take("memory_gigabytes_per_second",
@@ -308,15 +290,6 @@ static ordered_json toJson(const Device &device, const json &base,
   return out;
 }
 
-/// "  WHAT            VALUE UNIT"
-static std::string lineOf(const std::string &what, double value,
-                          const std::string &unit) {
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "  %-30s %8.4g %s\n", what.c_str(),
-                value, unit.c_str());
-  return line.data();
-}
-
 static std::string nameOf(const GemmShape &shape) {
   return std::to_string(shape.m) + " x " + std::to_string(shape.n) + " x " +
          std::to_string(shape.k);
@@ -326,7 +299,7 @@ static std::string tableOf(const GpuMeasurements &measured,
                            const Device &device, DType type) {
   std::string table = "calibrated, " + measured.name + ":\n";
   double peak = device.peak(type);
-  std::string bf16(stringify(type));
+  std::string typeName(stringify(type));
   size_t worst = 0;
   std::vector<double> errors = errorsOf(device, type, measured.products);
   std::vector<const MeasuredProduct *> fitted;
@@ -335,12 +308,12 @@ static std::string tableOf(const GpuMeasurements &measured,
     if (product.type == type)
       fitted.push_back(&product);
     if (product.type == type && shape.m == shape.n && shape.n == shape.k)
-      table += lineOf("product of " + nameOf(shape),
-                      shape.flops() / product.seconds / 1e12,
-                      "TFLOP/s in " + bf16 + ", " +
-                          std::to_string(std::lround(100 * shape.flops() /
-                                                     product.seconds / peak)) +
-                          " % of the peak");
+      table += calibrationLine(
+          "product of " + nameOf(shape), shape.flops() / product.seconds / 1e12,
+          "TFLOP/s in " + typeName + ", " +
+              std::to_string(
+                  std::lround(100 * shape.flops() / product.seconds / peak)) +
+              " % of the peak");
   }
   double sum = 0;
   for (size_t i = 0; i < errors.size(); ++i) {
@@ -348,17 +321,18 @@ static std::string tableOf(const GpuMeasurements &measured,
     if (std::abs(errors[i]) > std::abs(errors[worst]))
       worst = i;
   }
-  table += lineOf(
+  table += calibrationLine(
       "the formula is off by", 100 * sum / static_cast<double>(errors.size()),
       "% in the mean of " + std::to_string(errors.size()) + " products");
-  table += lineOf("at most", 100 * std::abs(std::expm1(errors[worst])),
-                  "% (" + nameOf(fitted[worst]->shape) + ")");
-  table += lineOf("memory", achievableBandwidth(device) / 1e9, "GB/s");
+  table += calibrationLine("at most", 100 * std::abs(std::expm1(errors[worst])),
+                           "% (" + nameOf(fitted[worst]->shape) + ")");
+  table += calibrationLine("memory", achievableBandwidth(device) / 1e9, "GB/s");
   if (double rate = rateOf(measured.toDevice))
-    table += lineOf("from the host", rate / 1e9, "GB/s");
+    table += calibrationLine("from the host", rate / 1e9, "GB/s");
   if (double rate = rateOf(measured.fromDevice))
-    table += lineOf("to the host", rate / 1e9, "GB/s");
-  return table + lineOf("kernel of a graph", device.launchSeconds * 1e6, "us");
+    table += calibrationLine("to the host", rate / 1e9, "GB/s");
+  return table +
+         calibrationLine("kernel of a graph", device.launchSeconds * 1e6, "us");
 }
 
 Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured) {
@@ -387,7 +361,7 @@ Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured) {
   if (device.peak(type) <= 0)
     return Error{"calibration: " + known + " has no peak for " +
                  std::string(stringify(type)) +
-                 ", in which products were measured"};
+                 ", but the GEMMs were measured in it; expected another type"};
   fitGemm(device, type, measured.products);
   std::string source =
       "measured on " + measured.name + " with " + measured.libraries;

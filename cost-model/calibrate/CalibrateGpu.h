@@ -9,14 +9,14 @@
 
 namespace dpc::cost {
 
-/// A GEMM and its seconds.
+/// A GEMM and its measured seconds.
 struct MeasuredProduct {
   DType type = DType::BF16;
   GemmShape shape;
   double seconds = 0;
 };
 
-/// A number of bytes and the seconds that they took.
+/// A number of bytes and the measured seconds of moving them.
 struct MeasuredBytes {
   double bytes = 0, seconds = 0;
 };
@@ -31,13 +31,13 @@ struct GpuMeasurements {
   std::vector<MeasuredBytes> streams, toDevice, fromDevice;
 };
 
-/// Reads a file of measureDevice. Errors name `file`, the place in it, and the
+/// Reads a file of rt::measureDevice. Errors name `file`, the JSON path and the
 /// expected value.
 Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
                                                const std::string &file);
 
-/// The device file of this GPU by its name, memory and multiprocessors; ""
-/// where dpc has none.
+/// The name of this GPU's device file, found by its name, memory and
+/// multiprocessors; "" if there is none.
 std::string knownGpu(const GpuMeasurements &measured);
 
 /// A device file, and a readable table of it.
@@ -45,16 +45,16 @@ struct GpuCalibration {
   std::string device, table;
 };
 
-/// The constants of a device file that fit the measurements best. Peaks and
-/// constants without a measurement are those of the datasheet (`knownGpu`). For
-/// an unknown GPU the fastest GEMM gives the peak of its type, and the measured
-/// bandwidth that of the memory.
+/// Fits a device file to the measurements. Peaks and constants without a
+/// measurement come from the known device file (`knownGpu`). The peaks of an
+/// unknown GPU are the rates of its fastest GEMMs, and the bandwidth is
+/// measured.
 ///
 /// The peak fraction, operand cost, ramp, half k and misaligned fraction of
-/// ComputeCost.h are fitted to all bf16 GEMMs, or to those of the type with the
-/// most. A pattern search (Hooke and Jeeves, J. ACM 8, 1961) in the logarithms
+/// ComputeCost.h are fitted to all bf16 GEMMs, or to those of the most frequent
+/// type. A pattern search (Hooke and Jeeves, J. ACM 8, 1961) in the logarithms
 /// of the constants minimizes the mean square of the logarithm of predicted
-/// over measured time. Launch and bandwidth have measurements of their own.
+/// over measured time. Launch and bandwidth are measured directly.
 Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured);
 
 } // namespace dpc::cost

@@ -38,7 +38,6 @@ class TableReader {
 public:
   TableReader(LinkMeasurement &found) : found(found) {}
 
-  /// Nothing, or what is wrong with `line`.
   Status read(const std::string &line);
   Status finish();
 
@@ -56,7 +55,7 @@ private:
   };
   std::map<std::string, Group> groups;
   bool isKindKnown = false;
-  size_t timeColumn = 0; ///< 0 until the table's head was read.
+  size_t timeColumn = 0; ///< 0 before the head of the table.
 };
 
 } // namespace
@@ -68,12 +67,11 @@ Status TableReader::read(const std::string &line) {
   return words.front().starts_with('#') ? readComment(words) : readRow(words);
 }
 
-/// "#  Rank  0 Group  0 Pid 42 on host device  0 ...", the collective's name,
-/// and the head of the table.
+/// Reads "#  Rank  0 Group  0 Pid 42 on host device  0 ...", the name of the
+/// collective, and the head of the table.
 Status TableReader::readComment(const std::vector<std::string> &words) {
   auto at = [&](const char *word) {
-    return static_cast<size_t>(std::find(words.begin(), words.end(), word) -
-                               words.begin());
+    return static_cast<size_t>(std::ranges::find(words, word) - words.begin());
   };
   if (words.size() > 2 && words[1] == "Rank") {
     size_t on = at("on");
@@ -105,7 +103,7 @@ Status TableReader::readComment(const std::vector<std::string> &words) {
 }
 
 Status TableReader::readRow(const std::vector<std::string> &words) {
-  // Rows of the table alone begin with a number.
+  // Only rows of the table begin with a number.
   std::optional<double> bytes = numberOf(words.front());
   if (!bytes || timeColumn == 0)
     return Status();
@@ -128,7 +126,7 @@ Status TableReader::finish() {
         (found.ranks != group.ranks || found.hosts != ofHosts))
       return wrong("group " + name + " has " + std::to_string(group.ranks) +
                    " ranks on " + std::to_string(ofHosts) +
-                   " hosts, not as the ones before it " +
+                   " hosts, but earlier groups have " +
                    std::to_string(found.ranks) + " on " +
                    std::to_string(found.hosts) + "; expected equal groups");
     found.ranks = group.ranks;
@@ -138,10 +136,9 @@ Status TableReader::finish() {
     return wrong("names " + std::to_string(found.ranks) +
                  " ranks; expected at least 2 lines '# Rank N ... on HOST'");
   if (!isKindKnown)
-    return wrong("does not say which collective; expected a line '# Collective "
+    return wrong("does not name the collective; expected a line '# Collective "
                  "test starting: all_reduce_perf' (nccl-tests 2.14 and newer)");
-  std::sort(found.samples.begin(), found.samples.end(),
-            [](const auto &a, const auto &b) { return a.bytes < b.bytes; });
+  std::ranges::sort(found.samples, {}, &LinkMeasurement::Sample::bytes);
   if (found.samples.size() < 2 ||
       found.samples.front().bytes == found.samples.back().bytes)
     return wrong("has " + std::to_string(found.samples.size()) +
@@ -163,11 +160,7 @@ Expected<LinkMeasurement> parseLinkMeasurement(const std::string &text,
   return found;
 }
 
-//===----------------------------------------------------------------------===//
-// From times to levels
-//===----------------------------------------------------------------------===//
-
-/// The level at which the ranks meet: its index, or nothing.
+/// The index of the level that joins the ranks, or nothing.
 static std::optional<size_t> levelOf(const Cluster &cluster,
                                      const LinkMeasurement &measured) {
   int64_t least = measured.ranks;
@@ -194,8 +187,9 @@ static GroupPlacement placementOf(const Cluster &cluster, size_t level,
   return group;
 }
 
-/// The argument between `low` and `high` at which `seconds`, which falls with
-/// it (or rises), is `wanted`; the nearer end where it never is.
+/// The argument between `low` and `high` for which `seconds` is `wanted`, or
+/// the nearer end. `falls`: whether `seconds` falls with its argument, else it
+/// rises.
 template <typename F>
 static double bisect(double low, double high, double wanted, bool falls,
                      F seconds) {
@@ -217,7 +211,7 @@ static void fitLevel(Cluster &cluster, size_t index,
   };
   const auto &small = measured.samples.front(),
              &large = measured.samples.back();
-  level.oversubscription = 1; // The measurement has it.
+  level.oversubscription = 1; // The measured bandwidth includes it.
   constexpr double kRounds = 8;
   level.latencySeconds = 1e-9;
   for (int round = 0; round < kRounds; ++round) {
@@ -236,10 +230,9 @@ static void fitLevel(Cluster &cluster, size_t index,
 
 Status applyLinkMeasurements(Cluster &cluster,
                              std::vector<LinkMeasurement> measurements) {
-  std::sort(measurements.begin(), measurements.end(),
-            [](const LinkMeasurement &a, const LinkMeasurement &b) {
-              return std::tie(a.hosts, a.ranks) < std::tie(b.hosts, b.ranks);
-            });
+  std::ranges::sort(measurements, {}, [](const LinkMeasurement &measured) {
+    return std::pair(measured.hosts, measured.ranks);
+  });
   for (const LinkMeasurement &measured : measurements) {
     std::optional<size_t> level = levelOf(cluster, measured);
     if (!level)
@@ -248,7 +241,7 @@ Status applyLinkMeasurements(Cluster &cluster,
                    std::to_string(measured.hosts) + " hosts; the levels of '" +
                    cluster.name + "' join at most " +
                    std::to_string(cluster.levels.back().span) + " devices, " +
-                   std::to_string(cluster.devicesPerNode()) + " a node"};
+                   std::to_string(cluster.devicesPerNode()) + " per node"};
     fitLevel(cluster, *level, measured);
   }
   return Status();
@@ -269,7 +262,7 @@ Expected<std::string> withMeasuredLevels(const std::string &text,
     if (level.contains("oversubscription"))
       level["oversubscription"] = cluster.levels[i].oversubscription;
   }
-  // Device files lie beside the file that names them.
+  // Paths of device files are relative to the old cluster.json.
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   for (ordered_json &group : json["groups"])
     if (ordered_json &device = group["device"];

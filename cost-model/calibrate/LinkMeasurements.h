@@ -2,16 +2,16 @@
 //
 // Reads the output of NVIDIA's nccl-tests (all_reduce_perf, all_gather_perf,
 // reduce_scatter_perf) and of `dpc-run --measure-links`, which has the same
-// layout, and finds the bandwidth and latency of the level at which the
-// measured ranks meet. That is the innermost level that joins at least as many
-// devices; ranks on several hosts meet at the innermost level beyond a node.
-// Groups that run at the same time (nccl-tests' split masks; one rank of each
-// host) each have a device's own share of the links.
+// format, and fits the bandwidth and latency of the level that joins the
+// measured ranks. This is the innermost level that joins at least as many
+// devices, and for ranks on several hosts the innermost level beyond a node.
+// Groups that run at the same time (split masks of nccl-tests) each have the
+// links of one device.
 //
-// With the inner levels fixed, the solver finds the bandwidth for which
+// With fixed inner levels, bisection finds the bandwidth for which
 // `estimateCollective` gives the measured time of the largest message, then the
-// latency for the smallest message, and repeats that until neither changes.
-// Both are found by bisection: times fall with bandwidth and rise with latency.
+// latency for the smallest message, and repeats both several times. Times fall
+// with the bandwidth and rise with the latency.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_CALIBRATE_LINKMEASUREMENTS_H
@@ -21,7 +21,7 @@
 
 namespace dpc::cost {
 
-/// The table of one collective.
+/// The measured times of one collective.
 struct LinkMeasurement {
   struct Sample {
     double bytes = 0; ///< As `estimateCollective` counts them.
@@ -34,20 +34,20 @@ struct LinkMeasurement {
   std::vector<Sample> samples; ///< Rising bytes, at least two.
 };
 
-/// Parses the output of one of these tools. Messages name `file`.
+/// Parses the output of a tool. Messages name `file`.
 Expected<LinkMeasurement> parseLinkMeasurement(const std::string &text,
                                                const std::string &file);
 
-/// Sets the bandwidth and latency of the measured levels. Measurements with
-/// fewer hosts and ranks come first, whatever their order. Fails where no level
-/// of the cluster joins as many ranks.
+/// Sets the bandwidth and latency of the measured levels, in the order of
+/// rising hosts and ranks. Fails if no level of the cluster joins as many
+/// ranks.
 Status applyLinkMeasurements(Cluster &cluster,
                              std::vector<LinkMeasurement> measurements);
 
-/// A readable table of the levels of `now` that have changed.
+/// A readable table of the changed levels.
 std::string describeLevels(const Cluster &was, const Cluster &now);
 
-/// The text of a cluster.json (`text`) with the levels of `cluster`.
+/// `text`, a cluster.json, with the levels of `cluster`.
 Expected<std::string> withMeasuredLevels(const std::string &text,
                                          const std::string &file,
                                          const Cluster &cluster);

@@ -57,7 +57,7 @@ std::string_view unitOf(const ModelTotals &totals) {
 static double peakOf(const Cluster &cluster, int64_t ranks, DType wanted) {
   double peak = 0;
   for (const NodeGroup &group : cluster.groups) {
-    int64_t used = std::min(ranks, group.nodes * group.devicesPerNode);
+    int64_t used = std::min(ranks, group.numDevices());
     peak += double(used) * group.device.peak(computeType(group.device, wanted));
     ranks -= used;
   }
@@ -90,8 +90,7 @@ static ordered_json stagesToJson(const Evaluation &evaluation) {
   return stages;
 }
 
-/// For every axis, its ranks within a unit of the innermost level, and its
-/// units within a unit of each further level.
+/// The levels that each axis uses, as in GroupPlacement.
 static ordered_json placementToJson(const Cluster &cluster,
                                     const Evaluation &evaluation) {
   ordered_json axes = ordered_json::array();
@@ -162,8 +161,8 @@ static ordered_json predictedToJson(const Cluster &cluster,
   return json;
 }
 
-/// The keys of a candidate that are not predictions. A candidate that cannot
-/// run or does not fit has the reason under "rejected".
+/// The keys of a candidate that are not predictions. "rejected" is the reason
+/// why a candidate cannot run or does not fit.
 static ordered_json verdictToJson(const Candidate &candidate) {
   ordered_json json = {
       {"strategy", strategyToJson(placedStrategy(

@@ -17,8 +17,8 @@ namespace dpc::cost {
 struct Verification {
   enum class Scope { none, full, shrunk };
   Scope scope = Scope::none;
-  std::string why; ///< Why nothing was run, for the scope none.
-  /// The strategy that ran, of the shrunk model where that ran.
+  std::string why; ///< Why nothing ran, for the scope none.
+  /// The strategy that ran, on the shrunk model for the scope shrunk.
   Strategy strategy;
   int64_t ranks = 1, globalBatch = 1;
   bool inFp32 = false;       ///< fp32 replaced a narrower compute type.
@@ -31,7 +31,7 @@ struct Verification {
   double seconds = 0;
 
   /// For a shrunk model: whether tensors have the layouts of the large model,
-  /// and the layers and sizes of both.
+  /// and the layers and sizes of both models.
   bool keepsLayouts = true;
   struct Layers {
     int64_t ops, before, after;
@@ -50,52 +50,35 @@ struct ReportContext {
   StepDetail detail = {};                ///< The chosen plan; may be empty.
   std::vector<WhatIf> whatIfs = {};      ///< For --what-if.
   std::optional<BetterPlan> better = {}; ///< For --strategy=@FILE.
-  std::string readAs = {};               ///< How that FILE was read.
+  std::string readAs = {};               ///< The interpretation of FILE.
 };
 
 /// Version of report.json.
 inline constexpr int reportVersion = 1;
 
-/// report.json: {"version", "model", "cluster", "chosen": {"strategy",
-/// "predicted", "binding_constraint"}, "candidates", "baselines", "search"},
-/// "step" says in "unit" what "tokens" counts: "tokens" or "samples".
-/// "better" is what a free search finds beside the FILE of --strategy=@FILE.
-/// "chosen" also has "devices", how many it uses, and "idle", why not all.
-/// "changes": {"from", "plans"} are the plans from a baseline to the chosen
-/// one, each with what it changes, seconds and bytes. "pareto" is a list of
-/// "strategy", "method", "step_seconds" and "memory_bytes" by rising seconds
-/// and falling memory. There are "parameters":
-/// {"trained", "frozen"}, "remarks" and "verification":
-/// {"scope": "full"|"shrunk"|"none", "why", "strategy", "ranks",
-/// "global_batch", ...}. What is predicted of a pipeline has "stages": seconds
-/// of each phase for one micro-batch, idle seconds of a step, memory. Uneven
-/// shares of the batch have "batch_shares": {"even_step_seconds", "ranks"}.
-/// "chosen" also has "detail" (StepDetail.h). codegen/report/README.md
-/// describes all fields.
+/// report.json; codegen/report/README.md describes all fields.
 nlohmann::ordered_json reportToJson(const Cluster &cluster,
                                     const SearchResult &result,
                                     const ReportContext &context);
 
-/// Model FLOPs utilization: the FLOPs of the unpartitioned step, without any
-/// recomputation, per second, over the peak of the used devices in the model's
+/// Model FLOPs utilization: the FLOPs per second of the unpartitioned step,
+/// without recompute, relative to the peak of the used devices in the model's
 /// compute type.
 double mfuOf(const Cluster &cluster, const ModelTotals &totals,
              const Candidate &candidate);
 
-/// The most lines of a report for a terminal of 100 columns or more. On a
-/// narrower terminal lines are broken.
+/// The most lines of a report for a terminal of at least 100 columns.
 inline constexpr size_t reportLines = 38;
 
-/// The report for a terminal: sentences about the winner, a table of the other
-/// candidates and the baselines with the reason why each loses, the
-/// verification, remarks. A long list shows its first items; report.html has
-/// all of them.
+/// The report for a terminal: the winner, a table of the other candidates and
+/// the baselines with the reason why each loses, the verification, and remarks.
+/// Long lists show their first items; report.html has all items.
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
                          const ReportContext &context,
                          const TextForm &form = {});
 
-/// One sentence about the verification, or about why there is none. With
-/// `isBrief` it does not list the sizes of a shrunk model.
+/// One sentence about the verification, or why there is none. With `isBrief` it
+/// does not list the sizes of a shrunk model.
 std::string verificationText(const Verification &verification,
                              bool isBrief = false);
 

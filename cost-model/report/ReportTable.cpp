@@ -19,7 +19,7 @@ static TableRow rowOf(const Candidate &candidate, std::string mark) {
   // A pruned or rejected candidate has no evaluation.
   if (evaluation.stepSeconds > 0 && evaluation.rejected.empty() &&
       candidate.skipped.empty()) {
-    // The evaluation is composed.
+    // "~" marks composed evaluations.
     row.step = (evaluation.isComposed ? "~" : "") +
                formatSeconds(evaluation.stepSeconds);
     row.exposed = formatSeconds(evaluation.exposedCommunicationSeconds);
@@ -67,7 +67,7 @@ std::vector<TableRow> baselineRows(const SearchResult &result) {
       row.step = row.exposed = "-";
       row.strategy.clear();
     }
-    auto same = std::find_if(all.begin(), all.end(), [&](const auto &other) {
+    auto same = std::ranges::find_if(all, [&](const auto &other) {
       return isSame(other.candidate, baseline.candidate);
     });
     if (isWinner) {
@@ -98,8 +98,8 @@ TableWidths widthsOf(const std::vector<TableRow> &candidates,
     }
   };
   widen(header);
-  std::for_each(candidates.begin(), candidates.end(), widen);
-  std::for_each(baselines.begin(), baselines.end(), widen);
+  std::ranges::for_each(candidates, widen);
+  std::ranges::for_each(baselines, widen);
   return widths;
 }
 
@@ -115,18 +115,18 @@ Lines linesOf(const TableRow &row, const TableWidths &widths,
     return wrapLines(text + row.strategy + "  " + row.why, form, 4, row.style);
   size_t room = form.width - indent;
   bool isAlone = row.strategy.empty();
-  std::vector<std::string> told =
+  std::vector<std::string> parts =
       wrapText(isAlone ? row.why : row.strategy, room, 0);
-  bool fits = told.back().size() + 2 + row.why.size() <= room;
+  bool fits = parts.back().size() + 2 + row.why.size() <= room;
   if (isAlone)
     ; // The reason takes the place of the strategy.
   else if (fits && !row.why.empty())
-    told.back() += "  " + row.why;
+    parts.back() += "  " + row.why;
   else if (!row.why.empty())
     for (std::string &line : wrapText(row.why, room - 2, 0))
-      told.push_back("  " + line);
+      parts.push_back("  " + line);
   Lines lines;
-  for (const std::string &line : told) {
+  for (const std::string &line : parts) {
     lines.push_back({text + line, row.style});
     text.assign(indent, ' ');
   }

@@ -30,19 +30,19 @@ struct TableRow {
 /// The widths of the columns of numbers; the first column holds the marks.
 using TableWidths = std::array<size_t, 4>;
 
-/// The candidates, best first; the winner is marked.
+/// The candidates, the best first; the winner is marked.
 std::vector<TableRow> candidateRows(const SearchResult &result);
 
-/// The baselines. One that does not fit has its reason instead of a time and a
-/// strategy.
+/// The baselines. A baseline that does not fit has a reason instead of a time
+/// and a strategy.
 std::vector<TableRow> baselineRows(const SearchResult &result);
 
 TableWidths widthsOf(const std::vector<TableRow> &candidates,
                      const std::vector<TableRow> &baselines,
                      const TableRow &header);
 
-/// The numbers, then the strategy and the reason, which take several lines
-/// where they are long.
+/// The numbers, then the strategy and the reason, in as many lines as they
+/// need.
 Lines linesOf(const TableRow &row, const TableWidths &widths,
               const TextForm &form);
 
@@ -50,7 +50,7 @@ Lines linesOf(const TableRow &row, const TableWidths &widths,
 Block blockOf(const std::vector<TableRow> &rows, const TableWidths &widths,
               const TextForm &form, const char *more);
 
-/// `text` with spaces before (`toRight`) or behind it, `width` characters.
+/// `text` with spaces before (`toRight`) or after it, in `width` characters.
 std::string pad(const std::string &text, size_t width, bool toRight);
 
 } // namespace dpc::cost

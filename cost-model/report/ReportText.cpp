@@ -19,7 +19,7 @@ static std::string percent(double fraction) {
   return buffer;
 }
 
-/// A rate per second: whole numbers, or decimals of a small one.
+/// A rate per second; only small rates have decimals.
 static std::string formatRate(double perSecond) {
   char buffer[32];
   std::snprintf(buffer, sizeof(buffer), perSecond < 10 ? "%.3g" : "%.0f",
@@ -60,10 +60,7 @@ static std::string headline(const Cluster &cluster,
 /// The memory of the fullest rank at its peak, and the bytes that a rank sends
 /// over each level.
 static std::string memoryAndTraffic(const Cluster &cluster,
-                                    const SearchResult &result) {
-  if (!result.hasWinner())
-    return "";
-  const Evaluation &evaluation = result.candidates.front().evaluation;
+                                    const Evaluation &evaluation) {
   std::string held, sent;
   for (int i = 0; i < numMemoryCategories; ++i) {
     auto category = static_cast<MemoryCategory>(i);
@@ -94,15 +91,11 @@ static std::string idleLine(const Cluster &cluster,
     return "";
   return "uses " + std::to_string(used) + " of " +
          std::to_string(cluster.numDevices()) + " devices" +
-         (result.idle.empty() ? ", as it was asked for" : ": " + result.idle) +
-         "\n";
+         (result.idle.empty() ? ", as requested" : ": " + result.idle) + "\n";
 }
 
-/// A line about the winner's offloaded bytes, if there are any.
-static std::string offloadLine(const SearchResult &result) {
-  if (!result.hasWinner())
-    return "";
-  const Evaluation &evaluation = result.candidates.front().evaluation;
+/// A line about offloaded bytes, if there are any.
+static std::string offloadLine(const Evaluation &evaluation) {
   std::string text;
   if (evaluation.hostBytes > 0)
     text = formatBytes(evaluation.hostBytes) + " of host memory";
@@ -126,13 +119,11 @@ formatRange(const std::vector<StageEvaluation> &stages,
   return from == to ? to : from + " to " + to;
 }
 
-/// A line about the winner's stages, if it has several.
-static std::string pipelineLine(const SearchResult &result) {
-  if (!result.hasWinner() ||
-      result.candidates.front().evaluation.stages.empty())
-    return "";
-  const Evaluation &evaluation = result.candidates.front().evaluation;
+/// A line about the stages, if there are several.
+static std::string pipelineLine(const Evaluation &evaluation) {
   const std::vector<StageEvaluation> &stages = evaluation.stages;
+  if (stages.empty())
+    return "";
   return "pipeline: " + std::to_string(stages.size()) + " stages idle " +
          percent(evaluation.bubbleFraction) + "; a micro-batch takes " +
          formatRange(
@@ -152,12 +143,9 @@ static std::string pipelineLine(const SearchResult &result) {
          "\n";
 }
 
-/// A line about the devices of the winner's stages on a heterogeneous cluster.
-static std::string stageDevicesLine(const SearchResult &result) {
-  if (!result.hasWinner())
-    return "";
-  const std::vector<StageEvaluation> &stages =
-      result.candidates.front().evaluation.stages;
+/// A line about the devices of the stages on a heterogeneous cluster.
+static std::string stageDevicesLine(const Evaluation &evaluation) {
+  const std::vector<StageEvaluation> &stages = evaluation.stages;
   std::string text;
   for (size_t first = 0, end = 0; first < stages.size(); first = end) {
     while (end < stages.size() && stages[end].device == stages[first].device)
@@ -181,7 +169,7 @@ static std::string devicesText(const Cluster &cluster) {
   for (const NodeGroup &group : cluster.groups) {
     if (counts.empty() || counts.back().first != group.device.name)
       counts.emplace_back(group.device.name, 0);
-    counts.back().second += group.nodes * group.devicesPerNode;
+    counts.back().second += group.numDevices();
   }
   std::string text;
   for (const auto &[name, count] : counts)
@@ -190,11 +178,8 @@ static std::string devicesText(const Cluster &cluster) {
   return text;
 }
 
-/// A line about the winner's uneven shares of the batch, if it has such.
-static std::string sharesLine(const SearchResult &result) {
-  if (!result.hasWinner())
-    return "";
-  const Evaluation &evaluation = result.candidates.front().evaluation;
+/// A line about uneven shares of the batch, if there are any.
+static std::string sharesLine(const Evaluation &evaluation) {
   std::string text;
   for (const ShareOfRanks &share : evaluation.shares)
     text += (text.empty() ? "" : ", ") + std::to_string(share.microBatches) +
@@ -206,12 +191,11 @@ static std::string sharesLine(const SearchResult &result) {
                             formatSeconds(evaluation.evenSeconds) + " a step\n";
 }
 
-/// A line about the placement of the winner's axes, if it has a choice.
+/// A line about the placement of the axes, if there is more than one level.
 static std::string placementLine(const Cluster &cluster,
-                                 const SearchResult &result) {
-  if (!result.hasWinner() || cluster.levels.size() < 2)
+                                 const RankOrder &order) {
+  if (cluster.levels.size() < 2)
     return "";
-  const RankOrder &order = result.candidates.front().evaluation.decisions.order;
   std::string text;
   for (const RankAxis &axis : order) {
     GroupPlacement group = placeGroup(cluster, order, {axis.name});
@@ -226,8 +210,8 @@ static std::string placementLine(const Cluster &cluster,
   return text.empty() ? "" : "placement, innermost first: " + text + "\n";
 }
 
-/// "repeats of layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8"; if brief
-/// "repeats of layers 96 -> 8, 2 sizes"
+/// "repeats of layers 96 -> 8, sizes 12288 -> 64, 2048 -> 8", or if brief
+/// "repeats of layers 96 -> 8, 2 sizes".
 static std::string shrinkingText(const Verification &verification,
                                  bool isBrief) {
   std::string layers, sizes;
@@ -279,8 +263,8 @@ std::string verificationText(const Verification &verification, bool isBrief) {
          " compute what one device computes: " + found;
 }
 
-/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" where both differ by
-/// less than a thousandth.
+/// "1.20 s faster, 3.00 GiB less", or "no gain, no loss" if both differ by less
+/// than a thousandth.
 static std::string gainText(const Change &before, const Change &after) {
   double seconds = before.stepSeconds - after.stepSeconds;
   double bytes = before.memoryBytes - after.memoryBytes;
@@ -317,8 +301,8 @@ static Block changesBlock(const SearchResult &result, const TextForm &form) {
   return block;
 }
 
-/// At most `lines` points of the Pareto front, both ends included; nothing
-/// where the front is one point.
+/// At most `lines` points of the Pareto front, with both ends; nothing if the
+/// front is one point.
 static Block paretoBlock(const SearchResult &result, size_t lines,
                          const TextForm &form) {
   const std::vector<ParetoPoint> &points = result.pareto.points();
@@ -384,7 +368,7 @@ static Block remarksBlock(const ReportContext &context, const TextForm &form) {
 namespace {
 
 /// The parts of a report for a screen. Some are always shown; the others share
-/// the lines that are left.
+/// the remaining lines.
 class Screen {
 public:
   Screen(const Cluster &cluster, const SearchResult &result,
@@ -402,7 +386,8 @@ private:
 
 } // namespace
 
-/// Of the chosen plan where it was described: sizes of a rank decide.
+/// The fraction of FLOPs in fp8: that of the chosen plan if known, else an
+/// upper bound.
 static std::string fp8Share(const ModelTotals &totals,
                             const StepDetail &detail) {
   if (totals.fp8Flops <= 0)
@@ -437,10 +422,14 @@ Screen::Screen(const Cluster &cluster, const SearchResult &result,
   if (context.better)
     append(head, wrapLines(betterPlanText(*context.better), form, 4,
                            LineStyle::strong));
-  std::string facts = idleLine(cluster, result) +
-                      memoryAndTraffic(cluster, result) + offloadLine(result) +
-                      pipelineLine(result) + stageDevicesLine(result) +
-                      sharesLine(result) + placementLine(cluster, result);
+  std::string facts = idleLine(cluster, result);
+  if (result.hasWinner()) {
+    const Evaluation &winner = result.candidates.front().evaluation;
+    facts += memoryAndTraffic(cluster, winner) + offloadLine(winner) +
+             pipelineLine(winner) + stageDevicesLine(winner) +
+             sharesLine(winner) +
+             placementLine(cluster, winner.decisions.order);
+  }
   for (size_t at = 0, end = 0; at < facts.size(); at = end + 1) {
     end = facts.find('\n', at);
     append(head, wrapLines(facts.substr(at, end - at), form));
@@ -476,8 +465,8 @@ size_t Screen::fixedLines() const {
 }
 
 Lines Screen::lines() const {
-  // First the parts that are always shown, then a few items of each kind, then
-  // as many as there is room for.
+  // The lines go to the parts that are always shown, then to a few items of
+  // each kind, then to more items.
   constexpr size_t kRunners = 6, kFew = 4, kPareto = 5;
   size_t left = std::max(reportLines, fixedLines() + kFew) - fixedLines();
   auto grow = [&](const Block &block, size_t taken, size_t most) {

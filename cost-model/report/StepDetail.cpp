@@ -50,7 +50,8 @@ static size_t countIntervals(const StepDetail &detail, double gap) {
   return count;
 }
 
-/// The largest gap that may be left out, as a fraction of its phase.
+/// The largest gap between intervals that is not shown, as a fraction of its
+/// phase.
 static double gapOf(const StepDetail &detail) {
   double gap = 1e-6;
   while (gap < 1 && countIntervals(detail, gap) > kMostIntervals)
@@ -58,7 +59,7 @@ static double gapOf(const StepDetail &detail) {
   return gap;
 }
 
-/// All stages, or evenly spaced ones with few enough entries.
+/// All stages, or evenly spaced stages if there are too many entries.
 static std::set<size_t> stagesToShow(const StepDetail &detail) {
   size_t entries = 0, count = detail.stages.size();
   for (const DetailStage &stage : detail.stages)
@@ -136,7 +137,7 @@ static ordered_json trafficToJson(const StepDetail &detail,
   return json;
 }
 
-/// The fullest moment of each of kMostMoments spans, and of each tick.
+/// The fullest moment of each of kMostMoments spans, at most one per tick.
 static std::vector<MemoryMoment>
 fullestMoments(const std::vector<MemoryMoment> &all, double tick) {
   auto isLess = [](const MemoryMoment &a, const MemoryMoment &b) {

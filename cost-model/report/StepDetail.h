@@ -1,10 +1,11 @@
 //===- StepDetail.h - The simulated step ------------------------*- C++ -*-===//
 //
 // The details of the chosen plan for the report: the schedule of every stage,
-// the queues of its phases, the fullest rank's memory over time, the messages
-// over each link level, and the sharding of operators. The predicted numbers
-// are sums of these: the last end is the step's seconds, the largest moment is
-// the peak, and the most that a stage sends are the bytes of a level (tested).
+// the queues of its phases, the memory of the fullest rank over time, the
+// messages over each link level, and the shardings of operators. They agree
+// with the prediction: the last end is the time of the step, the largest moment
+// is the peak, and the largest traffic of a stage is that of the level
+// (tested).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_REPORT_STEPDETAIL_H
@@ -31,7 +32,8 @@ struct DetailPhase {
   std::string name; ///< "forward"; "forward.1" for later virtual stages.
   double seconds = 0;
   std::vector<BusyInterval> compute, communication, copy;
-  /// The seconds between which it waits for other stages.
+  /// The time in which the phase waits for other stages, in seconds since its
+  /// begin.
   double waitBegin = 0, waitEnd = 0;
 };
 
@@ -73,12 +75,12 @@ struct OperatorSharding {
   std::string shape;  ///< "4096 x 1024"
   std::string stored; ///< The stored sharding: "[dp, tp]"
   std::string used;   ///< The sharding that the operator reads.
-  std::string result; ///< Of its result: "[dp, -, tp]", "... partial over tp"
+  std::string result; ///< Of the result: "[dp, -, tp]", "... partial over tp"
 };
 
 struct StepDetail {
   double stepSeconds = 0;
-  double hostSeconds = 0;          ///< A part of these, after all entries.
+  double hostSeconds = 0;          ///< A part of the step, after all entries.
   std::vector<std::string> labels; ///< "all_reduce over tp"
   std::vector<DetailStage> stages;
   std::vector<DetailTraffic> traffic;

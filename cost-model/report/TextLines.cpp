@@ -5,8 +5,8 @@
 
 namespace dpc::cost {
 
-/// How many characters of `text` stand in one line of `room` columns: up to the
-/// end of a phrase where one ends near the end of the line.
+/// The number of characters of `text` for one line of `room` columns. The line
+/// ends with a phrase if a phrase ends near the end of the line.
 static size_t breakOf(const std::string &text, size_t room) {
   constexpr size_t kNear = 36;
   if (text.size() <= room)
@@ -29,7 +29,7 @@ std::vector<std::string> wrapText(const std::string &text, size_t width,
   std::string rest = text;
   while (!rest.empty() || lines.empty()) {
     std::string space(lines.empty() ? 0 : indent, ' ');
-    // However narrow: something has to come of every line.
+    // Even a very narrow line has room for some text.
     size_t room = std::max<size_t>(width, space.size() + 20) - space.size();
     size_t length = breakOf(rest, room);
     std::string line = rest.substr(0, length);
@@ -60,7 +60,7 @@ Lines Block::fit(size_t most) const {
   Lines taken = title;
   size_t count = 0;
   for (const Lines &item : items) {
-    // A line is kept for what is left out.
+    // The last line counts the other items.
     if (taken.size() + item.size() + (hasAll ? 0 : 1) > most)
       break;
     taken.insert(taken.end(), item.begin(), item.end());

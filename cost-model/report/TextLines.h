@@ -1,7 +1,7 @@
 //===- TextLines.h - Lines of a report for a terminal -----------*- C++ -*-===//
 //
 // A report fits on a screen: a block of items shows as many items as it has
-// lines for, and says how many it leaves out.
+// room for, and the number of the others.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_REPORT_TEXTLINES_H
@@ -34,7 +34,7 @@ struct TextForm {
 std::vector<std::string> wrapText(const std::string &text, size_t width,
                                   size_t indent);
 
-/// The same with a style.
+/// wrapText for `form` with a style.
 Lines wrapLines(const std::string &text, const TextForm &form,
                 size_t indent = 4, LineStyle style = LineStyle::plain);
 
@@ -42,14 +42,14 @@ Lines wrapLines(const std::string &text, const TextForm &form,
 struct Block {
   Lines title;              ///< Shown if there is an item.
   std::vector<Lines> items; ///< The most important first.
-  std::string more;         ///< "and N" + this names the other items.
+  std::string more;         ///< Follows "and N" for the other items.
 
   size_t lines() const;
-  /// At most `most` lines. Without room for one item only `more` is shown.
+  /// At most `most` lines. Without room for an item, only `more` is shown.
   Lines fit(size_t most) const;
 };
 
-/// The text, with escape sequences for the styles if `form` has colors.
+/// The text, with escape sequences for styles if `form` has colors.
 std::string joinLines(const Lines &lines, const TextForm &form);
 
 } // namespace dpc::cost

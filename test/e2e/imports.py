@@ -68,7 +68,7 @@ class Import(unittest.TestCase):
         words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--cluster=local:4", "--verify=off", "--emit=report", "-o", out]
         shown = " ".join(e2e.must([*words, f"--strategy=@{script}"]).split())
         self.assertIn(f"{script}: read as --strategy=dp=1,tp=2,micro_batch=1,ranks=2 --global-batch=8; 1 other settings ignored", shown)
-        self.assertIn("uses 2 of 4 devices, as it was asked for", shown)
+        self.assertIn("uses 2 of 4 devices, as requested", shown)
         # Better plans use as many devices, and the printed strategy can be passed as an option.
         report = e2e.read_report(out)
         self.assertEqual((report["chosen"]["devices"], report["better"]["devices"]), (2, 2))
