@@ -2,6 +2,7 @@
 #include "cost-model/search/FormulaEstimate.h"
 #include "test/unit/cost-model/ToySearch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
 
 TEST(Baselines, ThatAreAllowedDoNotBeatTheWinner) {
   ToyEvaluator evaluator;
@@ -82,8 +84,7 @@ TEST(Baselines, KeepTheMicroBatchThatTheUserFixed) {
   ASSERT_FALSE(result.baselines.empty());
   for (const Baseline &baseline : result.baselines)
     if (baseline.name != "megatron-3d")
-      EXPECT_NE(baseline.candidate.evaluation.rejected.find(
-                    "more than 65536 micro-batches on a rank"),
-                std::string::npos)
+      EXPECT_THAT(baseline.candidate.evaluation.rejected,
+                  HasSubstr("more than 65536 micro-batches on a rank"))
           << baseline.name << ": " << baseline.candidate.evaluation.rejected;
 }

@@ -1,6 +1,7 @@
 //===- CalibrateGpuTest.cpp - Device files of measured GPUs ---------------===//
 #include "cost-model/calibrate/CalibrateGpu.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +9,7 @@
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
 
 namespace {
 
@@ -103,9 +105,8 @@ TEST(CalibrateGpu, NoiseIsSpread) {
   EXPECT_LT(meanError(deviceOf(*calibration), measured.products), 0.05);
   Device guessed = *loadDevice("h200-sxm-141gb");
   EXPECT_GT(meanError(guessed, measured.products), 0.1);
-  EXPECT_NE(calibration->table.find("48 products"), std::string::npos)
-      << calibration->table;
-  EXPECT_NE(calibration->table.find("from the host"), std::string::npos);
+  EXPECT_THAT(calibration->table, HasSubstr("48 products"));
+  EXPECT_THAT(calibration->table, HasSubstr("from the host"));
 }
 
 TEST(CalibrateGpu, EveryConstantNamesItsSource) {
@@ -114,9 +115,8 @@ TEST(CalibrateGpu, EveryConstantNamesItsSource) {
   EXPECT_EQ(json["gemm"]["half_k"]["source"],
             "measured on NVIDIA H200 with cuBLASLt 130000: fitted to 48 "
             "products in bf16");
-  EXPECT_NE(json["peak_teraflops"]["bf16"]["source"].get<std::string>().find(
-                "datasheet"),
-            std::string::npos);
+  EXPECT_THAT(json["peak_teraflops"]["bf16"]["source"].get<std::string>(),
+              HasSubstr("datasheet"));
 }
 
 TEST(CalibrateGpu, AnUnknownGpuIsWhatItDoes) {
@@ -174,14 +174,11 @@ TEST(CalibrateGpu, ReadsWhatWasMeasured) {
     Expected<GpuMeasurements> result = parseGpuMeasurements(changed, "m.json");
     return result ? "no error" : result.message();
   };
-  EXPECT_NE(errorOf("\"bf16\"", "\"b16\"").find("m.json: products[0].type"),
-            std::string::npos)
-      << errorOf("\"bf16\"", "\"b16\"");
-  EXPECT_NE(errorOf("2e-5", "0").find("products[0].seconds"),
-            std::string::npos);
-  EXPECT_NE(errorOf("\"device_measurements\": 1", "\"device_measurements\": 2")
-                .find("device_measurements"),
-            std::string::npos);
-  EXPECT_NE(errorOf("700000000", "150000000000").find("less than"),
-            std::string::npos);
+  EXPECT_THAT(errorOf("\"bf16\"", "\"b16\""),
+              HasSubstr("m.json: products[0].type"));
+  EXPECT_THAT(errorOf("2e-5", "0"), HasSubstr("products[0].seconds"));
+  EXPECT_THAT(
+      errorOf("\"device_measurements\": 1", "\"device_measurements\": 2"),
+      HasSubstr("device_measurements"));
+  EXPECT_THAT(errorOf("700000000", "150000000000"), HasSubstr("less than"));
 }

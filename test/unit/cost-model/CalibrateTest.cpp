@@ -1,5 +1,6 @@
 #include "cost-model/calibrate/Calibrate.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
 
 /// The FLOP/s of one core of the simulated machine.
 static double coreRate(const GemmShape &shape) {
@@ -150,7 +152,7 @@ TEST(Calibrate, ATableSaysWhatWasMeasured) {
         "\n  kernel call                        2000 ns\n",
         "\n  exchange of two ranks                 4 GB/s\n",
         "\n                                        7 us at least\n"})
-    EXPECT_NE(table->find(line), std::string::npos) << line << *table;
+    EXPECT_THAT(*table, HasSubstr(line)) << line << *table;
   EXPECT_FALSE(describeCalibration("no device"));
 }
 
@@ -169,24 +171,23 @@ TEST(Calibrate, OtherWorkInMostPassesDoesNotCount) {
 TEST(Calibrate, AFailedProbeIsOneLine) {
   CalibrationProbe probe = exactProbe();
   probe.gemm = [](const GemmShape &shape) { return shape.k == 512 ? -1 : 1; };
-  EXPECT_NE(calibrateDevice(probe).message().find("32 x 32 x 512"),
-            std::string::npos);
+  EXPECT_THAT(calibrateDevice(probe).message(), HasSubstr("32 x 32 x 512"));
   probe = exactProbe();
   probe.launch = [] { return -1.0; };
   Expected<std::string> text = calibrateDevice(probe);
   ASSERT_FALSE(text);
-  EXPECT_NE(text.message().find("an empty kernel"), std::string::npos);
+  EXPECT_THAT(text.message(), HasSubstr("an empty kernel"));
   probe = exactProbe();
   probe.stream = [](double) { return 1.0; };
   EXPECT_FALSE(calibrateDevice(probe));
   probe = exactProbe();
   probe.scalars = [] { return -1.0; };
-  EXPECT_NE(calibrateDevice(probe).message().find("an elementwise kernel"),
-            std::string::npos);
+  EXPECT_THAT(calibrateDevice(probe).message(),
+              HasSubstr("an elementwise kernel"));
   probe = exactProbe();
   probe.coreStream = [](double) { return 1.0; };
-  EXPECT_NE(calibrateDevice(probe).message().find("streaming by one core"),
-            std::string::npos);
+  EXPECT_THAT(calibrateDevice(probe).message(),
+              HasSubstr("streaming by one core"));
   probe = exactProbe();
   probe.memoryBytes = 0;
   EXPECT_FALSE(calibrateDevice(probe));

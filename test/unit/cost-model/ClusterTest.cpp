@@ -1,5 +1,6 @@
 #include "cost-model/machine/Cluster.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +9,8 @@
 using namespace dpc;
 using namespace dpc::cost;
 using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
 
 /// The example of the design.
 static json example() {
@@ -71,9 +74,8 @@ TEST(Cluster, EveryRequiredFieldIsMissedByName) {
     parent.erase(pointer.back());
     std::string error = errorOf(root);
     EXPECT_EQ(error.find("cluster.json: "), 0u) << error;
-    EXPECT_NE(error.find(std::string(c.where) + ": missing; expected "),
-              std::string::npos)
-        << error;
+    EXPECT_THAT(error,
+                HasSubstr(std::string(c.where) + ": missing; expected "));
   }
 }
 
@@ -142,16 +144,16 @@ TEST(Cluster, BadValuesNameFieldValueAndWhatIsAccepted) {
 TEST(Cluster, UnknownFieldsAndDevicesAreRefused) {
   json root = example();
   root["levels"][0]["bandwith"] = 3;
-  EXPECT_NE(errorOf(root).find("levels[0].bandwith: unknown field; expected "
-                               "one of name span"),
-            std::string::npos);
+  EXPECT_THAT(errorOf(root),
+              HasSubstr("levels[0].bandwith: unknown field; expected "
+                        "one of name span"));
   root = example();
   root["groups"][0]["device"] = "h1000";
-  EXPECT_NE(errorOf(root).find("unknown device 'h1000'; expected one of "
-                               "a100-sxm-40gb"),
-            std::string::npos);
+  EXPECT_THAT(errorOf(root),
+              HasSubstr("unknown device 'h1000'; expected one of "
+                        "a100-sxm-40gb"));
   root["groups"][0]["device"] = "../devices/h100-sxm-80gb";
-  EXPECT_NE(errorOf(root).find("unknown device"), std::string::npos);
+  EXPECT_THAT(errorOf(root), HasSubstr("unknown device"));
 }
 
 TEST(Cluster, BrokenTextIsOneLine) {
@@ -159,7 +161,7 @@ TEST(Cluster, BrokenTextIsOneLine) {
     Expected<Cluster> cluster = parseCluster(text, "x.json");
     ASSERT_FALSE(cluster) << text;
     EXPECT_EQ(cluster.message().find("x.json:"), 0u) << cluster.message();
-    EXPECT_EQ(cluster.message().find('\n'), std::string::npos);
+    EXPECT_THAT(cluster.message(), Not(HasSubstr("\n")));
   }
 }
 
@@ -208,10 +210,8 @@ TEST(Device, TheEnvironmentReplacesTheFolder) {
   Expected<Device> device = loadDevice("cpu-local");
   unsetenv("DPC_DEVICE_DIR");
   ASSERT_FALSE(device);
-  EXPECT_NE(
-      device.message().find("/nonexistent, which is empty; set DPC_DEVICE_DIR"),
-      std::string::npos)
-      << device.message();
+  EXPECT_THAT(device.message(),
+              HasSubstr("/nonexistent, which is empty; set DPC_DEVICE_DIR"));
 }
 
 TEST(Device, InlineObjectsAreChecked) {
@@ -251,8 +251,7 @@ TEST(Device, InlineObjectsAreChecked) {
                            "source: missing; expected a string");
   root["groups"][0]["device"] = device;
   root["groups"][0]["device"]["memory_reserved_gibibytes"]["value"] = 1;
-  EXPECT_NE(errorOf(root).find("nothing is left of the memory"),
-            std::string::npos);
+  EXPECT_THAT(errorOf(root), HasSubstr("nothing is left of the memory"));
 }
 
 TEST(LocalCluster, DividesTheMachine) {
@@ -274,6 +273,6 @@ TEST(LocalCluster, BadOptionsAreOneLine) {
                              "local:99999999999999999999", "/nonexistent"}) {
     Expected<Cluster> cluster = loadCluster(option);
     ASSERT_FALSE(cluster) << option;
-    EXPECT_NE(cluster.message().find("expected"), std::string::npos);
+    EXPECT_THAT(cluster.message(), HasSubstr("expected"));
   }
 }

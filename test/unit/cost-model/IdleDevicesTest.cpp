@@ -3,6 +3,7 @@
 #include "cost-model/search/SearchSpace.h"
 #include "test/unit/cost-model/ToySearch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
 
 /// Nodes joined by a slower net; one device holds a GiB.
 static Cluster nodesOf(int64_t nodes, int64_t inside) {
@@ -168,9 +170,8 @@ TEST(IdleDevices, AsManyAsAreBest) {
     ASSERT_TRUE(found) << found.message();
     EXPECT_EQ(found->used.numDevices(), best);
     EXPECT_EQ(found->search.candidates[0].strategy.ranks(), best);
-    EXPECT_NE(found->search.idle.find("the best plan on all 8 devices, dp="),
-              std::string::npos)
-        << found->search.idle;
+    EXPECT_THAT(found->search.idle,
+                HasSubstr("the best plan on all 8 devices, dp="));
     // The best plan on all devices is in the table, with the reason.
     auto whole = std::find_if(found->search.candidates.begin(),
                               found->search.candidates.end(),
@@ -178,7 +179,7 @@ TEST(IdleDevices, AsManyAsAreBest) {
                                 return candidate.strategy.ranks() == 8;
                               });
     ASSERT_NE(whole, found->search.candidates.end());
-    EXPECT_NE(whole->why.find("slower on all 8 devices"), std::string::npos);
+    EXPECT_THAT(whole->why, HasSubstr("slower on all 8 devices"));
   }
   auto found = searchFor(nodesOf(1, 8), 1000);
   EXPECT_EQ(found->used.numDevices(), 8);
@@ -231,10 +232,9 @@ TEST(IdleDevices, TheReportSaysWhy) {
   auto found = searchFor(cluster, 9);
   ASSERT_TRUE(found);
   std::string text = reportToText(cluster, found->search, {});
-  EXPECT_NE(
-      text.find("\nuses 3 of 8 devices: the best plan on all 8 devices, "),
-      std::string::npos)
-      << text;
+  EXPECT_THAT(
+      text,
+      HasSubstr("\nuses 3 of 8 devices: the best plan on all 8 devices, "));
   nlohmann::ordered_json json = reportToJson(cluster, found->search, {});
   EXPECT_EQ(json["chosen"]["devices"], 3);
   EXPECT_EQ(json["chosen"]["idle"], found->search.idle);

@@ -1,11 +1,13 @@
 #include "cost-model/calibrate/LinkMeasurements.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
 
 namespace {
 
@@ -114,9 +116,7 @@ TEST(LinkMeasurements, GroupsAtOnce) {
   EXPECT_NEAR(found.levels[1].bytesPerSecond, 21e9, 21e9 * 1e-3);
   EXPECT_DOUBLE_EQ(found.levels[0].bytesPerSecond, 240e9);
   text += "#  Rank  9 Group  9 Pid 4 on node0 device  1 [0x1] H100\n";
-  EXPECT_NE(refusal(text).find("group 9 has 1 ranks on 1 hosts, but"),
-            std::string::npos)
-      << refusal(text);
+  EXPECT_THAT(refusal(text), HasSubstr("group 9 has 1 ranks on 1 hosts, but"));
 }
 
 TEST(LinkMeasurements, WhatIsWrongIsOneLine) {
@@ -128,22 +128,18 @@ TEST(LinkMeasurements, WhatIsWrongIsOneLine) {
       text.erase(at, text.find('\n', at) + 1 - at);
     return text;
   };
-  EXPECT_NE(refusal(without("#  Rank")).find("names 0 ranks"),
-            std::string::npos);
-  EXPECT_NE(refusal(without("# Collective")).find("does not name the collective"),
-            std::string::npos);
-  EXPECT_NE(refusal(without("1048576 ").erase(0, 0) + "# x\n1 2\n")
-                .find("row of size 1 has no time"),
-            std::string::npos);
-  EXPECT_NE(refusal(table(cluster, {{4, 1}}, 1, Collective::AllReduce,
-                          "alltoall_perf"))
-                .find("'alltoall_perf'"),
-            std::string::npos);
-  EXPECT_NE(refusal("").find("names 0 ranks"), std::string::npos);
+  EXPECT_THAT(refusal(without("#  Rank")), HasSubstr("names 0 ranks"));
+  EXPECT_THAT(refusal(without("# Collective")),
+              HasSubstr("does not name the collective"));
+  EXPECT_THAT(refusal(without("1048576 ").erase(0, 0) + "# x\n1 2\n"),
+              HasSubstr("row of size 1 has no time"));
+  EXPECT_THAT(refusal(table(cluster, {{4, 1}}, 1, Collective::AllReduce,
+                            "alltoall_perf")),
+              HasSubstr("'alltoall_perf'"));
+  EXPECT_THAT(refusal(""), HasSubstr("names 0 ranks"));
   LinkMeasurement large = parsed(good, "large.txt");
   large.ranks = 64;
   Status status = applyLinkMeasurements(cluster, {large});
   ASSERT_FALSE(status);
-  EXPECT_NE(status.message().find("large.txt: measured 64 ranks"),
-            std::string::npos);
+  EXPECT_THAT(status.message(), HasSubstr("large.txt: measured 64 ranks"));
 }

@@ -1,11 +1,13 @@
 #include "cost-model/solve/Problem.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
 
 static Problem twoNodes() {
   Problem problem;
@@ -31,10 +33,10 @@ TEST(Problem, VerifyNamesTheBrokenConstraint) {
     Expected<Solution> solution = problem.verify(choice);
     return solution ? std::string("none") : solution.message();
   };
-  EXPECT_NE(error({0}).find("one per node"), std::string::npos);
-  EXPECT_NE(error({2, 0}).find("(C1) node 0 'a'"), std::string::npos);
-  EXPECT_NE(error({0, 2}).find("(C2) node 1 'b'"), std::string::npos);
-  EXPECT_NE(error({1, 0}).find("(C2) edge 0"), std::string::npos);
+  EXPECT_THAT(error({0}), HasSubstr("one per node"));
+  EXPECT_THAT(error({2, 0}), HasSubstr("(C1) node 0 'a'"));
+  EXPECT_THAT(error({0, 2}), HasSubstr("(C2) node 1 'b'"));
+  EXPECT_THAT(error({1, 0}), HasSubstr("(C2) edge 0"));
   EXPECT_EQ(error({0, 0}), "none");
 }
 
@@ -46,8 +48,7 @@ TEST(Problem, CheckNamesTheBrokenInput) {
       problem.addNode("x", std::move(cost));
     Status status = problem.check();
     ASSERT_FALSE(status);
-    EXPECT_NE(status.message().find(message), std::string::npos)
-        << status.message();
+    EXPECT_THAT(status.message(), HasSubstr(message));
   };
   expectError({{}}, "no options");
   expectError({{std::nan("")}}, "NaN");
@@ -63,8 +64,7 @@ TEST(Problem, CheckNamesTheBrokenEdge) {
     problem.addEdge(0, consumer, matrix);
     Status status = problem.check();
     ASSERT_FALSE(status);
-    EXPECT_NE(status.message().find(message), std::string::npos)
-        << status.message();
+    EXPECT_THAT(status.message(), HasSubstr(message));
   };
   expectError(0, 0, "two different ids");
   expectError(1, 0, "a matrix of 2 x 1; expected 1 x 2");

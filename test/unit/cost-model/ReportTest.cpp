@@ -1,5 +1,6 @@
 #include "cost-model/report/Report.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +9,8 @@
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
+using testing::Not;
 
 TEST(Report, Formats) {
   EXPECT_EQ(formatBytes(812), "812 B");
@@ -70,8 +73,8 @@ TEST(Report, StagesOfAPipeline) {
         "stages", nlohmann::ordered_json());
   };
   EXPECT_TRUE(stagesOf().is_null());
-  EXPECT_EQ(reportToText(someCluster(), result, {}).find("pipeline"),
-            std::string::npos);
+  EXPECT_THAT(reportToText(someCluster(), result, {}),
+              Not(HasSubstr("pipeline")));
   Evaluation &winner = result.candidates[0].evaluation;
   winner.bubbleFraction = 0.125;
   winner.stages = {{0.001, 0.002, 0, 0.5, 1024, ""},
@@ -82,11 +85,10 @@ TEST(Report, StagesOfAPipeline) {
   EXPECT_EQ(stages[0]["idle_seconds"], 0.5);
   EXPECT_EQ(stages[1]["memory_bytes"], 2048);
   std::string text = reportToText(someCluster(), result, {}, TextForm{200});
-  EXPECT_NE(text.find("pipeline: 2 stages idle 12.5 %; a micro-batch takes "
-                      "1.00 ms forward, 2.00 ms to 3.00 ms backward; memory "
-                      "1.00 KiB to 2.00 KiB\n"),
-            std::string::npos)
-      << text;
+  EXPECT_THAT(text,
+              HasSubstr("pipeline: 2 stages idle 12.5 %; a micro-batch takes "
+                        "1.00 ms forward, 2.00 ms to 3.00 ms backward; memory "
+                        "1.00 KiB to 2.00 KiB\n"));
 }
 
 TEST(Report, JsonHasTheContractsKeys) {
@@ -123,14 +125,12 @@ TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   ReportContext context{"model.onnx", {}, {}, {"a remark"}, {}};
   std::string text =
       reportToText(someCluster(), someResult(), context, TextForm{90});
-  EXPECT_NE(text.find("chosen: dp=4,tp=1, 2.00 s a step, 400 tokens/s, MFU "),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("rejected: memory 123 GiB > 80.0 GiB"), std::string::npos)
-      << text;
-  EXPECT_NE(text.find("baselines"), std::string::npos);
-  EXPECT_NE(text.find("remark: a remark"), std::string::npos);
-  EXPECT_NE(text.find("5 considered, 2 pruned"), std::string::npos);
+  EXPECT_THAT(
+      text, HasSubstr("chosen: dp=4,tp=1, 2.00 s a step, 400 tokens/s, MFU "));
+  EXPECT_THAT(text, HasSubstr("rejected: memory 123 GiB > 80.0 GiB"));
+  EXPECT_THAT(text, HasSubstr("baselines"));
+  EXPECT_THAT(text, HasSubstr("remark: a remark"));
+  EXPECT_THAT(text, HasSubstr("5 considered, 2 pruned"));
 }
 
 /// The lines of a text.
@@ -146,10 +146,9 @@ TEST(Report, SaysWhatMemoryKeepsAway) {
   SearchResult result = someResult();
   result.bindingConstraint = "memory";
   result.bindingDetail = "a plan of 1.50 s a step needs 95.0 GiB";
-  EXPECT_NE(
-      reportToText(someCluster(), result, ReportContext())
-          .find("bound by memory: a plan of 1.50 s a step needs 95.0 GiB"),
-      std::string::npos);
+  EXPECT_THAT(
+      reportToText(someCluster(), result, ReportContext()),
+      HasSubstr("bound by memory: a plan of 1.50 s a step needs 95.0 GiB"));
   EXPECT_EQ(reportToJson(someCluster(), result,
                          ReportContext())["chosen"]["binding_detail"],
             result.bindingDetail);
@@ -159,11 +158,9 @@ TEST(Report, SaysWhatMemoryHoldsAndWhatIsSent) {
   SearchResult result = someResult();
   result.candidates[0].evaluation.memory[MemoryCategory::Activations] = 2048;
   std::string text = reportToText(someCluster(), result, {});
-  EXPECT_NE(text.find("\nmemory of the fullest rank: optimizer 1000 B, "
-                      "activations 2.00 KiB\n"
-                      "a rank sends in a step: 77 B over wire\n"),
-            std::string::npos)
-      << text;
+  EXPECT_THAT(text, HasSubstr("\nmemory of the fullest rank: optimizer 1000 B, "
+                              "activations 2.00 KiB\n"
+                              "a rank sends in a step: 77 B over wire\n"));
 }
 
 TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
@@ -203,7 +200,7 @@ TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
        {" more: report.html", " more changes: report.html",
         " more remarks: report.html", "remark: number 0 of", "dp=1002,tp=64",
         "time against memory (Pareto front, 28 strategies, some of them):"})
-    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+    EXPECT_THAT(text, HasSubstr(words)) << words << "\n" << text;
 }
 
 TEST(Report, ChangesSayWhatTheyGain) {
@@ -212,12 +209,9 @@ TEST(Report, ChangesSayWhatTheyGain) {
                     {"sp false -> true", 2, 1000, true},
                     {"placement auto -> auto", 2.001, 1000, true}};
   std::string text = reportToText(someCluster(), result, {});
-  EXPECT_NE(text.find("sp false -> true: 1.00 s faster, 1000 B less\n"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("placement auto -> auto: no gain, no loss\n"),
-            std::string::npos)
-      << text;
+  EXPECT_THAT(text,
+              HasSubstr("sp false -> true: 1.00 s faster, 1000 B less\n"));
+  EXPECT_THAT(text, HasSubstr("placement auto -> auto: no gain, no loss\n"));
 }
 
 TEST(Report, BaselinesThatAreTheSameSaySo) {
@@ -227,10 +221,8 @@ TEST(Report, BaselinesThatAreTheSameSaySo) {
   slower.why = "1.00 s slower";
   result.baselines = {{"zero1", slower}, {"megatron-3d", slower}};
   std::string text = reportToText(someCluster(), result, {});
-  EXPECT_NE(text.find("dp=4,tp=1,zero=1  1.00 s slower\n"), std::string::npos)
-      << text;
-  EXPECT_NE(text.find("dp=4,tp=1,zero=1  as zero1\n"), std::string::npos)
-      << text;
+  EXPECT_THAT(text, HasSubstr("dp=4,tp=1,zero=1  1.00 s slower\n"));
+  EXPECT_THAT(text, HasSubstr("dp=4,tp=1,zero=1  as zero1\n"));
 }
 
 TEST(Report, BaselinesThatDoNotFitTakeALine) {
@@ -245,14 +237,12 @@ TEST(Report, BaselinesThatDoNotFitTakeALine) {
   auto at = std::find(lines.begin(), lines.end(), "  baselines");
   ASSERT_GE(lines.end() - at, 4);
   EXPECT_EQ(at[1].rfind("  single ", 0), 0U) << at[1];
-  EXPECT_NE(at[1].find(" - "), std::string::npos) << at[1];
-  EXPECT_NE(at[1].find("rejected: memory 123 GiB > 80.0 GiB"),
-            std::string::npos);
-  EXPECT_NE(at[2].find("rejected: memory 456 GiB > 80.0 GiB"),
-            std::string::npos);
-  EXPECT_NE(at[3].find("as single"), std::string::npos) << at[3];
+  EXPECT_THAT(at[1], HasSubstr(" - "));
+  EXPECT_THAT(at[1], HasSubstr("rejected: memory 123 GiB > 80.0 GiB"));
+  EXPECT_THAT(at[2], HasSubstr("rejected: memory 456 GiB > 80.0 GiB"));
+  EXPECT_THAT(at[3], HasSubstr("as single"));
   for (int i : {1, 2, 3})
-    EXPECT_EQ(at[i].find("1.00 s"), std::string::npos) << at[i];
+    EXPECT_THAT(at[i], Not(HasSubstr("1.00 s")));
 }
 
 TEST(Report, RunnersUpComeBeforeChanges) {
@@ -270,8 +260,8 @@ TEST(Report, RunnersUpComeBeforeChanges) {
   }
   result.candidates.erase(result.candidates.begin() + 1);
   std::string text = reportToText(someCluster(), result, {});
-  EXPECT_NE(text.find("1.00 s slower"), std::string::npos) << text;
-  EXPECT_NE(text.find(" more: report.html"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("1.00 s slower"));
+  EXPECT_THAT(text, HasSubstr(" more: report.html"));
 }
 
 TEST(Report, FitsAScreenWhateverThereIsToTell) {
@@ -294,7 +284,7 @@ TEST(Report, FitsAScreenWhateverThereIsToTell) {
   std::string text = reportToText(someCluster(), result, context);
   EXPECT_LE(linesOf(text).size(), reportLines) << text;
   for (const char *words : {"chosen: ", "baselines", "considered", "verif"})
-    EXPECT_NE(text.find(words), std::string::npos) << words << '\n' << text;
+    EXPECT_THAT(text, HasSubstr(words)) << words << '\n' << text;
 }
 
 TEST(Report, ImagesAreCountedInSamples) {
@@ -306,7 +296,7 @@ TEST(Report, ImagesAreCountedInSamples) {
   result.totals.tokensPerSample = 1;
   EXPECT_EQ(unit(), "samples");
   std::string text = reportToText(someCluster(), result, {});
-  EXPECT_NE(text.find(", 4 samples/s, MFU"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr(", 4 samples/s, MFU"));
 }
 
 TEST(Report, SaysWhatWouldBeIf) {
@@ -321,13 +311,12 @@ TEST(Report, SaysWhatWouldBeIf) {
   unknown.why = "nothing";
   context.whatIfs = {faster, unknown, answerOf("half", result, 4)};
   std::string text = reportToText(someCluster(), result, context);
-  EXPECT_NE(text.find("  what if\n    one more node: 1.00 s a step, +25.0 "
-                      "% tokens/s, 1000 B, tp 1 -> 2; 2 devices idle\n"
-                      "    twice the memory: nothing\n"
-                      "    half: 2.00 s a step, +0.0 % tokens/s, 1000 B, "
-                      "same strategy\n"),
-            std::string::npos)
-      << text;
+  EXPECT_THAT(text,
+              HasSubstr("  what if\n    one more node: 1.00 s a step, +25.0 "
+                        "% tokens/s, 1000 B, tp 1 -> 2; 2 devices idle\n"
+                        "    twice the memory: nothing\n"
+                        "    half: 2.00 s a step, +0.0 % tokens/s, 1000 B, "
+                        "same strategy\n"));
   auto json = reportToJson(someCluster(), result, context)["what_if"];
   ASSERT_EQ(json.size(), 3U);
   EXPECT_EQ(json[0]["tokens_per_second"], 500);
@@ -352,17 +341,15 @@ TEST(Report, SaysWhatWouldBeBetter) {
           "(0.0 % less), bound by " +
           free.bindingConstraint + "; the best among 70 strategies");
   devices += 1;
-  EXPECT_NE(text().find(",ranks=" + std::to_string(devices - 1) + ", 1.50 s"),
-            std::string::npos)
-      << text();
+  EXPECT_THAT(text(),
+              HasSubstr(",ranks=" + std::to_string(devices - 1) + ", 1.50 s"));
   ReportContext context;
   context.better = betterPlan(asked, free, Objective::Throughput, devices);
   auto json = reportToJson(someCluster(), asked, context)["better"];
   EXPECT_EQ(json["step_seconds"], 1.5);
   EXPECT_EQ(json["saved_seconds"], 0.5);
-  EXPECT_NE(
-      reportToText(someCluster(), asked, context).find("better: --strategy="),
-      std::string::npos);
+  EXPECT_THAT(reportToText(someCluster(), asked, context),
+              HasSubstr("better: --strategy="));
   asked.candidates[0].fits = false;
   EXPECT_EQ(text().find("what fits: --strategy="), 0U) << text();
   free.candidates[0].fits = false;

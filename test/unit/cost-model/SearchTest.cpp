@@ -4,6 +4,7 @@
 #include "cost-model/search/SearchSpace.h"
 #include "test/unit/cost-model/ToySearch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,7 @@
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
 
 TEST(Search, FindsTheWinnerAndSaysWhyOthersLose) {
   ToyEvaluator evaluator;
@@ -75,9 +77,7 @@ TEST(Search, NothingFitsIsNoWinnerButANearestMiss) {
   EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
             "dp=1,tp=4,micro_batch=1");
   EXPECT_EQ(result.candidates[0].method, "graph");
-  EXPECT_NE(result.candidates[0].why.find("memory 244 KiB > 1000 B"),
-            std::string::npos)
-      << result.candidates[0].why;
+  EXPECT_THAT(result.candidates[0].why, HasSubstr("memory 244 KiB > 1000 B"));
   EXPECT_EQ(result.bindingConstraint, "memory");
   EXPECT_EQ(result.bindingDetail, ""); // Nothing fits.
 }
@@ -127,8 +127,7 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
             0);
   EXPECT_GT(result.candidates[0].evaluation.hostBytes, 0);
   EXPECT_EQ(result.bindingConstraint, "memory");
-  EXPECT_NE(result.bindingDetail.find(" a step needs "), std::string::npos)
-      << result.bindingDetail;
+  EXPECT_THAT(result.bindingDetail, HasSubstr(" a step needs "));
 
   // The search tries only the value that the user fixes.
   options.request.offload = Offload::None;
@@ -158,8 +157,7 @@ TEST(Search, HostMemoryIsALimitToo) {
   cluster.host.memoryBytes = 99e3; // tp=4 needs 25 kB on each of 4 devices.
   SearchResult result = searchStrategies(cluster, evaluator, options);
   ASSERT_FALSE(result.hasWinner());
-  EXPECT_NE(result.candidates[0].why.find("of host memory"), std::string::npos)
-      << result.candidates[0].why;
+  EXPECT_THAT(result.candidates[0].why, HasSubstr("of host memory"));
   options.request.offloadTo = OffloadTarget::Disk;
   EXPECT_TRUE(searchStrategies(cluster, evaluator, options).hasWinner());
 }
@@ -180,9 +178,8 @@ TEST(Search, WhatLiesInTheDevicesOwnMemoryIsCountedOnce) {
   options.request.offloadTo = OffloadTarget::Host;
   result = searchStrategies(cluster, evaluator, options);
   ASSERT_FALSE(result.hasWinner());
-  EXPECT_NE(result.candidates[0].why.find(", offloaded 24.4 KiB among it"),
-            std::string::npos)
-      << result.candidates[0].why;
+  EXPECT_THAT(result.candidates[0].why,
+              HasSubstr(", offloaded 24.4 KiB among it"));
 }
 
 namespace {
@@ -246,14 +243,12 @@ TEST(Search, BaselinesAreTheKnownOnes) {
                                              "zero3", "megatron-3d"}));
   EXPECT_EQ(result.baselines[1].candidate.method, "graph");
   EXPECT_FALSE(result.baselines[1].candidate.fits);
-  EXPECT_NE(result.baselines[1].candidate.why.find("memory "),
-            std::string::npos);
+  EXPECT_THAT(result.baselines[1].candidate.why, HasSubstr("memory "));
   EXPECT_EQ(result.baselines[4].candidate.strategy.zero, 3);
   // One of the four devices needs as much memory as with ddp.
   EXPECT_EQ(result.baselines[0].candidate.strategy.ranks(), 1);
   EXPECT_FALSE(result.baselines[0].candidate.fits);
-  EXPECT_NE(result.baselines[0].candidate.why.find("memory "),
-            std::string::npos);
+  EXPECT_THAT(result.baselines[0].candidate.why, HasSubstr("memory "));
 }
 
 TEST(Search, OneDeviceIsToCompareWithOnly) {
@@ -265,7 +260,7 @@ TEST(Search, OneDeviceIsToCompareWithOnly) {
   const Candidate &single = result.baselines.front().candidate;
   EXPECT_TRUE(single.fits);
   EXPECT_EQ(single.method, "graph");
-  EXPECT_NE(single.why.find("slower"), std::string::npos);
+  EXPECT_THAT(single.why, HasSubstr("slower"));
   for (const Candidate &candidate : result.candidates)
     EXPECT_EQ(candidate.strategy.ranks(), 4);
   for (const ParetoPoint &point : result.pareto.points())
@@ -376,10 +371,10 @@ TEST(Search, ChangesLeadFromMegatronToTheWinner) {
   std::string all;
   for (const Change &change : changes)
     all += change.what + "; ";
-  EXPECT_NE(all.find("sp false -> true"), std::string::npos) << all;
+  EXPECT_THAT(all, HasSubstr("sp false -> true"));
   std::string text = reportToText(toyCluster(4), result, {});
-  EXPECT_NE(text.find("\n  changed from megatron-3d ("), std::string::npos);
-  EXPECT_NE(text.find("    sp false -> true: "), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("\n  changed from megatron-3d ("));
+  EXPECT_THAT(text, HasSubstr("    sp false -> true: "));
   nlohmann::ordered_json json = reportToJson(toyCluster(4), result, {});
   EXPECT_EQ(json["chosen"]["changes"]["from"], "megatron-3d");
   EXPECT_EQ(json["chosen"]["changes"]["plans"].size(), changes.size());
@@ -412,7 +407,7 @@ TEST(Search, ChangesOfThePlacementAreTold) {
   std::string all;
   for (const Change &change : result.changes)
     all += change.what + "; ";
-  EXPECT_NE(all.find("placement auto -> dp.tp"), std::string::npos) << all;
+  EXPECT_THAT(all, HasSubstr("placement auto -> dp.tp"));
 
   // A requested placement is the last change.
   options.request.sp.reset();

@@ -1,11 +1,13 @@
 #include "cost-model/machine/Cluster.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 using namespace dpc;
 using namespace dpc::cost;
 using nlohmann::json;
+using testing::HasSubstr;
 
 static json example() {
   return json::parse(R"({"version": 1, "name": "toy",
@@ -74,7 +76,7 @@ TEST(Software, ErrorsNameThePlace) {
   EXPECT_NE(errorOf(root), "no error");
   root = example();
   root["speed"] = 1;
-  EXPECT_NE(errorOf(root).find("speed"), std::string::npos);
+  EXPECT_THAT(errorOf(root), HasSubstr("speed"));
 }
 
 TEST(Software, EveryFileReads) {

@@ -1,10 +1,12 @@
 #include "cost-model/search/WhatIf.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 using namespace dpc;
 using namespace dpc::cost;
+using testing::HasSubstr;
 
 static Cluster nodesOf(int64_t nodes) {
   Cluster cluster;
@@ -37,7 +39,7 @@ TEST(WhatIf, ChangesOneThingEach) {
 
 TEST(WhatIf, OneNodeHasNoLinkToOthers) {
   std::vector<ChangedCluster> all = changedClusters(nodesOf(1));
-  EXPECT_NE(all[0].why.find("has one node"), std::string::npos);
+  EXPECT_THAT(all[0].why, HasSubstr("has one node"));
   EXPECT_EQ(all[1].why, "");
   EXPECT_EQ(all[2].why, all[0].why);
 }
