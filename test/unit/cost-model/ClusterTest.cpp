@@ -11,6 +11,7 @@ using namespace dpc::cost;
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 /// The example of the design.
 static json example() {
@@ -73,7 +74,7 @@ TEST(Cluster, EveryRequiredFieldIsMissedByName) {
     json &parent = root[pointer.parent_pointer()];
     parent.erase(pointer.back());
     std::string error = errorOf(root);
-    EXPECT_EQ(error.find("cluster.json: "), 0u) << error;
+    EXPECT_THAT(error, StartsWith("cluster.json: "));
     EXPECT_THAT(error,
                 HasSubstr(std::string(c.where) + ": missing; expected "));
   }
@@ -160,7 +161,7 @@ TEST(Cluster, BrokenTextIsOneLine) {
   for (const char *text : {"", "{", "[1]", "{\"version\": 1e999}", "nul"}) {
     Expected<Cluster> cluster = parseCluster(text, "x.json");
     ASSERT_FALSE(cluster) << text;
-    EXPECT_EQ(cluster.message().find("x.json:"), 0u) << cluster.message();
+    EXPECT_THAT(cluster.message(), StartsWith("x.json:"));
     EXPECT_THAT(cluster.message(), Not(HasSubstr("\n")));
   }
 }

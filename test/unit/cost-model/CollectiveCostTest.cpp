@@ -4,8 +4,11 @@
 
 using namespace dpc;
 using namespace dpc::cost;
+using enum Algorithm;
+using enum Collective;
 
-/// Nodes of 8 at 100 B/s and 1 s latency, 4 nodes at 10 B/s and 2 s.
+/// 4 nodes of 8 devices: 100 B/s and 1 s latency inside, 10 B/s and 2 s between
+/// nodes.
 static Cluster twoLevels() {
   Cluster cluster;
   cluster.groups.push_back(NodeGroup{4, 8, Device()});
@@ -30,74 +33,54 @@ static double secondsWith(const Cluster &cluster, Algorithm algorithm,
   return estimate ? estimate->seconds : -1;
 }
 
-constexpr Collective allKinds[] = {
-    Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
-    Collective::AllToAll,  Collective::Broadcast,     Collective::SendRecv};
+constexpr Collective allKinds[] = {AllReduce, ReduceScatter, AllGather,
+                                   AllToAll,  Broadcast,     SendRecv};
 
 TEST(CollectiveCost, OneLevelByHand) {
   Cluster c = twoLevels();
-  // 4 ranks, 400 bytes: chunks of 100 bytes, 3 steps of 1 s + 1 s.
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Ring, Collective::ReduceScatter, 400, {4, 1}),
-      6);
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Ring, Collective::AllGather, 400, {4, 1}), 6);
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Ring, Collective::AllReduce, 400, {4, 1}), 12);
+  // 4 ranks, 400 bytes: chunks of 100 bytes, 3 steps of 1 s + 1 s each.
+  EXPECT_DOUBLE_EQ(secondsWith(c, Ring, ReduceScatter, 400, {4, 1}), 6);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Ring, AllGather, 400, {4, 1}), 6);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Ring, AllReduce, 400, {4, 1}), 12);
   // Tree: 2 * (2 * 1 s + 4 s).
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Tree, Collective::AllReduce, 400, {4, 1}), 12);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Tree, AllReduce, 400, {4, 1}), 12);
   // 5 ranks need depth 3.
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Tree, Collective::Broadcast, 400, {5, 1}), 7);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Tree, Broadcast, 400, {5, 1}), 7);
   // Direct: 1 s + 3/4 * 4 s.
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Direct, Collective::AllToAll, 400, {4, 1}), 4);
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Direct, Collective::SendRecv, 400, {2, 1}), 5);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Direct, AllToAll, 400, {4, 1}), 4);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Direct, SendRecv, 400, {2, 1}), 5);
 }
 
 TEST(CollectiveCost, InSwitchNeedsTheSwitch) {
   Cluster c = twoLevels();
-  EXPECT_EQ(
-      secondsWith(c, Algorithm::InSwitch, Collective::AllReduce, 400, {8, 1}),
-      -1);
+  EXPECT_EQ(secondsWith(c, InSwitch, AllReduce, 400, {8, 1}), -1);
   c.levels[0].inNetworkReduction = true;
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::InSwitch, Collective::AllReduce, 400, {8, 1}),
-      2 * 1 + 4);
+  EXPECT_DOUBLE_EQ(secondsWith(c, InSwitch, AllReduce, 400, {8, 1}), 2 * 1 + 4);
   // The ring would take 14 * (1 + 0.5) = 21 s.
   CollectiveEstimate best =
-      estimateCollective(c, Collective::AllReduce, 400, GroupPlacement{{8, 1}});
-  EXPECT_EQ(best.algorithm, Algorithm::InSwitch);
-  EXPECT_EQ(
-      secondsWith(c, Algorithm::InSwitch, Collective::AllReduce, 400, {8, 4}),
-      -1);
+      estimateCollective(c, AllReduce, 400, GroupPlacement{{8, 1}});
+  EXPECT_EQ(best.algorithm, InSwitch);
+  EXPECT_EQ(secondsWith(c, InSwitch, AllReduce, 400, {8, 4}), -1);
 }
 
 TEST(CollectiveCost, HierarchicalByHand) {
   Cluster c = twoLevels();
   // B = 800. Inner reduce_scatter: 7 * (1 + 1) = 14, and 14 back. Outer on 100
   // bytes: ring 2 * 3 * (2 + 2.5) = 27, tree 2 * (2 * 2 + 10) = 28.
-  EXPECT_DOUBLE_EQ(secondsWith(c, Algorithm::Hierarchical,
-                               Collective::AllReduce, 800, {8, 4}),
-                   55);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Hierarchical, AllReduce, 800, {8, 4}), 55);
   // A flat ring would run at 10 B/s: 62 * (2 + 2.5) = 279 s.
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Ring, Collective::AllReduce, 800, {8, 4}), 279);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Ring, AllReduce, 800, {8, 4}), 279);
   CollectiveEstimate best =
-      estimateCollective(c, Collective::AllReduce, 800, GroupPlacement{{8, 4}});
-  EXPECT_EQ(best.algorithm, Algorithm::Hierarchical);
+      estimateCollective(c, AllReduce, 800, GroupPlacement{{8, 4}});
+  EXPECT_EQ(best.algorithm, Hierarchical);
   // Per rank: 2 * 7/8 * 800 inside, 2 * 3/4 * 100 outside.
   EXPECT_DOUBLE_EQ(best.bytesPerLevel[0], 1400);
   EXPECT_DOUBLE_EQ(best.bytesPerLevel[1], 150);
   // all_to_all: 7/32 of 800 = 175 inside, 24/32 = 600 outside: 3 + 60 s.
-  EXPECT_DOUBLE_EQ(secondsWith(c, Algorithm::Hierarchical, Collective::AllToAll,
-                               800, {8, 4}),
-                   63);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Hierarchical, AllToAll, 800, {8, 4}), 63);
 }
 
-TEST(CollectiveCost, OneRankAndNothingAreFree) {
+TEST(CollectiveCost, OneRankAndNoBytesAreFree) {
   Cluster c = twoLevels();
   for (Collective kind : allKinds) {
     EXPECT_EQ(estimateCollective(c, kind, 1e9, {{1, 1}}).seconds, 0);
@@ -132,11 +115,9 @@ TEST(CollectiveCost, AllReduceIsReduceScatterPlusAllGather) {
        {std::vector<int64_t>{8, 1}, {1, 4}, {8, 4}, {3, 2}}) {
     // Large buffers, where latency does not choose the tree.
     GroupPlacement group{ranks};
-    double both =
-        estimateCollective(c, Collective::ReduceScatter, 1e7, group).seconds +
-        estimateCollective(c, Collective::AllGather, 1e7, group).seconds;
-    double reduce =
-        estimateCollective(c, Collective::AllReduce, 1e7, group).seconds;
+    double both = estimateCollective(c, ReduceScatter, 1e7, group).seconds +
+                  estimateCollective(c, AllGather, 1e7, group).seconds;
+    double reduce = estimateCollective(c, AllReduce, 1e7, group).seconds;
     EXPECT_LE(reduce, both * 1.0001);
     EXPECT_GE(reduce, both * 0.95);
   }
@@ -144,8 +125,7 @@ TEST(CollectiveCost, AllReduceIsReduceScatterPlusAllGather) {
 
 TEST(CollectiveCost, FlatBytesAddUp) {
   Cluster c = twoLevels();
-  auto ring =
-      estimateWith(c, Algorithm::Ring, Collective::AllReduce, 3200, {{8, 4}});
+  auto ring = estimateWith(c, Ring, AllReduce, 3200, {{8, 4}});
   ASSERT_TRUE(ring);
   // 2 * 31/32 * 3200 in all; 28 of 32 ring edges are inside nodes.
   EXPECT_DOUBLE_EQ(ring->bytesPerLevel[0] + ring->bytesPerLevel[1], 6200);
@@ -156,16 +136,12 @@ TEST(CollectiveCost, LinkShapesMatter) {
   Cluster c = twoLevels();
   c.levels[0].kind = LinkKind::FullMesh;
   // One of 7 links.
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Direct, Collective::SendRecv, 100, {2, 1}), 8);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Direct, SendRecv, 100, {2, 1}), 8);
   c.levels[0].kind = LinkKind::Ring;
   // Two links on average among 8.
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Direct, Collective::AllToAll, 800, {8, 1}),
-      1 + 2 * 7);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Direct, AllToAll, 800, {8, 1}), 1 + 2 * 7);
   c.levels[1].oversubscription = 2;
-  EXPECT_DOUBLE_EQ(
-      secondsWith(c, Algorithm::Direct, Collective::SendRecv, 100, {1, 2}), 22);
+  EXPECT_DOUBLE_EQ(secondsWith(c, Direct, SendRecv, 100, {1, 2}), 22);
 }
 
 TEST(PlaceAxis, InnermostFirst) {
@@ -180,7 +156,7 @@ TEST(PlaceAxis, InnermostFirst) {
   EXPECT_EQ(place(8, 4), (Ranks{1, 4}));
   EXPECT_EQ(place(4, 2), (Ranks{2, 1}));
   EXPECT_EQ(place(1, 1), (Ranks{1, 1}));
-  // 3 ranks would straddle nodes of 8.
+  // 3 ranks do not fill nodes of 8.
   EXPECT_EQ(place(1, 3), (Ranks{1, 3}));
   EXPECT_EQ(place(1, 16), (Ranks{8, 2}));
 }
@@ -192,7 +168,5 @@ TEST(CollectiveCost, PairsMeetAtTheInnermostLevel) {
   EXPECT_EQ(placePair(c, 9, 9).size(), 1);
   // 2 s + 100 bytes at 10 B/s.
   EXPECT_DOUBLE_EQ(
-      estimateCollective(c, Collective::SendRecv, 100, placePair(c, 7, 8))
-          .seconds,
-      12);
+      estimateCollective(c, SendRecv, 100, placePair(c, 7, 8)).seconds, 12);
 }

@@ -14,7 +14,7 @@ using namespace dpc;
 using namespace dpc::cost;
 using testing::HasSubstr;
 
-/// Nodes joined by a slower net; one device holds a GiB.
+/// Nodes joined by a slower net; each device has 1 GiB.
 static Cluster nodesOf(int64_t nodes, int64_t inside) {
   Cluster cluster;
   cluster.name = "toy";
@@ -34,7 +34,7 @@ static Cluster nodesOf(int64_t nodes, int64_t inside) {
   return cluster;
 }
 
-TEST(IdleDevices, PartsOfFewDevicesAreAll) {
+TEST(IdleDevices, AllPartsOfFewDevicesAreTried) {
   using Parts = std::vector<ClusterPart>;
   EXPECT_EQ(partsToTry(nodesOf(1, 4)), (Parts{{1, 3}, {1, 2}, {1, 1}}));
   EXPECT_EQ(partsToTry(nodesOf(2, 2)), (Parts{{1, 2}, {2, 1}, {1, 1}}));
@@ -45,7 +45,7 @@ TEST(IdleDevices, PartsOfFewDevicesAreAll) {
   EXPECT_EQ(partsOf(nodesOf(2, 4), 7), Parts());
 }
 
-TEST(IdleDevices, PartsOfManyDevicesAreRound) {
+TEST(IdleDevices, PartsOfManyDevicesHaveRoundSizes) {
   std::vector<ClusterPart> parts = partsToTry(nodesOf(127, 8));
   EXPECT_EQ(parts.front(), (ClusterPart{126, 8}));
   EXPECT_EQ(parts[1], (ClusterPart{96, 8}));
@@ -81,7 +81,7 @@ TEST(IdleDevices, APartIsAClusterOfItsOwn) {
 }
 
 /// A node with `first` devices, then `others` nodes with `second` devices.
-static Cluster unlikeNodes(int64_t first, int64_t others, int64_t second) {
+static Cluster differentNodes(int64_t first, int64_t others, int64_t second) {
   Cluster cluster = nodesOf(1, first);
   cluster.groups.push_back(cluster.groups[0]);
   cluster.groups[1].nodes = others;
@@ -91,9 +91,9 @@ static Cluster unlikeNodes(int64_t first, int64_t others, int64_t second) {
   return cluster;
 }
 
-TEST(IdleDevices, NodesOfUnlikeSizeKeepTheirDevices) {
+TEST(IdleDevices, NodesOfDifferentSizesKeepTheirDevices) {
   using Parts = std::vector<ClusterPart>;
-  Cluster cluster = unlikeNodes(4, 1, 2);
+  Cluster cluster = differentNodes(4, 1, 2);
   ASSERT_EQ(partsOf(cluster, 6), (Parts{{2, 4}}));
   EXPECT_TRUE(isWhole(cluster, partsOf(cluster, 6)[0]));
   EXPECT_EQ(partOf(cluster, {2, 4}).numDevices(), 6);
@@ -107,7 +107,7 @@ TEST(IdleDevices, NodesOfUnlikeSizeKeepTheirDevices) {
   EXPECT_EQ(part.levels[0].span, 2);
   EXPECT_EQ(part.levels[1].span, 5);
   // The smaller nodes come first: a part of one node is limited to its devices.
-  cluster = unlikeNodes(2, 2, 4);
+  cluster = differentNodes(2, 2, 4);
   EXPECT_EQ(partsToTry(cluster), (Parts{{3, 3},
                                         {2, 4},
                                         {3, 2},
@@ -146,24 +146,31 @@ private:
   double work;
 };
 
-Expected<PartResult> searchFor(const Cluster &cluster, double work,
-                               const StrategyRequest &request = {}) {
+/// Searches the parts of `cluster`, each with an evaluator of `make`.
+template <typename Make>
+Expected<PartResult> searchWith(const Cluster &cluster, Make make,
+                                const SearchOptions &common) {
   PartProblem problem;
-  problem.evaluator = [&](const Cluster &) {
-    return std::make_unique<Talkative>(work);
-  };
+  problem.evaluator = [&](const Cluster &) { return make(); };
   problem.options = [&](Evaluator &evaluator, const Cluster &part) {
-    SearchOptions options;
-    options.request = request;
+    SearchOptions options = common;
     options.space = spaceOfDpAndTp(evaluator.totals(), part);
     return options;
   };
-  return searchParts(cluster, request, problem);
+  return searchParts(cluster, common.request, problem);
+}
+
+Expected<PartResult> searchFor(const Cluster &cluster, double work,
+                               const StrategyRequest &request = {}) {
+  SearchOptions options;
+  options.request = request;
+  return searchWith(
+      cluster, [&] { return std::make_unique<Talkative>(work); }, options);
 }
 
 } // namespace
 
-TEST(IdleDevices, AsManyAsAreBest) {
+TEST(IdleDevices, TheBestNumberOfDevicesIsUsed) {
   // work / r + r - 1 is least at the root of work.
   for (int64_t best : {1, 2, 3, 4}) {
     auto found = searchFor(nodesOf(1, 8), double(best * best));
@@ -173,11 +180,9 @@ TEST(IdleDevices, AsManyAsAreBest) {
     EXPECT_THAT(found->search.idle,
                 HasSubstr("the best plan on all 8 devices, dp="));
     // The best plan on all devices is in the table, with the reason.
-    auto whole = std::find_if(found->search.candidates.begin(),
-                              found->search.candidates.end(),
-                              [](const Candidate &candidate) {
-                                return candidate.strategy.ranks() == 8;
-                              });
+    auto whole = std::ranges::find(
+        found->search.candidates, 8,
+        [](const Candidate &candidate) { return candidate.strategy.ranks(); });
     ASSERT_NE(whole, found->search.candidates.end());
     EXPECT_THAT(whole->why, HasSubstr("slower on all 8 devices"));
   }
@@ -186,19 +191,19 @@ TEST(IdleDevices, AsManyAsAreBest) {
   EXPECT_EQ(found->search.idle, "");
 }
 
-TEST(IdleDevices, AllDevicesOfUnlikeNodesAreUsed) {
-  auto found = searchFor(unlikeNodes(4, 1, 2), 1000);
+TEST(IdleDevices, AllDevicesOfDifferentNodesAreUsed) {
+  auto found = searchFor(differentNodes(4, 1, 2), 1000);
   ASSERT_TRUE(found) << found.message();
   EXPECT_EQ(found->used.numDevices(), 6);
   EXPECT_EQ(found->search.candidates[0].strategy.ranks(), 6);
   EXPECT_EQ(found->search.idle, "");
   StrategyRequest request;
   request.ranks = 7;
-  found = searchFor(unlikeNodes(6, 1, 2), 4, request);
+  found = searchFor(differentNodes(6, 1, 2), 4, request);
   ASSERT_TRUE(found) << found.message();
   EXPECT_EQ(found->used.numDevices(), 7);
   request.ranks = 9;
-  found = searchFor(unlikeNodes(6, 1, 2), 4, request);
+  found = searchFor(differentNodes(6, 1, 2), 4, request);
   ASSERT_FALSE(found);
   EXPECT_EQ(
       found.message(),
@@ -207,7 +212,7 @@ TEST(IdleDevices, AllDevicesOfUnlikeNodesAreUsed) {
       "of theirs");
 }
 
-TEST(IdleDevices, WhatIsNamedIsUsed) {
+TEST(IdleDevices, RequestedDevicesAreUsed) {
   StrategyRequest request;
   request.tp = 2;
   auto found = searchFor(nodesOf(1, 8), 4, request);
@@ -271,22 +276,17 @@ private:
 static std::deque<int64_t> callsOf(const Cluster &cluster, int64_t most) {
   std::deque<int64_t> calls;
   int64_t all = 0;
-  PartProblem problem;
-  problem.evaluator = [&](const Cluster &) {
-    return std::make_unique<Improving>(calls.emplace_back(0), all);
-  };
-  problem.options = [&](Evaluator &evaluator, const Cluster &part) {
-    SearchOptions options;
-    options.space = spaceOfDpAndTp(evaluator.totals(), part);
-    options.maxEvaluations = most;
-    return options;
-  };
-  auto found = searchParts(cluster, {}, problem);
+  SearchOptions options;
+  options.maxEvaluations = most;
+  auto found = searchWith(
+      cluster,
+      [&] { return std::make_unique<Improving>(calls.emplace_back(0), all); },
+      options);
   EXPECT_TRUE(found) << found.message();
   return calls;
 }
 
-TEST(IdleDevices, PartsShareTheEffort) {
+TEST(IdleDevices, PartsShareTheEvaluations) {
   constexpr int64_t kMost = 100, kLeast = 8;
   Cluster cluster = nodesOf(128, 8);
   std::deque<int64_t> calls = callsOf(cluster, kMost);
@@ -303,7 +303,7 @@ TEST(IdleDevices, PartsShareTheEffort) {
     EXPECT_GT(calls[i], calls[1]) << i;
 }
 
-TEST(IdleDevices, ANodeTooManyIsLeftOutWithAllEffort) {
+TEST(IdleDevices, TheClusterWithoutOneNodeIsSearchedFully) {
   constexpr int64_t kMost = 100;
   Cluster cluster = nodesOf(129, 8);
   ASSERT_EQ(partsToTry(cluster)[0], (ClusterPart{128, 8}));
@@ -342,19 +342,16 @@ private:
 /// The evaluations of each search.
 std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
   std::deque<int64_t> calls;
-  PartProblem problem;
-  problem.evaluator = [&](const Cluster &) {
-    return std::make_unique<Needy>(cluster.numDevices(), batch,
-                                   calls.emplace_back(0));
-  };
-  problem.options = [&](Evaluator &evaluator, const Cluster &part) {
-    SearchOptions options;
-    options.space = spaceOfDpAndTp(evaluator.totals(), part);
-    options.maxEvaluations = 16; // Not all, or nothing were left out.
-    options.baselines = false;
-    return options;
-  };
-  auto found = searchParts(cluster, {}, problem);
+  SearchOptions options;
+  options.maxEvaluations = 16; // Less than all, so that strategies are skipped.
+  options.baselines = false;
+  auto found = searchWith(
+      cluster,
+      [&] {
+        return std::make_unique<Needy>(cluster.numDevices(), batch,
+                                       calls.emplace_back(0));
+      },
+      options);
   EXPECT_TRUE(found) << found.message();
   EXPECT_EQ(found->used.numDevices(), cluster.numDevices());
   return calls;
@@ -362,7 +359,7 @@ std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
 
 } // namespace
 
-TEST(IdleDevices, PartsFarBehindEndTheSearch) {
+TEST(IdleDevices, SlowPartsEndTheSearch) {
   // 32, 24 and 16 devices take 1, 1.67 and 3 s. The first strategy of each part
   // shows this, and the parts with 8, 4, 2 devices and one are left out.
   std::deque<int64_t> calls = callsOfNeedy(nodesOf(4, 8), 32 * 8);
@@ -402,21 +399,13 @@ public:
 
 } // namespace
 
-TEST(IdleDevices, PartsThatComeNearAreSearchedWhole) {
-  StrategyRequest request;
-  request.zero = 0;
-  PartProblem problem;
-  problem.evaluator = [&](const Cluster &) {
-    return std::make_unique<HalfWithTensors>();
-  };
-  problem.options = [&](Evaluator &evaluator, const Cluster &part) {
-    SearchOptions options;
-    options.request = request;
-    options.space = spaceOfDpAndTp(evaluator.totals(), part);
-    options.maxEvaluations = 16; // Not all, or nothing were left out.
-    return options;
-  };
-  auto found = searchParts(nodesOf(1, 8), request, problem);
+TEST(IdleDevices, PartsNearTheBestAreSearchedFully) {
+  SearchOptions options;
+  options.request.zero = 0;
+  options.maxEvaluations = 16; // Less than all, so that strategies are skipped.
+  auto found = searchWith(
+      nodesOf(1, 8), [] { return std::make_unique<HalfWithTensors>(); },
+      options);
   ASSERT_TRUE(found) << found.message();
   EXPECT_GT(found->search.skipped, 0);
   EXPECT_EQ(found->used.numDevices(), 4);

@@ -1,4 +1,5 @@
 #include "cost-model/report/Report.h"
+#include "test/unit/cost-model/ToySearch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@ using namespace dpc;
 using namespace dpc::cost;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 TEST(Report, Formats) {
   EXPECT_EQ(formatBytes(812), "812 B");
@@ -23,7 +25,7 @@ TEST(Report, Formats) {
   EXPECT_EQ(formatSeconds(0), "0.00 s");
 }
 
-/// A winner, a candidate that does not fit, one that cannot be built.
+/// A winner, a candidate that does not fit, and one that cannot be built.
 static SearchResult someResult() {
   SearchResult result;
   result.totals.globalBatch = 8;
@@ -52,29 +54,27 @@ static SearchResult someResult() {
   return result;
 }
 
-static Cluster someCluster() {
-  Cluster cluster;
-  cluster.name = "toy";
-  Device device;
-  device.name = "toy-device";
-  device.peakFlops[static_cast<int>(DType::F32)] = 1e9;
-  cluster.groups.push_back(NodeGroup{1, 4, device});
-  Level level;
-  level.name = "wire";
-  level.span = 4;
-  cluster.levels.push_back(level);
-  return cluster;
+static Cluster someCluster() { return toyCluster(4); }
+
+static std::string textOf(const SearchResult &result,
+                          const ReportContext &context = {},
+                          const TextForm &form = {}) {
+  return reportToText(someCluster(), result, context, form);
+}
+
+static nlohmann::ordered_json jsonOf(const SearchResult &result,
+                                     const ReportContext &context = {}) {
+  return reportToJson(someCluster(), result, context);
 }
 
 TEST(Report, StagesOfAPipeline) {
   SearchResult result = someResult();
   auto stagesOf = [&] {
-    return reportToJson(someCluster(), result, {})["chosen"]["predicted"].value(
+    return jsonOf(result)["chosen"]["predicted"].value(
         "stages", nlohmann::ordered_json());
   };
   EXPECT_TRUE(stagesOf().is_null());
-  EXPECT_THAT(reportToText(someCluster(), result, {}),
-              Not(HasSubstr("pipeline")));
+  EXPECT_THAT(textOf(result), Not(HasSubstr("pipeline")));
   Evaluation &winner = result.candidates[0].evaluation;
   winner.bubbleFraction = 0.125;
   winner.stages = {{0.001, 0.002, 0, 0.5, 1024, ""},
@@ -84,17 +84,16 @@ TEST(Report, StagesOfAPipeline) {
   EXPECT_EQ(stages[1]["weight_seconds"], 0.002);
   EXPECT_EQ(stages[0]["idle_seconds"], 0.5);
   EXPECT_EQ(stages[1]["memory_bytes"], 2048);
-  std::string text = reportToText(someCluster(), result, {}, TextForm{200});
+  std::string text = textOf(result, {}, TextForm{200});
   EXPECT_THAT(text,
               HasSubstr("pipeline: 2 stages idle 12.5 %; a micro-batch takes "
                         "1.00 ms forward, 2.00 ms to 3.00 ms backward; memory "
                         "1.00 KiB to 2.00 KiB\n"));
 }
 
-TEST(Report, JsonHasTheContractsKeys) {
+TEST(Report, JsonHasAllKeys) {
   ReportContext context{"model.onnx", {"w"}, {"mask"}, {"a remark"}, {}};
-  nlohmann::ordered_json report =
-      reportToJson(someCluster(), someResult(), context);
+  nlohmann::ordered_json report = jsonOf(someResult(), context);
   for (const char *key :
        {"version", "model", "cluster", "chosen", "candidates", "baselines",
         "search", "parameters", "remarks", "verification", "step"})
@@ -123,8 +122,7 @@ TEST(Report, JsonHasTheContractsKeys) {
 
 TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   ReportContext context{"model.onnx", {}, {}, {"a remark"}, {}};
-  std::string text =
-      reportToText(someCluster(), someResult(), context, TextForm{90});
+  std::string text = textOf(someResult(), context, TextForm{90});
   EXPECT_THAT(
       text, HasSubstr("chosen: dp=4,tp=1, 2.00 s a step, 400 tokens/s, MFU "));
   EXPECT_THAT(text, HasSubstr("rejected: memory 123 GiB > 80.0 GiB"));
@@ -142,28 +140,26 @@ static std::vector<std::string> linesOf(const std::string &text) {
   return lines;
 }
 
-TEST(Report, SaysWhatMemoryKeepsAway) {
+TEST(Report, NamesThePlanThatNeedsMoreMemory) {
   SearchResult result = someResult();
   result.bindingConstraint = "memory";
   result.bindingDetail = "a plan of 1.50 s a step needs 95.0 GiB";
   EXPECT_THAT(
-      reportToText(someCluster(), result, ReportContext()),
+      textOf(result),
       HasSubstr("bound by memory: a plan of 1.50 s a step needs 95.0 GiB"));
-  EXPECT_EQ(reportToJson(someCluster(), result,
-                         ReportContext())["chosen"]["binding_detail"],
-            result.bindingDetail);
+  EXPECT_EQ(jsonOf(result)["chosen"]["binding_detail"], result.bindingDetail);
 }
 
-TEST(Report, SaysWhatMemoryHoldsAndWhatIsSent) {
+TEST(Report, ListsMemoryAndTraffic) {
   SearchResult result = someResult();
   result.candidates[0].evaluation.memory[MemoryCategory::Activations] = 2048;
-  std::string text = reportToText(someCluster(), result, {});
+  std::string text = textOf(result);
   EXPECT_THAT(text, HasSubstr("\nmemory of the fullest rank: optimizer 1000 B, "
                               "activations 2.00 KiB\n"
                               "a rank sends in a step: 77 B over wire\n"));
 }
 
-TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
+TEST(Report, ManyCandidatesFitAScreen) {
   SearchResult result = someResult();
   for (int64_t i = 2; i < 30; ++i) {
     Candidate more = result.candidates[0];
@@ -183,19 +179,16 @@ TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
     context.remarks.push_back("number " + std::to_string(i) +
                               " of remarks that take more than the hundred "
                               "columns which a terminal has, or so it seems");
-  std::vector<std::string> lines =
-      linesOf(reportToText(someCluster(), result, context));
+  std::vector<std::string> lines = linesOf(textOf(result, context));
   EXPECT_LE(lines.size(), reportLines);
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
-                          [](const std::string &line) {
-                            return line.rfind("  * ", 0) == 0;
-                          }),
+  EXPECT_EQ(std::ranges::count_if(
+                lines, [](auto &line) { return line.starts_with("  * "); }),
             1);
   EXPECT_GT(lines.size(), reportLines - 4);
   for (const std::string &line : lines)
     EXPECT_LE(line.size(), 100U) << line;
   // Some items of each list, and the number of the others.
-  std::string text = reportToText(someCluster(), result, context);
+  std::string text = textOf(result, context);
   for (const char *words :
        {" more: report.html", " more changes: report.html",
         " more remarks: report.html", "remark: number 0 of", "dp=1002,tp=64",
@@ -203,29 +196,29 @@ TEST(Report, TextFitsAScreenWhateverThereIsToSay) {
     EXPECT_THAT(text, HasSubstr(words)) << words << "\n" << text;
 }
 
-TEST(Report, ChangesSayWhatTheyGain) {
+TEST(Report, ChangesHaveTheirGains) {
   SearchResult result = someResult();
   result.changes = {{"dp=4", 3, 2000, true},
                     {"sp false -> true", 2, 1000, true},
                     {"placement auto -> auto", 2.001, 1000, true}};
-  std::string text = reportToText(someCluster(), result, {});
+  std::string text = textOf(result);
   EXPECT_THAT(text,
               HasSubstr("sp false -> true: 1.00 s faster, 1000 B less\n"));
   EXPECT_THAT(text, HasSubstr("placement auto -> auto: no gain, no loss\n"));
 }
 
-TEST(Report, BaselinesThatAreTheSameSaySo) {
+TEST(Report, EqualBaselinesReferToEachOther) {
   SearchResult result = someResult();
   Candidate slower = result.candidates[0];
   slower.strategy.zero = 1;
   slower.why = "1.00 s slower";
   result.baselines = {{"zero1", slower}, {"megatron-3d", slower}};
-  std::string text = reportToText(someCluster(), result, {});
+  std::string text = textOf(result);
   EXPECT_THAT(text, HasSubstr("dp=4,tp=1,zero=1  1.00 s slower\n"));
   EXPECT_THAT(text, HasSubstr("dp=4,tp=1,zero=1  as zero1\n"));
 }
 
-TEST(Report, BaselinesThatDoNotFitTakeALine) {
+TEST(Report, BaselinesThatDoNotFitHaveOneLine) {
   SearchResult result = someResult();
   Candidate large = result.candidates[1];
   large.evaluation.stepSeconds = 1; // Faster, but too large.
@@ -233,10 +226,10 @@ TEST(Report, BaselinesThatDoNotFitTakeALine) {
   larger.why = "memory 456 GiB > 80.0 GiB";
   result.baselines = {{"single", large}, {"ddp", larger}, {"zero1", large}};
   std::vector<std::string> lines =
-      linesOf(reportToText(someCluster(), result, {"m", {}, {}, {}, {}}));
-  auto at = std::find(lines.begin(), lines.end(), "  baselines");
+      linesOf(textOf(result, {"m", {}, {}, {}, {}}));
+  auto at = std::ranges::find(lines, "  baselines");
   ASSERT_GE(lines.end() - at, 4);
-  EXPECT_EQ(at[1].rfind("  single ", 0), 0U) << at[1];
+  EXPECT_THAT(at[1], StartsWith("  single "));
   EXPECT_THAT(at[1], HasSubstr(" - "));
   EXPECT_THAT(at[1], HasSubstr("rejected: memory 123 GiB > 80.0 GiB"));
   EXPECT_THAT(at[2], HasSubstr("rejected: memory 456 GiB > 80.0 GiB"));
@@ -259,12 +252,12 @@ TEST(Report, RunnersUpComeBeforeChanges) {
     result.baselines.push_back({"b" + std::to_string(i), wordy});
   }
   result.candidates.erase(result.candidates.begin() + 1);
-  std::string text = reportToText(someCluster(), result, {});
+  std::string text = textOf(result);
   EXPECT_THAT(text, HasSubstr("1.00 s slower"));
   EXPECT_THAT(text, HasSubstr(" more: report.html"));
 }
 
-TEST(Report, FitsAScreenWhateverThereIsToTell) {
+TEST(Report, LongTextsFitAScreen) {
   SearchResult result = someResult();
   Candidate wordy = result.candidates[0];
   wordy.why = std::string(150, 'w');
@@ -281,7 +274,7 @@ TEST(Report, FitsAScreenWhateverThereIsToTell) {
     context.whatIfs.push_back(whatIf);
     context.remarks.push_back(std::string(120, 'r'));
   }
-  std::string text = reportToText(someCluster(), result, context);
+  std::string text = textOf(result, context);
   EXPECT_LE(linesOf(text).size(), reportLines) << text;
   for (const char *words : {"chosen: ", "baselines", "considered", "verif"})
     EXPECT_THAT(text, HasSubstr(words)) << words << '\n' << text;
@@ -289,17 +282,15 @@ TEST(Report, FitsAScreenWhateverThereIsToTell) {
 
 TEST(Report, ImagesAreCountedInSamples) {
   SearchResult result = someResult();
-  auto unit = [&] {
-    return reportToJson(someCluster(), result, {})["step"]["unit"];
-  };
+  auto unit = [&] { return jsonOf(result)["step"]["unit"]; };
   EXPECT_EQ(unit(), "tokens");
   result.totals.tokensPerSample = 1;
   EXPECT_EQ(unit(), "samples");
-  std::string text = reportToText(someCluster(), result, {});
+  std::string text = textOf(result);
   EXPECT_THAT(text, HasSubstr(", 4 samples/s, MFU"));
 }
 
-TEST(Report, SaysWhatWouldBeIf) {
+TEST(Report, AnswersWhatIf) {
   SearchResult result = someResult();
   ReportContext context;
   WhatIf faster = answerOf("one more node", result, 6);
@@ -310,20 +301,20 @@ TEST(Report, SaysWhatWouldBeIf) {
   unknown.change = "twice the memory";
   unknown.why = "nothing";
   context.whatIfs = {faster, unknown, answerOf("half", result, 4)};
-  std::string text = reportToText(someCluster(), result, context);
+  std::string text = textOf(result, context);
   EXPECT_THAT(text,
               HasSubstr("  what if\n    one more node: 1.00 s a step, +25.0 "
                         "% tokens/s, 1000 B, tp 1 -> 2; 2 devices idle\n"
                         "    twice the memory: nothing\n"
                         "    half: 2.00 s a step, +0.0 % tokens/s, 1000 B, "
                         "same strategy\n"));
-  auto json = reportToJson(someCluster(), result, context)["what_if"];
+  auto json = jsonOf(result, context)["what_if"];
   ASSERT_EQ(json.size(), 3U);
   EXPECT_EQ(json[0]["tokens_per_second"], 500);
   EXPECT_EQ(json[1]["why"], "nothing");
 }
 
-TEST(Report, SaysWhatWouldBeBetter) {
+TEST(Report, DescribesABetterPlan) {
   SearchResult asked = someResult(), free = someResult();
   free.considered = 70;
   int64_t devices = free.candidates[0].strategy.ranks();
@@ -345,18 +336,17 @@ TEST(Report, SaysWhatWouldBeBetter) {
               HasSubstr(",ranks=" + std::to_string(devices - 1) + ", 1.50 s"));
   ReportContext context;
   context.better = betterPlan(asked, free, Objective::Throughput, devices);
-  auto json = reportToJson(someCluster(), asked, context)["better"];
+  auto json = jsonOf(asked, context)["better"];
   EXPECT_EQ(json["step_seconds"], 1.5);
   EXPECT_EQ(json["saved_seconds"], 0.5);
-  EXPECT_THAT(reportToText(someCluster(), asked, context),
-              HasSubstr("better: --strategy="));
+  EXPECT_THAT(textOf(asked, context), HasSubstr("better: --strategy="));
   asked.candidates[0].fits = false;
-  EXPECT_EQ(text().find("what fits: --strategy="), 0U) << text();
+  EXPECT_THAT(text(), StartsWith("what fits: --strategy="));
   free.candidates[0].fits = false;
   EXPECT_EQ(text(), "nothing that fits was found among 70 strategies");
 }
 
-TEST(Report, SaysWhatWasVerified) {
+TEST(Report, DescribesTheVerification) {
   Verification verification;
   verification.why = "too odd";
   EXPECT_EQ(verificationText(verification),
@@ -379,20 +369,17 @@ TEST(Report, SaysWhatWasVerified) {
   verification.layers = {{12, 96, 2}};
   verification.sizes = {{512, {8}}, {1024, {8, 64}}};
   std::string text = verificationText(verification);
-  EXPECT_EQ(text.find("verified in shrunk form (repeats of layers 96 -> 2, "
-                      "sizes 512 -> 8, 1024 -> 8|64, batch 4): 4 ranks under "
-                      "dp=2,tp=2 compute what one device computes: "),
-            0u)
-      << text;
+  EXPECT_THAT(
+      text, StartsWith("verified in shrunk form (repeats of layers 96 -> 2, "
+                       "sizes 512 -> 8, 1024 -> 8|64, batch 4): 4 ranks under "
+                       "dp=2,tp=2 compute what one device computes: "));
   text = verificationText(verification, /*isBrief=*/true);
-  EXPECT_EQ(text.find("verified in shrunk form (repeats of layers 96 -> 2, "
-                      "2 sizes, batch 4): 4 ranks under dp=2,tp=2 "),
-            0u)
-      << text;
+  EXPECT_THAT(text,
+              StartsWith("verified in shrunk form (repeats of layers 96 -> 2, "
+                         "2 sizes, batch 4): 4 ranks under dp=2,tp=2 "));
   ReportContext context;
   context.verification = verification;
-  nlohmann::ordered_json json =
-      reportToJson(someCluster(), someResult(), context)["verification"];
+  nlohmann::ordered_json json = jsonOf(someResult(), context)["verification"];
   EXPECT_EQ(json["scope"], "shrunk");
   EXPECT_EQ(json["shrunk"]["layers"][0]["after"], 2);
   EXPECT_EQ(json["shrunk"]["sizes"][1]["after"], (std::vector<int>{8, 64}));

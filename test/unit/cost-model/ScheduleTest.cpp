@@ -13,7 +13,6 @@ using Table = std::vector<ScheduleStep>;
 
 namespace {
 
-/// Parameters of one set of tables.
 struct Shape {
   ScheduleKind kind;
   int64_t pp, vpp, microBatches;
@@ -26,7 +25,8 @@ std::vector<ScheduleKind> allKinds() {
   return kinds;
 }
 
-/// Every kind with all small sizes: M below, at, between and above multiples.
+/// Every kind with all small sizes, also micro-batches that are no multiple of
+/// the stages.
 std::vector<Shape> allShapes() {
   std::vector<Shape> shapes;
   for (int64_t pp = 1; pp <= 6; ++pp)
@@ -68,7 +68,8 @@ ScheduleTimeline timelineOf(const Shape &shape, PhaseSeconds seconds,
   return timeline ? *timeline : ScheduleTimeline();
 }
 
-/// The largest number of micro-batches alive at once, over all chunks.
+/// The most live micro-batches over all chunks: those between their first and
+/// last entry.
 int64_t aliveOf(const Table &table) {
   int64_t alive = 0, most = 0;
   std::map<std::pair<int64_t, int64_t>, int64_t> entriesLeft;
@@ -93,7 +94,7 @@ TEST(Schedule, Names) {
   EXPECT_EQ(stringifySchedulePhase(SchedulePhase::Weight), "weight");
 }
 
-TEST(Schedule, EachEntryOncePerPhase) {
+TEST(Schedule, TablesHaveEachEntryOnce) {
   for (const Shape &shape : allShapes()) {
     SCOPED_TRACE(nameOf(shape));
     std::vector<Table> tables = tablesOf(shape);
@@ -116,7 +117,7 @@ TEST(Schedule, EachEntryOncePerPhase) {
   }
 }
 
-TEST(Schedule, NeverStuck) {
+TEST(Schedule, TablesNeverDeadlock) {
   for (const Shape &shape : allShapes()) {
     std::vector<Table> tables = tablesOf(shape);
     ScheduleCosts costs = equalCosts(shape.pp * shape.vpp, {1, 1, 1});
@@ -125,9 +126,9 @@ TEST(Schedule, NeverStuck) {
   }
 }
 
-TEST(Schedule, StuckTablesAreNamed) {
+TEST(Schedule, DeadlocksAreExplained) {
   using enum SchedulePhase;
-  // Stage 0 wants the gradient of micro-batch 0 before it sends micro-batch 0.
+  // Stage 0 waits for the gradient of micro-batch 0 before it sends the input.
   std::vector<Table> tables = {{{Backward, 0, 0}, {Forward, 0, 0}},
                                {{Forward, 0, 0}, {Backward, 0, 0}}};
   auto timeline = simulateSchedule(tables, equalCosts(2, {1, 1, 0}));
@@ -139,7 +140,7 @@ TEST(Schedule, StuckTablesAreNamed) {
             "of virtual stage 0");
 }
 
-TEST(Schedule, AliveMicroBatches) {
+TEST(Schedule, LiveMicroBatches) {
   for (const Shape &shape : allShapes()) {
     SCOPED_TRACE(nameOf(shape));
     std::vector<Table> tables = tablesOf(shape);
@@ -172,7 +173,7 @@ TEST(Schedule, IdleTimeOfEqualStages) {
     SCOPED_TRACE(nameOf(shape));
     double fill = static_cast<double>(shape.pp - 1);
     double chunks = static_cast<double>(shape.vpp);
-    // The stage takes f + b = 3 in total, for any number of chunks.
+    // A whole stage takes f + b = 3 for any number of chunks.
     PhaseSeconds seconds{1 / chunks, 2 / chunks, 0};
     double idle = 3 * fill / chunks;
     if (shape.kind == ScheduleKind::ZbH1) {
@@ -212,21 +213,20 @@ TEST(Schedule, UnevenMicroBatchesCostNoMoreThanTheNextMultiple) {
   }
 }
 
+/// "F0.1" is the forward of micro-batch 1 of chunk 0.
+static std::string textOf(const Table &table) {
+  std::string text;
+  for (const ScheduleStep &step : table)
+    text += (text.empty() ? "" : " ") +
+            std::string(1, " FBW"[static_cast<int>(step.phase)]) +
+            std::to_string(step.chunk) + "." + std::to_string(step.microBatch);
+  return text;
+}
+
 TEST(Schedule, OneFOneBByHand) {
-  using enum SchedulePhase;
   std::vector<Table> tables = tablesOf({ScheduleKind::OneFOneB, 2, 1, 3});
-  EXPECT_EQ(tables[0], (Table{{Forward, 0, 0},
-                              {Forward, 0, 1},
-                              {Backward, 0, 0},
-                              {Forward, 0, 2},
-                              {Backward, 0, 1},
-                              {Backward, 0, 2}}));
-  EXPECT_EQ(tables[1], (Table{{Forward, 0, 0},
-                              {Backward, 0, 0},
-                              {Forward, 0, 1},
-                              {Backward, 0, 1},
-                              {Forward, 0, 2},
-                              {Backward, 0, 2}}));
+  EXPECT_EQ(textOf(tables[0]), "F0.0 F0.1 B0.0 F0.2 B0.1 B0.2");
+  EXPECT_EQ(textOf(tables[1]), "F0.0 B0.0 F0.1 B0.1 F0.2 B0.2");
   // f = 1, b = 2, a transfer takes 0.5.
   auto timeline = simulateSchedule(tables, equalCosts(2, {1, 2, 0}, 0.5));
   ASSERT_TRUE(timeline);
@@ -237,38 +237,16 @@ TEST(Schedule, OneFOneBByHand) {
 }
 
 TEST(Schedule, InterleavedByHand) {
-  using enum SchedulePhase;
-  // Three micro-batches: the group of the last has one member.
+  // Of three micro-batches the last is a group of its own.
   std::vector<Table> tables = tablesOf({ScheduleKind::Interleaved, 2, 2, 3});
-  EXPECT_EQ(tables[1], (Table{{Forward, 0, 0},
-                              {Forward, 0, 1},
-                              {Forward, 1, 0},
-                              {Backward, 1, 0},
-                              {Forward, 1, 1},
-                              {Backward, 1, 1},
-                              {Forward, 0, 2},
-                              {Backward, 0, 0},
-                              {Backward, 0, 1},
-                              {Forward, 1, 2},
-                              {Backward, 1, 2},
-                              {Backward, 0, 2}}));
+  EXPECT_EQ(textOf(tables[1]), "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 B0.1 "
+                               "F1.2 B1.2 B0.2");
 }
 
 TEST(Schedule, ZeroBubbleByHand) {
-  using enum SchedulePhase;
   std::vector<Table> tables = tablesOf({ScheduleKind::ZbH1, 2, 1, 2});
-  EXPECT_EQ(tables[0], (Table{{Forward, 0, 0},
-                              {Forward, 0, 1},
-                              {Backward, 0, 0},
-                              {Weight, 0, 0},
-                              {Backward, 0, 1},
-                              {Weight, 0, 1}}));
-  EXPECT_EQ(tables[1], (Table{{Forward, 0, 0},
-                              {Backward, 0, 0},
-                              {Forward, 0, 1},
-                              {Backward, 0, 1},
-                              {Weight, 0, 0},
-                              {Weight, 0, 1}}));
+  EXPECT_EQ(textOf(tables[0]), "F0.0 F0.1 B0.0 W0.0 B0.1 W0.1");
+  EXPECT_EQ(textOf(tables[1]), "F0.0 B0.0 F0.1 B0.1 W0.0 W0.1");
 }
 
 TEST(Schedule, ChunksNeedInterleaving) {
@@ -280,7 +258,7 @@ TEST(Schedule, ChunksNeedInterleaving) {
             "vpp=1 or schedule=interleaved");
 }
 
-TEST(Schedule, SkipEdgesAreWaitedFor) {
+TEST(Schedule, StagesWaitForSkipEdges) {
   // Stage 2 also needs stage 0's output, which arrives late.
   ScheduleCosts costs = equalCosts(3, {1, 1, 0});
   costs.transfers.push_back(
@@ -291,7 +269,7 @@ TEST(Schedule, SkipEdgesAreWaitedFor) {
   EXPECT_EQ(timeline->starts[2][0], 11);
 }
 
-TEST(Schedule, StagesMayStartLateAndDataMayLeaveEarly) {
+TEST(Schedule, StagesMayStartLateAndMessagesMayLeaveEarly) {
   ScheduleCosts costs = equalCosts(2, {2, 1, 0});
   costs.firstStarts = {3, 4};
   costs.transfers[0].seconds = -1.5; // 0.5 s into the forward.
@@ -303,8 +281,8 @@ TEST(Schedule, StagesMayStartLateAndDataMayLeaveEarly) {
   EXPECT_EQ(timeline->busySeconds, (std::vector<double>{3, 3}));
 }
 
-// Four ranks on two cores: two stages of four at work are twice as fast, and
-// one alone is, too; nobody is slower than beside all others.
+// Two ranks share each core. A stage is up to twice as fast while others wait,
+// and never slower than if all stages run.
 TEST(Schedule, StagesThatWaitLeaveTheirCores) {
   for (const Shape &shape : allShapes()) {
     std::vector<Table> tables = tablesOf(shape);
@@ -323,13 +301,13 @@ TEST(Schedule, StagesThatWaitLeaveTheirCores) {
     EXPECT_LE(shared->makespan, alone->makespan + 1e-9) << nameOf(shape);
     EXPECT_GE(shared->makespan, work / pp - 1e-9) << nameOf(shape);
     EXPECT_GE(busy, work / 2 - 1e-9) << nameOf(shape);
-    EXPECT_EQ(shared->makespan < alone->makespan - 1e-9, shape.pp > 1)
+    EXPECT_EQ(shape.pp > 1, shared->makespan < alone->makespan - 1e-9)
         << nameOf(shape);
   }
 }
 
-// Two stages, two micro-batches, F only: stage 0 alone for 1/2 s, both for
-// 1 s, stage 1 alone for 1/2 s.
+// Two stages, two micro-batches, forward only: stage 0 runs alone for 1/2 s,
+// then both stages run for 1 s, then stage 1 runs alone for 1/2 s.
 TEST(Schedule, SharedSecondsByHand) {
   std::vector<Table> tables =
       forwardOnly(tablesOf({ScheduleKind::GPipe, 2, 1, 2}));
@@ -341,7 +319,7 @@ TEST(Schedule, SharedSecondsByHand) {
   EXPECT_EQ(timeline->ends[0], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(timeline->starts[1], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(timeline->ends[1], (std::vector<double>{1.5, 2.0}));
-  // If each stage has a core, waiting stages speed up no other.
+  // Stages with a core of their own gain nothing.
   costs.turns = 1;
   EXPECT_EQ(simulateSchedule(tables, costs)->makespan, 3);
 }

@@ -8,6 +8,7 @@ using namespace dpc;
 using namespace dpc::cost;
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 static json example() {
   return json::parse(R"({"version": 1, "name": "toy",
@@ -89,10 +90,9 @@ TEST(Software, EveryFileReads) {
   }
   Expected<Software> unknown = loadSoftware("../devices/cpu-local");
   ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.message().find(
-                "unknown software '../devices/cpu-local'; expected one of "),
-            0u)
-      << unknown.message();
+  EXPECT_THAT(
+      unknown.message(),
+      StartsWith("unknown software '../devices/cpu-local'; expected one of "));
 }
 
 TEST(Software, AClusterNamesOrHoldsIt) {
@@ -112,10 +112,8 @@ TEST(Software, AClusterNamesOrHoldsIt) {
   ASSERT_TRUE(read()) << read().message();
   EXPECT_EQ(read()->software.name, "megatron-2022");
   cluster["software"] = "megatron-1999";
-  EXPECT_EQ(read().message().find("c.json: software: unknown software "
-                                  "'megatron-1999'; expected one of"),
-            0u)
-      << read().message();
+  EXPECT_THAT(read().message(), StartsWith("c.json: software: unknown software "
+                                           "'megatron-1999'; expected one of"));
   cluster["software"] = 3;
   EXPECT_EQ(read().message(), "c.json: software: value 3; expected a software "
                               "profile's name or the profile");
