@@ -37,16 +37,6 @@ struct Times {
   double stream[2] = {}, coreStream[2] = {}, allReduce[2] = {};
 };
 
-/// The fitted constants.
-struct Fit {
-  GemmTable table, shared;
-  double bytesPerSecond = 0, coreBytesPerSecond = 0;
-  double scalarFlops = 0;
-  double launchSeconds = 0;
-  double exchangeBytesPerSecond = 0;
-  double exchangeLatencySeconds = 0;
-};
-
 /// Visits every GEMM of the table in the order of GemmTable::rates.
 template <typename F>
 void forEachProduct(const std::vector<int64_t> &sizes, F visit) {
@@ -120,13 +110,14 @@ fitGemms(const std::array<std::vector<double>, numTranspositions> &measured,
 }
 
 static Status fitProducts(const CalibrationProbe &probe, const Times &times,
-                          Fit &fit) {
+                          Device &device) {
+  GemmTable &measured = device.gemm.measured, &shared = device.gemm.shared;
   Status status =
-      fitGemms(times.gemm, fit.launchSeconds, double(probe.cores), fit.table);
+      fitGemms(times.gemm, device.launchSeconds, double(probe.cores), measured);
   if (!status || !probe.sharedGemm)
     return status;
-  fit.shared.sizes = fit.table.sizes;
-  return fitGemms(times.sharedGemm, fit.launchSeconds, 1, fit.shared);
+  shared.sizes = measured.sizes;
+  return fitGemms(times.sharedGemm, device.launchSeconds, 1, shared);
 }
 
 /// Computes bytes per second and seconds per call from two sizes.
@@ -141,48 +132,50 @@ static Status fitLine(const std::string &what, const double (&bytes)[2],
 }
 
 static Status fitKernels(const CalibrationProbe &probe, const Times &times,
-                         Fit &fit) {
+                         Device &device) {
   double ignored = 0;
   Status status = fitLine("streaming", kStreamed, times.stream,
-                          fit.bytesPerSecond, ignored);
+                          device.memoryBytesPerSecond, ignored);
   if (status && probe.coreStream)
     status = fitLine("streaming by one core", kStreamed, times.coreStream,
-                     fit.coreBytesPerSecond, ignored);
+                     device.coreBytesPerSecond, ignored);
   if (!status || !probe.scalars)
     return status;
   if (times.scalars <= 0)
     return failed("an elementwise kernel", times.scalars);
-  fit.scalarFlops =
+  device.scalarFlops =
       probe.scalarOperations * double(probe.cores) / times.scalars;
   return status;
 }
 
-static Status fitExchange(const Times &times, Fit &fit) {
+static Status fitExchange(const Times &times, Device &device) {
   // An all_reduce of two ranks takes 2 (latency + bytes / 2 / bandwidth).
   Status status =
       fitLine("an all_reduce of two ranks", kReduced, times.allReduce,
-              fit.exchangeBytesPerSecond, fit.exchangeLatencySeconds);
-  fit.exchangeLatencySeconds /= 2;
+              device.exchangeBytesPerSecond, device.exchangeLatencySeconds);
+  device.exchangeLatencySeconds /= 2;
   return status;
 }
 
-static Expected<Fit> fitAll(const CalibrationProbe &probe) {
-  Fit fit;
-  fit.table.sizes = {32, 128, 512, 2048};
+/// The fitted constants of the machine.
+static Expected<Device> fitAll(const CalibrationProbe &probe) {
+  Device device;
+  std::vector<int64_t> &sizes = device.gemm.measured.sizes;
+  sizes = {32, 128, 512, 2048};
   Times times;
   for (int pass = 0; pass < kPasses; ++pass)
-    measureOnce(probe, fit.table.sizes, times);
-  fit.launchSeconds = times.launch;
-  if (fit.launchSeconds <= 0)
-    return failed("an empty kernel", fit.launchSeconds);
-  Status status = fitKernels(probe, times, fit);
+    measureOnce(probe, sizes, times);
+  device.launchSeconds = times.launch;
+  if (device.launchSeconds <= 0)
+    return failed("an empty kernel", device.launchSeconds);
+  Status status = fitKernels(probe, times, device);
   if (status)
-    status = fitProducts(probe, times, fit);
+    status = fitProducts(probe, times, device);
   if (status && probe.allReduce)
-    status = fitExchange(times, fit);
+    status = fitExchange(times, device);
   if (!status)
     return Error{status.message()};
-  return fit;
+  return device;
 }
 
 static ordered_json constant(double value, const std::string &source) {
@@ -210,7 +203,8 @@ static ordered_json tableJson(const GemmTable &table,
 }
 
 /// The measured tables, and unused constants of the formula that they replace.
-static ordered_json gemmJson(const Fit &fit, const std::string &measured) {
+static ordered_json gemmJson(const GemmModel &gemm,
+                             const std::string &measured) {
   const std::string unused = "not used: GEMMs were measured";
   ordered_json json = {{"peak_fraction", constant(1, unused)},
                        {"tile_m", constant(16, unused)},
@@ -219,10 +213,10 @@ static ordered_json gemmJson(const Fit &fit, const std::string &measured) {
                        {"align_bytes", constant(1, unused)},
                        {"misaligned_fraction", constant(1, unused)}};
   json["measured_gigaflops"] = tableJson(
-      fit.table, measured + ": every core runs its own GEMM, all at once");
-  if (!fit.shared.empty())
+      gemm.measured, measured + ": every core runs its own GEMM, all at once");
+  if (!gemm.shared.empty())
     json["shared_gigaflops"] =
-        tableJson(fit.shared, measured + ": one GEMM on all cores");
+        tableJson(gemm.shared, measured + ": one GEMM on all cores");
   return json;
 }
 
@@ -232,9 +226,9 @@ Expected<std::string> calibrateDevice(const CalibrationProbe &probe) {
     return Error{"calibration: a machine of " +
                  std::to_string(probe.memoryBytes) + " bytes and " +
                  std::to_string(probe.cores) + " cores; expected both > 0"};
-  Expected<Fit> fit = fitAll(probe);
-  if (!fit)
-    return Error{fit.message()};
+  Expected<Device> device = fitAll(probe);
+  if (!device)
+    return Error{device.message()};
   std::string measured = "measured on " + probe.machine;
   constexpr double gibi = 1024.0 * 1024.0 * 1024.0;
   double reserved = std::min(0.5, probe.memoryBytes / gibi / 16);
@@ -242,30 +236,33 @@ Expected<std::string> calibrateDevice(const CalibrationProbe &probe) {
       {"version", 1},
       {"name", "cpu-local"},
       {"peak_teraflops",
-       {{"f32", constant(peakOf(fit->table) / 1e12,
+       {{"f32", constant(peakOf(device->gemm.measured) / 1e12,
                          measured + ": the fastest GEMM")}}},
       {"memory_gibibytes", constant(probe.memoryBytes / gibi, measured)},
       {"memory_gigabytes_per_second",
-       constant(fit->bytesPerSecond / 1e9, measured + ": 32 to 256 MiB")},
+       constant(device->memoryBytesPerSecond / 1e9,
+                measured + ": 32 to 256 MiB")},
       {"memory_fraction", constant(1, "the bandwidth is measured")},
       {"memory_reserved_gibibytes",
        constant(reserved, "estimate: operating system and process")},
       {"multiprocessors", constant(double(probe.cores), measured)},
-      {"launch_microseconds", constant(fit->launchSeconds * 1e6, measured)}};
-  if (fit->coreBytesPerSecond > 0)
-    json["core_memory_gigabytes_per_second"] =
-        constant(fit->coreBytesPerSecond / 1e9, measured + ": one core alone");
-  if (fit->scalarFlops > 0)
+      {"launch_microseconds", constant(device->launchSeconds * 1e6, measured)}};
+  if (device->coreBytesPerSecond > 0)
+    json["core_memory_gigabytes_per_second"] = constant(
+        device->coreBytesPerSecond / 1e9, measured + ": one core alone");
+  if (device->scalarFlops > 0)
     json["scalar_gigaflops"] =
-        constant(fit->scalarFlops / 1e9,
+        constant(device->scalarFlops / 1e9,
                  measured + ": gelu and its gradient, all cores");
   if (probe.allReduce) {
-    json["exchange_gigabytes_per_second"] = constant(
-        fit->exchangeBytesPerSecond / 1e9, measured + ": all_reduce of 16 MiB");
-    json["exchange_latency_microseconds"] = constant(
-        fit->exchangeLatencySeconds * 1e6, measured + ": all_reduce of 4 KiB");
+    json["exchange_gigabytes_per_second"] =
+        constant(device->exchangeBytesPerSecond / 1e9,
+                 measured + ": all_reduce of 16 MiB");
+    json["exchange_latency_microseconds"] =
+        constant(device->exchangeLatencySeconds * 1e6,
+                 measured + ": all_reduce of 4 KiB");
   }
-  json["gemm"] = gemmJson(*fit, measured);
+  json["gemm"] = gemmJson(device->gemm, measured);
   return json.dump(2) + "\n";
 }
 

@@ -269,15 +269,6 @@ ProgramEvaluator::compose(
   return result;
 }
 
-cost::Evaluation
-ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy) {
-  return evaluateWhole(strategy, /*describes=*/false);
-}
-
-cost::Evaluation ProgramEvaluator::describe(const cost::Strategy &strategy) {
-  return evaluateWhole(strategy, /*describes=*/true);
-}
-
 void ProgramEvaluator::prepareToDescribe() {
   if (!family)
     return;

@@ -42,8 +42,12 @@ public:
   compose(const std::vector<std::vector<cost::Strategy>> &blocks,
           double limit) override;
   /// Does not fold layers.
-  cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override;
-  cost::Evaluation describe(const cost::Strategy &strategy) override;
+  cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override {
+    return evaluateWhole(strategy, /*describes=*/false);
+  }
+  cost::Evaluation describe(const cost::Strategy &strategy) override {
+    return evaluateWhole(strategy, /*describes=*/true);
+  }
   void prepareToDescribe() override;
 
 private:

@@ -63,7 +63,7 @@ TEST(Calibrate, FindsTheConstantsAndReadsBack) {
   ASSERT_TRUE(cluster) << cluster.message();
   const Device &device = cluster->groups[0].device;
   EXPECT_NEAR(device.peak(DType::F32), 50e9, 1e7);
-  // On the grid, between its points, past its end.
+  // At a point of the table, between points, and outside.
   GemmShape shape{3, 512, 128, 512};
   for (int64_t k : {512, 1000, 4096})
     for (int transposed : {0, 1, 2}) {
@@ -77,8 +77,8 @@ TEST(Calibrate, FindsTheConstantsAndReadsBack) {
                   1e-3 * shape.flops() / (2 * coreRate(inside)))
           << k << " " << transposed;
     }
-  EXPECT_NEAR(device.memoryBytesPerSecond, 4e9, 1); // one core's
-  EXPECT_NEAR(device.scalarRate(), 5e9, 1);         // one core's
+  EXPECT_NEAR(device.memoryBytesPerSecond, 4e9, 1); // of one core
+  EXPECT_NEAR(device.scalarRate(), 5e9, 1);         // of one core
   EXPECT_NEAR(device.launchSeconds, 2e-6, 1e-12);
   EXPECT_EQ(device.multiprocessors, 2);
   EXPECT_DOUBLE_EQ(device.memoryBytes, 8.0 * (1 << 30));
@@ -86,15 +86,16 @@ TEST(Calibrate, FindsTheConstantsAndReadsBack) {
   EXPECT_NEAR(cluster->levels[0].latencySeconds, 7e-6, 1e-9);
 }
 
-TEST(Calibrate, ARankHasWhatItsThreadsReach) {
+TEST(Calibrate, ARankHasTheRatesOfItsThreads) {
   std::string text = *calibrateDevice(exactProbe());
   GemmShape shape{1, 512, 512, 512};
   struct Case {
     int64_t ranks, threads;
-    double products, memory, scalars; ///< Of one core, of one core, in all.
+    double products; ///< Relative to one core.
+    double memory, scalars;
   };
   for (Case c : {Case{1, 4, 4 * kShared, 4e9, 5e9},
-                 // Between one thread and four: a power of the threads.
+                 // The efficiency is a power of the threads.
                  Case{2, 2, 2 * std::sqrt(kShared), 4e9, 5e9},
                  Case{3, 1, 1, 10e9 / 3, 5e9}, Case{4, 1, 1, 2.5e9, 5e9},
                  Case{8, 1, 0.5, 1.25e9, 2.5e9}}) {
@@ -111,7 +112,7 @@ TEST(Calibrate, ARankHasWhatItsThreadsReach) {
   }
 }
 
-TEST(Calibrate, FilesWithoutWhatOneRankReachesAreRead) {
+TEST(Calibrate, RatesOfOneRankAreOptional) {
   CalibrationProbe probe = exactProbe();
   probe.sharedGemm = nullptr;
   probe.coreStream = nullptr;
@@ -137,7 +138,7 @@ TEST(Calibrate, TablesOfOtherSizesAreRefused) {
             "sizes of measured_gigaflops");
 }
 
-TEST(Calibrate, ATableSaysWhatWasMeasured) {
+TEST(Calibrate, TheTableHasAllRates) {
   Expected<std::string> table =
       describeCalibration(*calibrateDevice(exactProbe()));
   ASSERT_TRUE(table) << table.message();
@@ -156,7 +157,7 @@ TEST(Calibrate, ATableSaysWhatWasMeasured) {
   EXPECT_FALSE(describeCalibration("no device"));
 }
 
-TEST(Calibrate, OtherWorkInMostPassesDoesNotCount) {
+TEST(Calibrate, OtherWorkInSomePassesDoesNotCount) {
   CalibrationProbe noisy = exactProbe();
   int calls = 0;
   noisy.gemm = [&](const GemmShape &shape) {
@@ -168,30 +169,31 @@ TEST(Calibrate, OtherWorkInMostPassesDoesNotCount) {
   EXPECT_EQ(*calibrateDevice(noisy), *calibrateDevice(exactProbe()));
 }
 
-TEST(Calibrate, AFailedProbeIsOneLine) {
-  CalibrationProbe probe = exactProbe();
-  probe.gemm = [](const GemmShape &shape) { return shape.k == 512 ? -1 : 1; };
-  EXPECT_THAT(calibrateDevice(probe).message(), HasSubstr("32 x 32 x 512"));
-  probe = exactProbe();
-  probe.launch = [] { return -1.0; };
-  Expected<std::string> text = calibrateDevice(probe);
-  ASSERT_FALSE(text);
-  EXPECT_THAT(text.message(), HasSubstr("an empty kernel"));
-  probe = exactProbe();
-  probe.stream = [](double) { return 1.0; };
-  EXPECT_FALSE(calibrateDevice(probe));
-  probe = exactProbe();
-  probe.scalars = [] { return -1.0; };
-  EXPECT_THAT(calibrateDevice(probe).message(),
+TEST(Calibrate, AFailedProbeIsAnError) {
+  auto messageOf = [](auto change) {
+    CalibrationProbe probe = exactProbe();
+    change(probe);
+    Expected<std::string> text = calibrateDevice(probe);
+    return text ? "no error" : text.message();
+  };
+  auto failing = [](auto...) { return -1.0; };
+  auto constant = [](double) { return 1.0; };
+  EXPECT_THAT(messageOf([](CalibrationProbe &probe) {
+                probe.gemm = [](const GemmShape &shape) {
+                  return shape.k == 512 ? -1 : 1;
+                };
+              }),
+              HasSubstr("32 x 32 x 512"));
+  EXPECT_THAT(messageOf([&](auto &probe) { probe.launch = failing; }),
+              HasSubstr("an empty kernel"));
+  EXPECT_THAT(messageOf([&](auto &probe) { probe.stream = constant; }),
+              HasSubstr("streaming took"));
+  EXPECT_THAT(messageOf([&](auto &probe) { probe.scalars = failing; }),
               HasSubstr("an elementwise kernel"));
-  probe = exactProbe();
-  probe.coreStream = [](double) { return 1.0; };
-  EXPECT_THAT(calibrateDevice(probe).message(),
+  EXPECT_THAT(messageOf([&](auto &probe) { probe.coreStream = constant; }),
               HasSubstr("streaming by one core"));
-  probe = exactProbe();
-  probe.memoryBytes = 0;
-  EXPECT_FALSE(calibrateDevice(probe));
-  probe = exactProbe();
-  probe.allReduce = nullptr;
-  EXPECT_TRUE(calibrateDevice(probe));
+  EXPECT_THAT(messageOf([](auto &probe) { probe.memoryBytes = 0; }),
+              HasSubstr("a machine of 0"));
+  EXPECT_EQ(messageOf([](auto &probe) { probe.allReduce = nullptr; }),
+            "no error");
 }
