@@ -20,13 +20,13 @@ TEST(BatchShares, RatiosBecomeMicroBatches) {
   EXPECT_EQ(*shareMicroBatches({3, 1}, 2, 2), (Numbers{3, 1}));
   EXPECT_EQ(*shareMicroBatches({6, 2}, 2, 2), (Numbers{3, 1}));
   EXPECT_EQ(*shareMicroBatches({3, 1}, 2, 8), (Numbers{12, 4}));
-  // A ratio applies to adjacent ranks.
+  // A number applies to neighbouring ranks.
   EXPECT_EQ(*shareMicroBatches({3, 1}, 4, 2), (Numbers{3, 3, 1, 1}));
   EXPECT_TRUE(shareMicroBatches({}, 4, 2)->empty());
   EXPECT_TRUE(shareMicroBatches({2, 2}, 4, 2)->empty());
 }
 
-TEST(BatchShares, WhatDoesNotFitIsSaid) {
+TEST(BatchShares, RatiosThatDoNotFitAreRefused) {
   EXPECT_THAT(shareMicroBatches({3, 1}, 3, 2).message(),
               HasSubstr("divisor of dp = 3"));
   EXPECT_THAT(shareMicroBatches({2, 1}, 2, 2).message(),
@@ -45,7 +45,7 @@ TEST(BatchShares, WhatDoesNotFitIsSaid) {
   }
 }
 
-TEST(BatchShares, TextIsShortAndMeansTheSame) {
+TEST(BatchShares, TextIsShortAndReadsBack) {
   EXPECT_EQ(printValue(sharesFrom({6, 6, 2, 2})), "3:1");
   EXPECT_EQ(printValue(sharesFrom({3, 3, 1, 2})), "3:3:1:2");
   EXPECT_EQ(printValue(sharesFrom({4, 4})), "1");
@@ -65,7 +65,7 @@ TEST(BatchShares, TextIsShortAndMeansTheSame) {
   }
 }
 
-/// The least maximum over all shares, by brute force.
+/// The smallest maximum over all shares, by exhaustive search.
 double leastMaximum(const std::vector<double> &seconds, size_t rank,
                     int64_t left) {
   if (rank + 1 == seconds.size())
@@ -104,7 +104,7 @@ std::string refusal(const char *text) {
   return request ? "" : request.message();
 }
 
-TEST(BatchShares, CombinationsThatMeetInMicroBatchesAreRefused) {
+TEST(BatchShares, KeysThatSynchronizeMicroBatchesAreRefused) {
   EXPECT_EQ(refusal("dp=4,zero=1,batch_shares=3:1"), "");
   EXPECT_EQ(refusal("dp=4,zero=3,batch_shares=even"), "");
   EXPECT_THAT(refusal("dp=4,zero=2,batch_shares=3:1"),
@@ -114,7 +114,7 @@ TEST(BatchShares, CombinationsThatMeetInMicroBatchesAreRefused) {
   EXPECT_THAT(refusal("dp=4,batch_shares=3:zero"), HasSubstr("such as 3:1"));
 }
 
-TEST(BatchShares, StayUnlikeWhenShrunk) {
+TEST(BatchShares, StayUnevenWhenShrunk) {
   Strategy large;
   large.dp = 64;
   large.tp = 8;

@@ -1,4 +1,4 @@
-//===- BlockSearchTest.cpp - Strategies that share pieces -----------------===//
+//===- BlockSearchTest.cpp - Strategies that share segments ---------------===//
 
 #include "test/unit/cost-model/ToySearch.h"
 
@@ -11,7 +11,7 @@ using namespace dpc::cost;
 
 /// Strategies with the same tp share segments. The best has tp=8, which the
 /// formulas do not expect.
-class ToyPieces : public ToyEvaluator {
+class ToySegments : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
   std::string blockOf(const Strategy &strategy) override {
@@ -19,10 +19,10 @@ public:
   }
   int64_t batchSize() const override { return 1; }
   std::vector<std::vector<std::optional<Composition>>>
-  compose(const std::vector<std::vector<Strategy>> &asked,
+  compose(const std::vector<std::vector<Strategy>> &blocks,
           double limit) override {
     std::vector<std::vector<std::optional<Composition>>> answers;
-    for (const std::vector<Strategy> &block : asked) {
+    for (const std::vector<Strategy> &block : blocks) {
       measured.push_back(block.front().tp);
       std::vector<std::optional<Composition>> &answer = answers.emplace_back();
       for (const Strategy &strategy : block) {
@@ -47,8 +47,8 @@ public:
   std::vector<int64_t> measured;
 };
 
-TEST(BlockSearch, PiecesTellAboutAllThatShareThem) {
-  ToyPieces evaluator;
+TEST(BlockSearch, SegmentsDescribeAllStrategiesThatShareThem) {
+  ToySegments evaluator;
   SearchOptions options = optionsFor(8);
   SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
   ASSERT_TRUE(result.hasWinner());
@@ -63,12 +63,12 @@ TEST(BlockSearch, PiecesTellAboutAllThatShareThem) {
 }
 
 /// Composed evaluations are ten times too fast.
-class Flattering : public ToyPieces {
+class Optimistic : public ToySegments {
 public:
   std::vector<std::vector<std::optional<Composition>>>
-  compose(const std::vector<std::vector<Strategy>> &asked,
+  compose(const std::vector<std::vector<Strategy>> &blocks,
           double limit) override {
-    auto answers = ToyPieces::compose(asked, limit);
+    auto answers = ToySegments::compose(blocks, limit);
     for (auto &block : answers)
       for (std::optional<Composition> &answer : block)
         answer->evaluation.stepSeconds /= 10;
@@ -76,8 +76,8 @@ public:
   }
 };
 
-TEST(BlockSearch, NothingWinsUnseenHoweverManyAreFlattered) {
-  Flattering evaluator;
+TEST(BlockSearch, ComposedEvaluationsNeverWin) {
+  Optimistic evaluator;
   SearchOptions options = optionsFor(8);
   options.top = 20;
   SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
@@ -88,32 +88,32 @@ TEST(BlockSearch, NothingWinsUnseenHoweverManyAreFlattered) {
 }
 
 /// Strategies with tp=8 cannot be composed, and no other strategy fits.
-class Silent : public ToyPieces {
+class WithoutTp8 : public ToySegments {
 public:
-  Silent() { parameterBytes = 6400; }
+  WithoutTp8() { parameterBytes = 6400; }
   std::vector<std::vector<std::optional<Composition>>>
-  compose(const std::vector<std::vector<Strategy>> &asked,
+  compose(const std::vector<std::vector<Strategy>> &blocks,
           double limit) override {
-    auto answers = ToyPieces::compose(asked, limit);
-    for (size_t b = 0; b < asked.size(); ++b)
-      if (asked[b].front().tp == 8)
+    auto answers = ToySegments::compose(blocks, limit);
+    for (size_t b = 0; b < blocks.size(); ++b)
+      if (blocks[b].front().tp == 8)
         std::fill(answers[b].begin(), answers[b].end(), std::nullopt);
     return answers;
   }
 };
 
-TEST(BlockSearch, WhatHasNoPiecesIsNotForgotten) {
-  Silent evaluator;
+TEST(BlockSearch, StrategiesWithoutSegmentsAreEvaluated) {
+  WithoutTp8 evaluator;
   SearchOptions options = optionsFor(8);
   SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.tp, 8);
 }
 
-TEST(BlockSearch, WhatIsShownDoesNotChangeWhatIsFound) {
+TEST(BlockSearch, TheWinnerDoesNotDependOnTheShownCandidates) {
   std::vector<double> found;
   for (int64_t top : {1, 2, 3, 10}) {
-    Flattering evaluator;
+    Optimistic evaluator;
     SearchOptions options = optionsFor(8);
     options.top = top;
     SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
@@ -124,8 +124,8 @@ TEST(BlockSearch, WhatIsShownDoesNotChangeWhatIsFound) {
   }
 }
 
-TEST(BlockSearch, BlocksMeasuredCanBeLimited) {
-  ToyPieces evaluator;
+TEST(BlockSearch, MeasuredBlocksCanBeLimited) {
+  ToySegments evaluator;
   SearchOptions options = optionsFor(8);
   options.maxEvaluations = 2;
   SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
@@ -133,8 +133,8 @@ TEST(BlockSearch, BlocksMeasuredCanBeLimited) {
   EXPECT_GT(result.skipped, 0);
 }
 
-TEST(BlockSearch, FixedStrategiesAreEvaluatedByThemselves) {
-  ToyPieces evaluator;
+TEST(BlockSearch, FixedStrategiesAreNotComposed) {
+  ToySegments evaluator;
   SearchOptions options = optionsFor(8);
   options.request = *parseStrategy("dp=1,tp=8,micro_batch=8", 8);
   SearchResult result = searchStrategies(toyCluster(8), evaluator, options);

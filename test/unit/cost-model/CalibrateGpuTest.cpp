@@ -78,7 +78,7 @@ double meanError(const Device &device,
 
 } // namespace
 
-TEST(CalibrateGpu, FindsTheConstantsThatMadeTheTimes) {
+TEST(CalibrateGpu, RecoversTheConstants) {
   Device truth = someH200();
   GpuMeasurements measured = measurementsOf(truth, "NVIDIA H200");
   Expected<GpuCalibration> calibration = calibrateGpu(measured);
@@ -98,7 +98,7 @@ TEST(CalibrateGpu, FindsTheConstantsThatMadeTheTimes) {
   EXPECT_EQ(found.gemm.tileM, truth.gemm.tileM);
 }
 
-TEST(CalibrateGpu, NoiseIsSpread) {
+TEST(CalibrateGpu, NoiseDoesNotMatter) {
   GpuMeasurements measured = measurementsOf(someH200(), "NVIDIA H200", 0.05);
   Expected<GpuCalibration> calibration = calibrateGpu(measured);
   ASSERT_TRUE(calibration) << calibration.message();
@@ -119,7 +119,7 @@ TEST(CalibrateGpu, EveryConstantNamesItsSource) {
               HasSubstr("datasheet"));
 }
 
-TEST(CalibrateGpu, AnUnknownGpuIsWhatItDoes) {
+TEST(CalibrateGpu, AnUnknownGpuHasMeasuredConstants) {
   Device truth = someH200();
   GpuMeasurements measured = measurementsOf(truth, "NVIDIA X100 NVL");
   Expected<GpuCalibration> calibration = calibrateGpu(measured);
@@ -135,7 +135,7 @@ TEST(CalibrateGpu, AnUnknownGpuIsWhatItDoes) {
   EXPECT_FALSE(found.hasFusedAttention());
 }
 
-TEST(CalibrateGpu, GpusAreKnownByWhatTheyReport) {
+TEST(CalibrateGpu, GpusAreRecognizedByNameMemoryAndSize) {
   auto nameOf = [](const char *reported, double gibi, int64_t multiprocessors) {
     GpuMeasurements measured;
     measured.name = reported;
@@ -145,14 +145,15 @@ TEST(CalibrateGpu, GpusAreKnownByWhatTheyReport) {
   };
   EXPECT_EQ(nameOf("NVIDIA H200", 139.8, 132), "h200-sxm-141gb");
   EXPECT_EQ(nameOf("NVIDIA H100 80GB HBM3", 79.1, 132), "h100-sxm-80gb");
-  EXPECT_EQ(nameOf("NVIDIA H100 PCIe", 79.1, 114), ""); // It is slower.
+  EXPECT_EQ(nameOf("NVIDIA H100 PCIe", 79.1, 114),
+            ""); // It has fewer multiprocessors.
   EXPECT_EQ(nameOf("NVIDIA A100-SXM4-40GB", 39.4, 108), "a100-sxm-40gb");
   EXPECT_EQ(nameOf("NVIDIA A100-SXM4-80GB", 79.2, 108), "a100-sxm-80gb");
   EXPECT_EQ(nameOf("Tesla V100-SXM2-32GB", 31.7, 80), "v100-sxm2-32gb");
   EXPECT_EQ(nameOf("NVIDIA GeForce RTX 4090", 23.6, 128), "");
 }
 
-TEST(CalibrateGpu, ReadsWhatWasMeasured) {
+TEST(CalibrateGpu, ReadsMeasurements) {
   const std::string text = R"({"device_measurements": 1, "name": "NVIDIA H200",
     "libraries": "cuBLASLt 130000", "memory_bytes": 150000000000,
     "reserved_bytes": 700000000, "multiprocessors": 132,

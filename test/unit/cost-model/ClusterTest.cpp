@@ -13,7 +13,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-/// The example of the design.
 static json example() {
   return json::parse(R"({ "version": 1, "name": "128 x DGX H100",
     "groups": [ { "nodes": 128, "devices_per_node": 8,
@@ -34,7 +33,7 @@ static std::string errorOf(const json &root) {
   return cluster ? "no error" : cluster.message();
 }
 
-TEST(Cluster, ReadsTheDesignsExample) {
+TEST(Cluster, ReadsAnExample) {
   Expected<Cluster> cluster = parseCluster(example().dump(), "cluster.json");
   ASSERT_TRUE(cluster) << cluster.message();
   EXPECT_EQ(cluster->name, "128 x DGX H100");
@@ -52,7 +51,7 @@ TEST(Cluster, ReadsTheDesignsExample) {
   EXPECT_DOUBLE_EQ(cluster->host.pcieBytesPerSecond, 55e9);
 }
 
-TEST(Cluster, EveryRequiredFieldIsMissedByName) {
+TEST(Cluster, EveryRequiredFieldIsNamed) {
   struct Case {
     const char *pointer;
     const char *where;
@@ -80,7 +79,7 @@ TEST(Cluster, EveryRequiredFieldIsMissedByName) {
   }
 }
 
-TEST(Cluster, AHostNeedNotSayEverything) {
+TEST(Cluster, FieldsOfTheHostAreOptional) {
   json root = example();
   root["host"] = {{"memory_gibibytes", 512}};
   Expected<Cluster> cluster = parseCluster(root.dump(), "cluster.json");
@@ -89,7 +88,7 @@ TEST(Cluster, AHostNeedNotSayEverything) {
   EXPECT_EQ(cluster->host.pcieBytesPerSecond, 0);
 }
 
-TEST(Cluster, BadValuesNameFieldValueAndWhatIsAccepted) {
+TEST(Cluster, ErrorsNameTheFieldTheValueAndTheAcceptedValues) {
   struct Case {
     const char *pointer;
     json value;

@@ -26,33 +26,33 @@ TEST(ComputeCost, FullWaveReachesThePeakFraction) {
 TEST(ComputeCost, TilesAndWavesQuantize) {
   Device device = toy();
   device.gemm.operandCost = 4;
-  // 5 tiles on 4 SMs: two waves for 5/8 of the work. 4 x 4 gives 20 tiles, 5
-  // full waves, at intensity (1 + 4/4) / (1 + 4/2) = 2/3: better.
+  // 5 tiles on 4 SMs need two waves for 5/8 of the work. Tiles of 4 x 4 are
+  // better: 20 tiles in 5 full waves, at intensity (1 + 4/4) / (1 + 4/2) = 2/3.
   EXPECT_NEAR(gemmEfficiency(device, DType::F32, {5, 8, 8, 64}), 0.8 * 2 / 3,
               1e-12);
-  // One row of a tile of at least 2 rows. 2 x 2: four tiles use 8 of 16 slots,
-  // at intensity 2 / (1 + 4) = 0.4.
+  // One row fills half a tile of 2 x 2, the smallest. Four tiles run at
+  // intensity 2 / (1 + 4) = 0.4.
   EXPECT_NEAR(gemmEfficiency(device, DType::F32, {1, 1, 8, 64}),
               0.8 * 0.5 * 0.4, 1e-12);
 }
 
-TEST(ComputeCost, FewTilesSplitTheDepth) {
+TEST(ComputeCost, FewTilesSplitK) {
   Device device = toy();
-  device.gemm.operandCost = 1e6; // Loads are all there is.
+  device.gemm.operandCost = 1e6; // Only loads count.
   device.memoryBytesPerSecond = 2e6;
   // One 8 x 8 tile, k = 1024 on one of 4 SMs: 8 * 8 * 1024 / 100 = 655.36 s.
-  // In four parts of 256 (the least): a quarter, and 8 bytes of four sums of 64
-  // at 1e6 B/s.
+  // Four parts of 256, the smallest, take a quarter, and the 64 partial sums of
+  // each part move 8 bytes at 1e6 B/s.
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 1024}),
               1 + 655.36 / 4 + 8 * 4 * 64 / 1e6, 1e-9);
-  // Not worth splitting: parts of 255. Four tiles of 4 x 4 run at half the rate
-  // (intensity 1/4 to 1/2): 16 * 510 / 50.
+  // k = 510 is not split, because parts would have 255. Four tiles of 4 x 4 run
+  // at half the rate: 16 * 510 / 50.
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 510}), 1 + 163.2, 1e-3);
   device.gemm.rampSeconds = 5;
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 510}), 6 + 163.2, 1e-3);
 }
 
-TEST(ComputeCost, AttentionByItsKernels) {
+TEST(ComputeCost, AttentionByHand) {
   Device device = toy();
   device.attentionForward = 0.5;
   device.attentionBackward = 0.25;
@@ -67,23 +67,23 @@ TEST(ComputeCost, AttentionByItsKernels) {
   shape.backward = true;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, fused),
                    1 + 4096 / 125.0);
-  // Scores: 2 products of 16 x 16 x 8 move 4 * 2 * (128 + 128 + 256) = 4096
-  // bytes at 50 B/s, values 16 x 8 x 16 the same: 1 + 81.92 s each. 512
-  // scores, causal forward: 3 bytes each.
+  // The GEMMs of scores, 2 of 16 x 16 x 8, move 4 * 2 * (128 + 128 + 256) =
+  // 4096 bytes at 50 B/s, and so do those of values: 1 + 81.92 s each. The
+  // causal forward pass moves 3 bytes for each of 512 scores.
   Software unfused;
   unfused.attention = AttentionKernels::Unfused;
   shape.backward = false;
-  double product = 1 + 4096 / 50.0;
+  double gemm = 1 + 4096 / 50.0;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, unfused),
-                   2 * product + 1 + 3 * 512 / 50.0);
+                   2 * gemm + 1 + 3 * 512 / 50.0);
   shape.causal = false;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, unfused),
-                   2 * product + 1 + 4 * 512 / 50.0);
-  // Backward: four products, 6 bytes a score, and 5 of dropout.
+                   2 * gemm + 1 + 4 * 512 / 50.0);
+  // Backward: four GEMMs, 6 bytes per score, and 5 for dropout.
   shape.backward = true;
   unfused.attentionDropout = true;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, unfused),
-                   4 * product + 1 + 6 * 512 / 50.0 + 1 + 5 * 512 / 50.0);
+                   4 * gemm + 1 + 6 * 512 / 50.0 + 1 + 5 * 512 / 50.0);
 }
 
 TEST(ComputeCost, SmallKAndMisalignment) {
@@ -107,15 +107,14 @@ TEST(ComputeCost, RooflineTakesTheLarger) {
   EXPECT_DOUBLE_EQ(gemmSeconds(device, DType::F32, shape), 1 + 32768 / 800.0);
 }
 
-// A convolution of 3 taps: each element of its image is in three windows.
-TEST(ComputeCost, CodesOfFp8MakeWiderResults) {
+TEST(ComputeCost, ResultsOfFp8HaveTwoBytes) {
   Device device = toy();
   device.peakFlops[static_cast<int>(DType::FP8)] = 1e12;
   GemmShape shape{1, 16, 32, 64};
   shape.resultBytes = 2;
-  // (16 + 32) * 64 codes and 16 * 32 results of two bytes, at 50 B/s.
+  // (16 + 32) * 64 operands of one byte and 16 * 32 results of two, at 50 B/s.
   EXPECT_NEAR(gemmSeconds(device, DType::FP8, shape), 1 + 4096 / 50.0, 1e-6);
-  // The result's rows fill 16 bytes, though as many codes would not.
+  // Rows of 8 results fill 16 bytes, but rows of 8 fp8 operands would not.
   device.gemm.alignBytes = 16;
   device.gemm.misalignedFraction = 0.5;
   double efficiency = gemmEfficiency(device, DType::FP8, shape);
@@ -124,7 +123,8 @@ TEST(ComputeCost, CodesOfFp8MakeWiderResults) {
   EXPECT_DOUBLE_EQ(gemmEfficiency(device, DType::FP8, shape), efficiency);
 }
 
-TEST(ComputeCost, ImplicitProductsMoveTheirArrays) {
+// A convolution with 3 taps: each element of the image is in three windows.
+TEST(ComputeCost, ConvolutionsMoveTheirImage) {
   GemmShape shape{1, 16, 16, 48};
   EXPECT_DOUBLE_EQ(shape.bytes(DType::F32), 4 * (16 * 48 * 2 + 256));
   shape.elements = 16 * 18 + 16 * 48 + 256;
@@ -132,10 +132,10 @@ TEST(ComputeCost, ImplicitProductsMoveTheirArrays) {
   EXPECT_DOUBLE_EQ(gemmSeconds(toy(), DType::F32, shape), 1 + 4 * 1312 / 50.0);
 }
 
-TEST(ComputeCost, LongSumsOfFiltersAreCutIntoMoreParts) {
+TEST(ComputeCost, GradientsOfFiltersSplitMore) {
   Device device = toy();
   device.multiprocessors = 64;
-  device.gemm.operandCost = 1e6; // Loads are all there is.
+  device.gemm.operandCost = 1e6; // Only loads count.
   device.memoryBytesPerSecond = 2e6;
   // A 2 x 2 tile of k = 16384 in 8 parts: 2 * 2 * 2048 multiply-adds of a
   // multiprocessor, which does 1000 / 2 / 64 * 0.8 = 6.25 a second of 8 x 8
@@ -143,11 +143,11 @@ TEST(ComputeCost, LongSumsOfFiltersAreCutIntoMoreParts) {
   GemmShape shape{1, 2, 2, 16384};
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 2048 / 6.25,
               0.1);
-  // In 64 of 256.
+  // 64 parts of 256.
   shape.mostParts = 64;
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 256 / 6.25,
               0.1);
-  // Not in 128 of 128.
+  // 128 parts would have 128 each, which is too short.
   shape.mostParts = 128;
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 256 / 6.25,
               0.1);
@@ -160,22 +160,22 @@ TEST(ComputeCost, StreamsAndEmptyWork) {
   EXPECT_EQ(gemmSeconds(toy(), DType::F32, {1, 0, 4, 4}), 0);
 }
 
-TEST(ComputeCost, LargeProductsOnA100AreNearTheMeasured) {
+TEST(ComputeCost, GemmsOnA100AreNearMeasurements) {
   Expected<Device> device = loadDevice("a100-sxm-80gb");
   ASSERT_TRUE(device) << device.message();
   auto teraflops = [&](int64_t n) {
     GemmShape shape{1, n, n, n};
     return shape.flops() / gemmSeconds(*device, DType::F16, shape) / 1e12;
   };
-  // Read off NVIDIA's plot: 27, 90, 195, 260, 290 at short load; the device
-  // file holds the sustained share of the peak.
+  // NVIDIA's plot has 27, 90, 195, 260, 290 under short load; the device file
+  // has the peak fraction under sustained load.
   EXPECT_NEAR(teraflops(8192), 260, 15);
   EXPECT_NEAR(teraflops(2048), 180, 35);
   EXPECT_NEAR(teraflops(512), 25, 15);
   EXPECT_GT(teraflops(4096), teraflops(1024));
 }
 
-TEST(ComputeCost, TypesThatADeviceLacks) {
+TEST(ComputeCost, TypesWithoutAPeakAreReplaced) {
   Expected<Device> v100 = loadDevice("v100-sxm2-32gb");
   ASSERT_TRUE(v100) << v100.message();
   EXPECT_EQ(computeType(*v100, DType::BF16), DType::F16);

@@ -1,4 +1,4 @@
-//===- FeasibilityTest.cpp - Whether a plan fits the memory ---------------===//
+//===- FeasibilityTest.cpp - Plans and the memory of devices --------------===//
 #include "cost-model/search/Feasibility.h"
 #include "test/unit/cost-model/ToySearch.h"
 

@@ -47,7 +47,7 @@ TEST(HeterogeneousCluster, DevicesOfStages) {
   }
 }
 
-TEST(HeterogeneousCluster, TheSlowestOfAStageDecides) {
+TEST(HeterogeneousCluster, TheSlowestDeviceOfAStageCounts) {
   Cluster cluster = threeGroups();
   // The innermost axis is pp: both stages have devices of all groups.
   for (int64_t stage = 0; stage < 2; ++stage) {
@@ -73,14 +73,14 @@ TEST(HeterogeneousCluster, Arrangements) {
   EXPECT_EQ(places[0], 12);
   EXPECT_EQ(places[4], 8);
   EXPECT_EQ(places[15], 7);
-  // The positions count the used devices.
+  // Positions do not count unused devices.
   EXPECT_EQ(placesOfDevices(cluster, {2, 0})[0], 8);
   EXPECT_EQ(arrangeGroups(cluster, {3}).message(),
             "--strategy: placement: no group 3 of nodes; expected numbers "
             "below 3 for three");
 }
 
-TEST(HeterogeneousCluster, LikeGroupsHaveOneOrder) {
+TEST(HeterogeneousCluster, EqualGroupsHaveOneOrder) {
   Cluster cluster = threeGroups();
   cluster.groups.resize(1);
   cluster.groups.push_back(cluster.groups.front());
@@ -90,13 +90,13 @@ TEST(HeterogeneousCluster, LikeGroupsHaveOneOrder) {
   EXPECT_EQ(someGroups(threeGroups()).size(), 6u);
 }
 
-TEST(HeterogeneousCluster, MeanOfTheFastest) {
+TEST(HeterogeneousCluster, MeanOfTheFastestDevices) {
   EXPECT_DOUBLE_EQ(meanPeak(threeGroups(), 8), 4e12);
   EXPECT_DOUBLE_EQ(meanPeak(threeGroups(), 16),
                    (8 * 4e12 + 4 * 2e12 + 4 * 1e12) / 16);
 }
 
-TEST(HeterogeneousCluster, FastRanksTakeWholeMicroBatchesMore) {
+TEST(HeterogeneousCluster, FastRanksTakeMoreMicroBatches) {
   Cluster cluster;
   cluster.groups = {group("fast", 1, 3e12, 40), group("slow", 1, 1e12, 40)};
   Strategy strategy;
@@ -113,14 +113,14 @@ TEST(HeterogeneousCluster, FastRanksTakeWholeMicroBatchesMore) {
   strategy.pp = 2;
   EXPECT_NEAR(share(4), 1.0 / 2, 1e-9);
   strategy.pp = 1;
-  strategy.zero = 3; // Ranks meet in every micro-batch.
+  strategy.zero = 3; // Ranks synchronize in every micro-batch.
   EXPECT_EQ(share(4), 1);
   strategy.zero = 1;
   strategy.batchShares = BatchShares::even();
   EXPECT_EQ(share(4), 1);
 }
 
-TEST(HeterogeneousCluster, FormulasKnowOfShares) {
+TEST(HeterogeneousCluster, TheFormulaUsesShares) {
   Cluster cluster = threeGroups();
   for (NodeGroup &group : cluster.groups) {
     group.device.memoryBytesPerSecond = 1e12;

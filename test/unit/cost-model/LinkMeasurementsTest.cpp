@@ -70,7 +70,7 @@ std::string refusal(const std::string &text) {
 
 } // namespace
 
-TEST(LinkMeasurements, FindsTheLevelsThatMadeTheTimes) {
+TEST(LinkMeasurements, RecoversTheLevels) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(300e9, 1e-6, 25e9, 5e-6);
   GroupPlacement node{{4, 1}}, both{{4, 2}};
@@ -84,7 +84,7 @@ TEST(LinkMeasurements, FindsTheLevelsThatMadeTheTimes) {
   EXPECT_NEAR(found.levels[1].latencySeconds, 13e-6, 13e-8);
 }
 
-TEST(LinkMeasurements, GathersAndOneRankANode) {
+TEST(LinkMeasurements, AllGatherWithOneRankPerNode) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(240e9, 4e-6, 25e9, 5e-6);
   GroupPlacement across{{1, 2}};
@@ -99,9 +99,9 @@ TEST(LinkMeasurements, GathersAndOneRankANode) {
   EXPECT_DOUBLE_EQ(found.levels[0].bytesPerSecond, 240e9);
 }
 
-// Four pairs between two nodes run at the same time: each has the share of one
-// device.
-TEST(LinkMeasurements, GroupsAtOnce) {
+// Four pairs between two nodes run at the same time, and each has the links of
+// one device.
+TEST(LinkMeasurements, SimultaneousGroups) {
   Cluster truth = twoNodes(240e9, 4e-6, 21e9, 13e-6);
   Cluster found = twoNodes(240e9, 4e-6, 25e9, 5e-6);
   std::string text = table(truth, {{1, 2}}, 2);
@@ -119,7 +119,7 @@ TEST(LinkMeasurements, GroupsAtOnce) {
   EXPECT_THAT(refusal(text), HasSubstr("group 9 has 1 ranks on 1 hosts, but"));
 }
 
-TEST(LinkMeasurements, WhatIsWrongIsOneLine) {
+TEST(LinkMeasurements, ErrorsAreOneLine) {
   Cluster cluster = twoNodes(1e9, 1e-6, 1e9, 1e-6);
   std::string good = table(cluster, {{4, 1}}, 1);
   auto without = [&](const std::string &part) {

@@ -1,4 +1,4 @@
-//===- MinCutTest.cpp - Cuts against all subsets --------------------------===//
+//===- MinCutTest.cpp - Minimal cuts of flow networks ---------------------===//
 #include "cost-model/solve/MinCut.h"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 
 using namespace dpc;
 
-TEST(Parallel, EverythingRunsOnce) {
+TEST(Parallel, EachIndexRunsOnce) {
   for (size_t count : {0, 1, 7, 1000})
     for (size_t grain : {1, 3, 2000}) {
       std::vector<std::atomic<int>> runs(count);
@@ -21,7 +21,7 @@ TEST(Parallel, EverythingRunsOnce) {
 }
 
 TEST(Parallel, CallsWithinCalls) {
-  // Three deep: whoever waits takes part in what is below.
+  // Threads that wait for inner calls take part in them.
   std::atomic<int64_t> sum = 0;
   parallelFor(5, 1, [&](size_t i) {
     parallelFor(7, 2, [&](size_t j) {
@@ -39,9 +39,10 @@ TEST(Parallel, CallsWithinCalls) {
   EXPECT_EQ(sum, expected);
 }
 
-TEST(Parallel, WaitingForWhatAnotherBegan) {
-  // As Fold.cpp does: the first who needs something makes it, with help, and
-  // the others wait for it, so that nobody may be handed what waits for him.
+TEST(Parallel, WaitingForTheWorkOfAnotherThread) {
+  // As in Fold.cpp, the first thread that needs a value makes it with the help
+  // of others, while more threads wait for the value. A helper must not take
+  // work that waits for the helper itself.
   for (int round = 0; round < 50; ++round) {
     std::map<size_t, std::once_flag> flags;
     std::vector<int64_t> made(3, 0);

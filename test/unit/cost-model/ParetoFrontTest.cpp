@@ -5,7 +5,7 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-TEST(ParetoFront, KeepsWhatNothingBeats) {
+TEST(ParetoFront, KeepsPointsThatNoPointBeats) {
   ParetoFront front;
   auto add = [&](int64_t dp, double seconds, double bytes) {
     ParetoPoint point;
@@ -25,7 +25,7 @@ TEST(ParetoFront, KeepsWhatNothingBeats) {
   add(2, 3, 70);
   add(3, 8, 20);
   EXPECT_EQ(names(), (Names{2, 1, 3}));
-  add(4, 5, 50); // Equal to the first.
+  add(4, 5, 50); // Equal to the first point.
   add(5, 6, 50); // Slower without using less memory.
   EXPECT_EQ(names(), (Names{2, 1, 3}));
   add(6, 4, 20); // Better than two.

@@ -1,4 +1,4 @@
-//===- PlacementTest.cpp - Orders of axes against trying all --------------===//
+//===- PlacementTest.cpp - Orders of axes against all orders --------------===//
 
 #include "cost-model/machine/Placement.h"
 
@@ -44,7 +44,7 @@ const RankOrder kUsual = {{"tp", 8}, {"ep", 8}, {"pp", 2}};
 
 } // namespace
 
-TEST(Placement, TensorTrafficGoesInside) {
+TEST(Placement, TensorAxesAreInnermost) {
   Cluster cluster = clusterOf({8, 128});
   // The given order is the worst: tp has most of the traffic.
   RankOrder order = {{"pp", 2}, {"ep", 8}, {"tp", 8}};
@@ -54,14 +54,14 @@ TEST(Placement, TensorTrafficGoesInside) {
   EXPECT_EQ(cheapestOrder(cluster, order, traffic).front().name, "tp");
 }
 
-TEST(Placement, ExpertTrafficGoesInsideWhereItIsMore) {
+TEST(Placement, ExpertAxesAreInnermostIfTheyHaveMoreTraffic) {
   Cluster cluster = clusterOf({8, 128});
   std::vector<Traffic> traffic = {{Collective::AllReduce, {"tp"}, 1e6, 100},
                                   {Collective::AllToAll, {"ep"}, 1e9, 100}};
   EXPECT_EQ(cheapestOrder(cluster, kUsual, traffic).front().name, "ep");
 }
 
-TEST(Placement, EqualsKeepTheOrderAsItIs) {
+TEST(Placement, TheOrderStaysOnTies) {
   std::vector<Traffic> traffic = {{Collective::AllReduce, {"ep"}, 1e8, 1}};
   EXPECT_EQ(names(cheapestOrder(clusterOf({128}), kUsual, traffic)),
             "tp.ep.pp");
@@ -76,7 +76,7 @@ TEST(Placement, GroupsOfSeveralAxes) {
   EXPECT_EQ(placeGroup(cluster, order, {"b"}).ranksPerLevel, Ranks({2, 2, 1}));
   EXPECT_EQ(placeGroup(cluster, order, {"a", "b"}).ranksPerLevel,
             Ranks({8, 2, 1}));
-  // Not next to each other: as many as each has by itself.
+  // Axes that are not adjacent count separately.
   EXPECT_EQ(placeGroup(cluster, order, {"a", "c"}).ranksPerLevel,
             Ranks({4, 2, 4}));
   EXPECT_EQ(placeNeighbours(cluster, order, "b").ranksPerLevel,
@@ -84,7 +84,7 @@ TEST(Placement, GroupsOfSeveralAxes) {
   EXPECT_EQ(strideOf(order, "c"), 16);
 }
 
-TEST(Placement, IsAsGoodAsTryingAll) {
+TEST(Placement, IsAsGoodAsTheBestOfAllOrders) {
   std::mt19937 random(7);
   auto draw = [&](int64_t least, int64_t most) {
     return std::uniform_int_distribution<int64_t>(least, most)(random);
@@ -113,14 +113,11 @@ TEST(Placement, IsAsGoodAsTryingAll) {
       traffic.push_back(one);
     }
     RankOrder all = order;
-    std::sort(all.begin(), all.end(),
-              [](const auto &a, const auto &b) { return a.name < b.name; });
+    std::ranges::sort(all, {}, &RankAxis::name);
     double least = std::numeric_limits<double>::infinity();
     do {
       least = std::min(least, trafficSeconds(cluster, all, traffic));
-    } while (std::next_permutation(
-        all.begin(), all.end(),
-        [](const auto &a, const auto &b) { return a.name < b.name; }));
+    } while (std::ranges::next_permutation(all, {}, &RankAxis::name).found);
     RankOrder found = cheapestOrder(cluster, order, traffic);
     EXPECT_NEAR(trafficSeconds(cluster, found, traffic), least, 1e-6 * least);
     changed += names(found) != names(order);

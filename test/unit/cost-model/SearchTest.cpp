@@ -15,7 +15,7 @@ using namespace dpc;
 using namespace dpc::cost;
 using testing::HasSubstr;
 
-TEST(Search, FindsTheWinnerAndSaysWhyOthersLose) {
+TEST(Search, FindsTheWinnerAndExplainsWhyOthersLose) {
   ToyEvaluator evaluator;
   SearchResult result =
       searchStrategies(toyCluster(4), evaluator, optionsFor(4));
@@ -53,7 +53,7 @@ TEST(Search, TightBoundsSaveEvaluations) {
   searchStrategies(toyCluster(4), tight, options);
   searchStrategies(toyCluster(4), loose, options);
   EXPECT_LT(tight.calls, loose.calls);
-  // The winner, the preferred plan of the formulas, and two baselines.
+  // The winner, the favorites of the formulas, and two baselines.
   EXPECT_LE(tight.calls, 4);
 }
 
@@ -67,7 +67,7 @@ TEST(Search, ObjectivesDiffer) {
   EXPECT_EQ(result.candidates[0].strategy.microBatch, 1);
 }
 
-TEST(Search, NothingFitsIsNoWinnerButANearestMiss) {
+TEST(Search, IfNothingFitsTheNearestStrategyIsShown) {
   ToyEvaluator evaluator;
   evaluator.parameterBytes = 1e6;
   SearchResult result =
@@ -109,7 +109,7 @@ public:
   std::vector<std::string> tried;
 };
 
-TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
+TEST(Search, OffloadsOnlyIfNothingElseFits) {
   OffloadEvaluator evaluator;
   SearchOptions options = optionsFor(4);
   options.space.offload = true;
@@ -121,7 +121,8 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
   evaluator.parameterBytes = 1e5;
   result = searchStrategies(toyCluster(4), evaluator, options);
   ASSERT_TRUE(result.hasWinner());
-  // Offloading the optimizer states is too little; offloading all is too much.
+  // Offloading the optimizer states is not enough; offloading all is not
+  // needed.
   EXPECT_EQ(result.candidates[0].strategy.offload, Offload::Parameters);
   EXPECT_EQ(std::count(evaluator.tried.begin(), evaluator.tried.end(), "all"),
             0);
@@ -129,14 +130,14 @@ TEST(Search, OffloadsOnlyWhereNothingFitsWithout) {
   EXPECT_EQ(result.bindingConstraint, "memory");
   EXPECT_THAT(result.bindingDetail, HasSubstr(" a step needs "));
 
-  // The search tries only the value that the user fixes.
+  // A request excludes other kinds of offload.
   options.request.offload = Offload::None;
   EXPECT_FALSE(searchStrategies(toyCluster(4), evaluator, options).hasWinner());
 }
 
 TEST(Search, TransfersCanBindTheStep) {
   OffloadEvaluator evaluator;
-  evaluator.parameterBytes = 100; // All of it fits.
+  evaluator.parameterBytes = 100; // The parameters fit.
   SearchOptions options = optionsFor(4);
   options.request.offload = Offload::Parameters;
   EXPECT_EQ(
@@ -162,7 +163,7 @@ TEST(Search, HostMemoryIsALimitToo) {
   EXPECT_TRUE(searchStrategies(cluster, evaluator, options).hasWinner());
 }
 
-TEST(Search, WhatLiesInTheDevicesOwnMemoryIsCountedOnce) {
+TEST(Search, MemoryThatDevicesAndHostShareCountsOnce) {
   OffloadEvaluator evaluator;
   evaluator.parameterBytes = 1e5;
   SearchOptions options = optionsFor(4);
@@ -231,7 +232,7 @@ TEST(Search, RejectedStrategiesComeLastWithTheirReason) {
   EXPECT_TRUE(isSeen);
 }
 
-TEST(Search, BaselinesAreTheKnownOnes) {
+TEST(Search, BaselinesAreTheUsualOnes) {
   ToyEvaluator evaluator;
   SearchResult result =
       searchStrategies(toyCluster(4), evaluator, optionsFor(4));
@@ -251,7 +252,7 @@ TEST(Search, BaselinesAreTheKnownOnes) {
   EXPECT_THAT(result.baselines[0].candidate.why, HasSubstr("memory "));
 }
 
-TEST(Search, OneDeviceIsToCompareWithOnly) {
+TEST(Search, TheSingleDeviceBaselineNeverWins) {
   ToyEvaluator evaluator;
   Cluster cluster = toyCluster(4);
   for (NodeGroup &group : cluster.groups)
@@ -272,8 +273,8 @@ TEST(Search, OneDeviceIsToCompareWithOnly) {
   EXPECT_EQ(alone.baselines.size(), 6U);
 }
 
-TEST(Search, MegatronIsAskedOfTheGraphWhereItCanRun) {
-  // Toy devices hold 1000 bytes: the totals need tp x pp of 4.
+TEST(Search, MegatronIsEvaluatedIfItCanRun) {
+  // A toy device has 1000 bytes, so that the model needs tp x pp = 4.
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(8);
   auto megatron = [&] {
@@ -295,7 +296,7 @@ TEST(Search, MegatronIsAskedOfTheGraphWhereItCanRun) {
   EXPECT_EQ(megatron().method, "graph");
 }
 
-TEST(Search, FixedStrategiesAreEvaluatedAsTheyAre) {
+TEST(Search, FixedStrategiesAreTheOnlyCandidates) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(4);
   options.request = *parseStrategy("dp=1,tp=4,micro_batch=2", 4);
@@ -314,7 +315,7 @@ TEST(Search, EvaluationsCanBeLimited) {
   EXPECT_LE(evaluator.calls, 6); // Also the baselines ddp and ZeRO.
 }
 
-TEST(Search, SpaceFollowsFromTheModelAndTheCluster) {
+TEST(Search, TheSpaceHasTheSupportedKeys) {
   ModelTotals totals = ToyEvaluator().totals();
   using Kinds = std::vector<ScheduleKind>;
   using Recomputes = std::vector<Recompute>;
@@ -397,7 +398,7 @@ public:
 
 } // namespace
 
-TEST(Search, ChangesOfThePlacementAreTold) {
+TEST(Search, ChangesOfThePlacementAreListed) {
   PlacedEvaluator evaluator;
   SearchOptions options = optionsFor(4);
   options.space = spaceOfDpAndTp(evaluator.totals(), toyCluster(4));
@@ -420,16 +421,16 @@ TEST(Search, ChangesOfThePlacementAreTold) {
             result.candidates[0].evaluation.stepSeconds);
 }
 
-TEST(ParetoFront, EndsAreTheWinnersOfTheObjectives) {
+TEST(ParetoFront, TheEndsAreTheWinnersOfTheObjectives) {
   for (Objective objective : {Objective::Throughput, Objective::Memory}) {
     ToyEvaluator evaluator;
     SearchOptions options = optionsFor(4);
     evaluator.tightness = 0; // Everything is evaluated.
     options.objective = objective;
-    int64_t told = 0;
+    int64_t reports = 0;
     double best = 0;
     options.progress = [&](const SearchProgress &progress) {
-      ++told;
+      ++reports;
       EXPECT_LE(progress.done, progress.considered);
       best = progress.best;
     };
@@ -444,7 +445,7 @@ TEST(ParetoFront, EndsAreTheWinnersOfTheObjectives) {
     bool isTime = objective == Objective::Throughput;
     EXPECT_EQ(isTime ? points.front().stepSeconds : points.back().memoryBytes,
               isTime ? winner.stepSeconds : winner.memory.total());
-    EXPECT_GT(told, 0);
+    EXPECT_GT(reports, 0);
     EXPECT_EQ(best, isTime ? winner.stepSeconds : winner.memory.total());
   }
 }
@@ -487,7 +488,7 @@ TEST(Search, EvaluationsCorrectTheFormulas) {
   EXPECT_NE(result.candidates[0].strategy.zero, 3);
 }
 
-TEST(Neighbours, DifferInLittle) {
+TEST(Neighbours, DifferInTwoKeysAtMost) {
   Strategy a;
   a.dp = 8;
   a.tp = 2;
@@ -524,7 +525,7 @@ TEST(Formula, MemoryOfZeroStagesByHand) {
   EXPECT_DOUBLE_EQ(memory(3)[MemoryCategory::Communication], 200);
 }
 
-TEST(Formula, HybridShardingKeepsGathersInANode) {
+TEST(Formula, HybridShardingGathersInsideANode) {
   // Two nodes of four devices. The network is a hundred times slower.
   Cluster cluster = toyCluster(4);
   cluster.groups[0].nodes = 2;
@@ -549,7 +550,7 @@ TEST(Formula, HybridShardingKeepsGathersInANode) {
   // an all_reduce of 100 bytes over the network.
   EXPECT_NEAR(exposed(), 3 * 300 / 1e6 + 100 / 1e4, 1e-6);
   EXPECT_LT(exposed(), everywhere);
-  // Over the network a rank sends its part of the gradients twice.
+  // Over the network a rank sends its shard of the gradients twice.
   Evaluation evaluation = estimateByFormula(cluster, totals, strategy);
   EXPECT_NEAR(evaluation.bytesPerLevel[1], totals.gradientBytes / 4, 1e-9);
 }

@@ -5,7 +5,7 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-TEST(SoftwareMemory, StatesAreSplitByTheirZeroStage) {
+TEST(SoftwareMemory, ZeroStagesShardStates) {
   Software software;
   software.gradientBytesBF16 = 6;
   software.updateBytesBF16 = 12;
@@ -22,7 +22,7 @@ TEST(SoftwareMemory, StatesAreSplitByTheirZeroStage) {
   EXPECT_EQ(bytes.parameter + bytes.gradient + bytes.update, 16);
 }
 
-TEST(SoftwareMemory, SlackEndsWhereTheDeviceDoes) {
+TEST(SoftwareMemory, SlackIsAtMostTheFreeMemory) {
   Cluster cluster;
   Device device;
   device.memoryBytes = 1000;

@@ -41,7 +41,7 @@ TEST(Software, ReadsSiUnitsAndKeepsDefaults) {
   EXPECT_FALSE(software->scatteredMessages);
 }
 
-TEST(Software, KeepsMemoryWhereItSaysWhatIsReserved) {
+TEST(Software, KeepsMemoryIfItHasReservedBytes) {
   json root = example();
   EXPECT_FALSE(parseSoftware(root, "toy.json")->keepsMemory);
   root["checkpoints"] = {{"value", "whole-layers"}, {"source", "s"}};
@@ -95,14 +95,14 @@ TEST(Software, EveryFileReads) {
       StartsWith("unknown software '../devices/cpu-local'; expected one of "));
 }
 
-TEST(Software, AClusterNamesOrHoldsIt) {
+TEST(Software, AClusterNamesOrContainsAProfile) {
   json cluster = json::parse(R"({"version": 1,
     "groups": [{"nodes": 1, "devices_per_node": 8, "device": "a100-sxm-80gb"}],
     "levels": [{"name": "nvlink", "span": "node", "gigabytes_per_second": 300,
                 "latency_microseconds": 3, "kind": "switch"}]})");
   auto read = [&] { return parseCluster(cluster.dump(), "c.json"); };
   ASSERT_TRUE(read()) << read().message();
-  // Its device has kernels of fused attention.
+  // The device has rates of fused attention.
   EXPECT_EQ(read()->software.name, "dpc-cuda");
   EXPECT_EQ(read()->software.attention, AttentionKernels::Cudnn);
   cluster["software"] = example();

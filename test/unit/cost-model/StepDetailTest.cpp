@@ -55,7 +55,7 @@ TEST(StepDetail, LongStepsHaveLongerTicks) {
               1e5, 1e-3);
 }
 
-TEST(StepDetail, ManyEntriesLeaveStagesOut) {
+TEST(StepDetail, StagesAreLeftOutIfThereAreTooManyEntries) {
   StepDetail detail = someDetail();
   detail.stages[0].entries.assign(4000, {0, 0, 0});
   detail.stages.assign(64, detail.stages[0]);
@@ -66,7 +66,7 @@ TEST(StepDetail, ManyEntriesLeaveStagesOut) {
   EXPECT_EQ(json["stages"].back()["stage"], 63);
 }
 
-TEST(StepDetail, FewMomentsKeepThePeak) {
+TEST(StepDetail, ThePeakIsAlwaysShown) {
   StepDetail detail = someDetail();
   MemoryMoment moment = detail.memory[0];
   detail.memory.assign(10000, moment);

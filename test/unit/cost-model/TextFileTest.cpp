@@ -1,4 +1,4 @@
-//===- TextFileTest.cpp - files that are read whole -----------------------===//
+//===- TextFileTest.cpp - Text files --------------------------------------===//
 #include "runtime/base/ReadFile.h"
 
 #include <filesystem>
@@ -26,7 +26,7 @@ TEST(TextFile, OnlyRegularFilesOfReasonableSizeAreRead) {
   fs::resize_file(file, uintmax_t(30) << 30); // a hole
   EXPECT_EQ(error(file), file + ": has 32212254720 bytes; expected a "
                                 "cluster.json of at most 64 MiB");
-  // Nobody writes to it: whoever opened it would wait for ever.
+  // Opening a pipe that no process writes to would block.
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string &path :
        {pipe, dir.string(), dir.string() + "/none", std::string("/dev/zero")})

@@ -29,7 +29,7 @@ TEST(TextLines, BreakLongWordsAtCommas) {
             (Words{std::string(20, 'x'), "    " + std::string(10, 'x')}));
 }
 
-TEST(TextLines, BlocksSayWhatTheyLeaveOut) {
+TEST(TextLines, BlocksCountHiddenItems) {
   TextForm form;
   Block block{wrapLines("title", form), {}, " more"};
   EXPECT_EQ(block.lines(), 0U);
@@ -45,7 +45,7 @@ TEST(TextLines, BlocksSayWhatTheyLeaveOut) {
   EXPECT_TRUE(block.fit(2).empty());
 }
 
-TEST(TextLines, ColorsWhereThereAreSome) {
+TEST(TextLines, ColorsAreOptional) {
   Lines lines = {{"a", LineStyle::strong}, {"b", LineStyle::plain}};
   EXPECT_EQ(joinLines(lines, {100, false}), "a\nb\n");
   EXPECT_EQ(joinLines(lines, {100, true}), "\x1b[1ma\x1b[0m\nb\n");

@@ -23,7 +23,7 @@ static Cluster nodesOf(int64_t nodes) {
   return cluster;
 }
 
-TEST(WhatIf, ChangesOneThingEach) {
+TEST(WhatIf, EachClusterHasOneChange) {
   std::vector<ChangedCluster> all = changedClusters(nodesOf(2));
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].cluster.numDevices(), 12);
@@ -44,7 +44,7 @@ TEST(WhatIf, OneNodeHasNoLinkToOthers) {
   EXPECT_EQ(all[2].why, all[0].why);
 }
 
-TEST(WhatIf, SaysWhatIsChosenThen) {
+TEST(WhatIf, DescribesTheNewWinner) {
   SearchResult result;
   EXPECT_EQ(whatIfToJson(answerOf("x", result, 6))["why"], "nothing fits");
   result.totals.globalBatch = 8;
