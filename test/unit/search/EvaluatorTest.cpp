@@ -1,4 +1,4 @@
-//===- EvaluatorTest.cpp - What the evaluator reads off a program ---------===//
+//===- EvaluatorTest.cpp - Totals of programs -----------------------------===//
 #include "passes/price/Evaluator.h"
 
 #include "mlir/Parser/Parser.h"
@@ -10,21 +10,24 @@ using namespace dpc;
 
 namespace {
 
-/// Totals of @train_step with the given inputs.
-cost::ModelTotals totalsOf(const std::string &inputs) {
+/// Totals of a program that is the text of a function.
+cost::ModelTotals totalsOfText(const std::string &text) {
   MLIRContext context;
   context.loadDialect<DpcDialect, func::FuncDialect>();
-  auto module = parseSourceString<ModuleOp>(
-      "func.func @train_step(%w: tensor<4xf32> {dpc.name = \"w\", dpc.role = "
-      "\"parameter\"}, " +
-          inputs + ") { return }",
-      &context);
+  auto module = parseSourceString<ModuleOp>(text, &context);
   auto cluster = cost::loadCluster("local:2");
   if (!module || !cluster) {
-    ADD_FAILURE() << "cannot set up";
+    ADD_FAILURE() << "cannot set up: " << text;
     return {};
   }
   return ProgramEvaluator(*module, *cluster).totals();
+}
+
+/// Totals of @train_step with the given inputs.
+cost::ModelTotals totalsOf(const std::string &inputs) {
+  return totalsOfText("func.func @train_step(%w: tensor<4xf32> {dpc.name = "
+                      "\"w\", dpc.role = \"parameter\"}, " +
+                      inputs + ") { return }");
 }
 
 std::string input(const std::string &name, const std::string &type) {
@@ -32,7 +35,7 @@ std::string input(const std::string &name, const std::string &type) {
          name + "\", dpc.role = \"input\"}";
 }
 
-TEST(Evaluator, TokensOfTheLargestIntegerInput) {
+TEST(Evaluator, TheLargestIntegerInputHasTheTokens) {
   std::string ids = input("ids", "tensor<8x16xi64>");
   std::string labels = input("labels", "tensor<8xi64>");
   std::string image = input("image", "tensor<8x32xf32>");
@@ -45,27 +48,19 @@ TEST(Evaluator, TokensOfTheLargestIntegerInput) {
   EXPECT_EQ(totalsOf(image).tokensPerSample, 1);
 }
 
-/// Layers of a program with the body `ops`, which reads %x and weights %w and
-/// %v.
+/// The layers of a program with the body `ops`, which reads %x and weight %w.
 int64_t layersOf(const std::string &ops) {
-  MLIRContext context;
-  context.loadDialect<DpcDialect, func::FuncDialect>();
-  auto module = parseSourceString<ModuleOp>(
-      "func.func @forward(%x: tensor<8x16xf32> {dpc.batch_dim = 0 : i64, "
-      "dpc.name = \"x\", dpc.role = \"input\"}, %w: tensor<16x16xf32> "
-      "{dpc.name = \"w\", dpc.role = \"parameter\"}) { " +
-          ops + " return }",
-      &context);
-  auto cluster = cost::loadCluster("local:2");
-  if (!module || !cluster) {
-    ADD_FAILURE() << "cannot set up: " << ops;
-    return 0;
-  }
-  return ProgramEvaluator(*module, *cluster).totals().layers;
+  return totalsOfText(
+             "func.func @forward(%x: tensor<8x16xf32> {dpc.batch_dim = 0 : "
+             "i64, dpc.name = \"x\", dpc.role = \"input\"}, %w: "
+             "tensor<16x16xf32> {dpc.name = \"w\", dpc.role = "
+             "\"parameter\"}) { " +
+             ops + " return }")
+      .layers;
 }
 
 /// %to = %from times the weight.
-std::string product(const std::string &to, const std::string &from) {
+std::string matmul(const std::string &to, const std::string &from) {
   return to + " = dpc.matmul " + from +
          ", %w {batch_dims = 0 : i64} : (tensor<8x16xf32>, tensor<16x16xf32>) "
          "-> tensor<8x16xf32>\n";
@@ -80,21 +75,21 @@ std::string sum(const std::string &to, const std::string &a,
          " : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>\n";
 }
 
-TEST(Evaluator, LayersOfAChainAreItsProducts) {
+TEST(Evaluator, LayersOfAChainAreItsGemms) {
   EXPECT_EQ(layersOf(relu("%a", "%x")), 1);
-  EXPECT_EQ(layersOf(product("%a", "%x") + relu("%b", "%a") +
-                     product("%c", "%b") + relu("%d", "%c") +
-                     product("%e", "%d")),
+  EXPECT_EQ(layersOf(matmul("%a", "%x") + relu("%b", "%a") +
+                     matmul("%c", "%b") + relu("%d", "%c") +
+                     matmul("%e", "%d")),
             3);
 }
 
-TEST(Evaluator, LayersOfAResidualNetAreItsBlocks) {
-  // Two products in each, past which the block's input goes.
-  EXPECT_EQ(layersOf(product("%a", "%x") + product("%b", "%a") +
-                     relu("%c", "%b") + product("%d", "%c") +
-                     sum("%e", "%a", "%d") + product("%f", "%e") +
-                     relu("%g", "%f") + product("%h", "%g") +
-                     sum("%i", "%e", "%h") + product("%j", "%i")),
+TEST(Evaluator, LayersOfAResidualNetworkAreItsBlocks) {
+  // Each block has two GEMMs and a residual.
+  EXPECT_EQ(layersOf(matmul("%a", "%x") + matmul("%b", "%a") +
+                     relu("%c", "%b") + matmul("%d", "%c") +
+                     sum("%e", "%a", "%d") + matmul("%f", "%e") +
+                     relu("%g", "%f") + matmul("%h", "%g") +
+                     sum("%i", "%e", "%h") + matmul("%j", "%i")),
             4);
 }
 

@@ -1,22 +1,22 @@
-//===- ExactnessTest.cpp - The search against trying everything -----------===//
+//===- ExactnessTest.cpp - The search against exhaustive evaluation -------===//
 //
-// Random small programs on random small clusters. What the search calls best is
-// what is best of all strategies of its space, evaluated one by one: no bound
-// has cut off a winner. And an answer is not worse for more memory or faster
-// links, nor for a device or a node more: devices may stay idle. The argument
-// for the links (LinkSpeeds.h) is tested step by step: the same programs are
-// tried on faster ones, and none of them takes longer there.
+// Random small programs on random small clusters. The winner of the search is
+// the best of all strategies of its space, evaluated one by one, so no bound
+// removes it. Nor is a plan worse with more memory, faster links, one more
+// device or one more node, because devices may stay idle. The argument about
+// links (LinkSpeeds.h) is tested step by step: with faster links the same
+// programs are lowered, and none of them is slower.
 //
-// Deep programs are folded and made of pieces: there the winner may be what
-// these were off by behind the best of all, evaluated whole (kOffOfDeep). That
-// is a fixed draw: of others, whose layers take less time than their launches
-// and fill the memory to the last kilobyte, pieces tell less. Of 83 cases of
-// seeds 1 to 18 67 were the best, 73 within 10 %, the worst 66 % slower, and of
-// one nothing was found that fits.
+// Deep programs are folded and composed, so that their winner may be slower
+// than the best whole evaluation by the error of these (kOffOfDeep). The cases
+// are fixed, because composed evaluations are less exact for other programs,
+// whose layers take less time than their launches and fill the memory to the
+// last kilobyte. Of 83 cases of seeds 1 to 18, 67 found the best, 73 were
+// within 10 %, the worst was 66 % slower, and one found nothing that fits.
 //
-// DPC_TEST_LONG: 300 cases, drawn anew each time (else always the same ones);
-// DPC_TEST_CASES: as many; a seed, which failures print, may be given in
-// DPC_TEST_SEED, and one case of it in DPC_TEST_CASE.
+// DPC_TEST_LONG runs 300 new random cases, else the cases are always the same.
+// DPC_TEST_CASES sets the number of cases, DPC_TEST_SEED the seed, which
+// failures print, and DPC_TEST_CASE selects one case of a seed.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/search/IdleDevices.h"
@@ -56,12 +56,13 @@ std::string tensor(std::initializer_list<int64_t> shape) {
   return text + "f32>";
 }
 
-/// A perceptron with residuals, squares summed up: [batch, width] all through.
+/// A perceptron with residuals, whose values are [batch, width]. The loss is
+/// the sum of squares.
 class Perceptron {
 public:
   explicit Perceptron(std::mt19937 &random)
       : Perceptron(random, 1 + random() % 3, false) {}
-  /// With so many layers, all with residuals where they are `alike`.
+  /// All layers have residuals if they are `alike`.
   Perceptron(std::mt19937 &random, int64_t layers, bool alike)
       : batch(pick(random, {3, 4, 8, 12})),
         width(pick(random, {6, 8, 16, 24})) {
@@ -111,8 +112,8 @@ private:
   std::string body;
 };
 
-/// One or two nodes of one to four devices. Slow enough that bytes and FLOPs
-/// count besides latencies, and so small that not everything fits.
+/// One or two nodes of one to four devices. They are so slow that bytes and
+/// FLOPs matter beside latencies, and so small that not every plan fits.
 cost::Cluster randomCluster(std::mt19937 &random) {
   cost::Device device;
   device.name = "toy";
@@ -156,7 +157,7 @@ std::vector<cost::Cluster> allParts(const cost::Cluster &cluster) {
   return parts;
 }
 
-/// The least value of all strategies that fit; infinity where none does.
+/// The smallest value of all strategies that fit; infinity if none does.
 double bestOfAll(ProgramEvaluator &evaluator, const cost::Cluster &cluster,
                  const cost::SearchOptions &options) {
   double best = std::numeric_limits<double>::infinity();
@@ -197,7 +198,7 @@ protected:
     RecordProperty("seed", std::to_string(seed));
   }
 
-  /// What failures of case `i` show.
+  /// The description of case `i` in failures.
   std::string titleOf(int i, const Perceptron &model,
                       const cost::Cluster &cluster) const {
     const cost::NodeGroup &group = cluster.groups.front();
@@ -222,8 +223,8 @@ protected:
     return module;
   }
 
-  /// Calls `check` for every case that is asked for. Those before it are drawn,
-  /// too: a case is the same with and without `only`.
+  /// Calls `check` for every selected case. The cases before `only` are drawn
+  /// too, so that a case does not depend on `only`.
   void forEachCase(llvm::function_ref<void(int i, ModuleOp module,
                                            const cost::Cluster &cluster)>
                        check) {
@@ -246,8 +247,8 @@ protected:
                                         const cost::Cluster &cluster) {
     cost::SearchOptions options;
     options.space = cost::spaceFor(evaluator.totals(), cluster);
-    options.space.offload = false; // tried only where nothing fits
-    options.space.maxPp = 2;       // so that all can be enumerated
+    options.space.offload = false; // tried only if nothing fits
+    options.space.maxPp = 2;       // few enough to enumerate
     options.top = 1;
     return options;
   }
@@ -269,7 +270,7 @@ protected:
     return *cost::searchParts(cluster, {}, problem);
   }
 
-  /// As dpc-opt searches deep models (PlanSearch.cpp).
+  /// The options of dpc-opt for deep models (PlanSearch.cpp).
   static cost::SearchOptions deepOptions(cost::Evaluator &evaluator,
                                          const cost::Cluster &cluster,
                                          bool isDeep) {
@@ -282,20 +283,20 @@ protected:
     options.confirmsWinner = true;
     return options;
   }
-  /// Seconds and strategy; infinity where none fits.
+  /// Seconds and strategy; infinity if none fits.
   static std::pair<double, std::string>
   bestOfDeep(ProgramFamily &family, const cost::Cluster &cluster);
 
   static constexpr double kOffOfDeep = 0.10;
-  static constexpr int kDeepShare = 3; ///< They take longer.
+  static constexpr int kDeepShare = 3; ///< Fewer, because they take longer.
   static constexpr int64_t kMostDevices = 4;
   MLIRContext context;
   unsigned long seed = 1;
   int count = 3;
-  std::optional<int> only; ///< Case.
+  std::optional<int> only; ///< The selected case.
 };
 
-TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
+TEST_F(Exactness, TheSearchFindsTheBestStrategy) {
   int winners = 0;
   forEachCase([&](int, ModuleOp module, const cost::Cluster &cluster) {
     for (cost::Objective objective :
@@ -319,13 +320,13 @@ TEST_F(Exactness, TheSearchFindsTheBestOfAll) {
           << cost::stringifyStrategy(result.candidates[0].strategy);
     }
   });
-  // One model in five fits on none of its clusters: of three perhaps all.
+  // One model in five fits on no part of its cluster.
   constexpr int kMany = 20;
   if (!only && count >= kMany)
     EXPECT_GT(winners, count) << "DPC_TEST_SEED=" << seed;
 }
 
-/// Of all that fits on any part of the cluster, evaluated whole.
+/// The best whole evaluation that fits on any part of the cluster.
 std::pair<double, std::string>
 Exactness::bestOfDeep(ProgramFamily &family, const cost::Cluster &cluster) {
   std::pair<double, std::string> best(std::numeric_limits<double>::infinity(),
@@ -350,13 +351,13 @@ Exactness::bestOfDeep(ProgramFamily &family, const cost::Cluster &cluster) {
   return best;
 }
 
-TEST_F(Exactness, DeepModelsAreNearTheBestOfAll) {
+TEST_F(Exactness, DeepModelsAreNearTheBestStrategy) {
   if (!std::getenv("DPC_TEST_SEED"))
     seed = 1;
   std::mt19937 random(seed);
   for (int i = 0; i < (only ? count : std::max(4, count / kDeepShare)); ++i) {
-    // Pieces and folding begin at 8 layers besides the last, that of pipelines
-    // at 12.
+    // Folding and segments begin at 8 layers beside the last, or 12 in
+    // pipelines.
     int64_t layers = pick(random, {3, 5, 7, 8, 9, 9, 9, 10, 10, 11, 13, 13});
     Perceptron model(random, layers, /*alike=*/true);
     cost::Cluster cluster = randomCluster(random);
@@ -424,8 +425,8 @@ TEST_F(Exactness, MoreHardwareIsNeverWorse) {
   });
 }
 
-TEST_F(Exactness, FasterLinksMakeTheSameProgramsAndNoneSlower) {
-  constexpr double kFactor = 1.3; // no power of two: ratios are rounded
+TEST_F(Exactness, FasterLinksLowerTheSameProgramsAndNoneIsSlower) {
+  constexpr double kFactor = 1.3; // no power of two, so that ratios are rounded
   constexpr size_t kEvery = 5;
   int64_t programs = 0;
   forEachCase([&](int i, ModuleOp module, const cost::Cluster &cluster) {

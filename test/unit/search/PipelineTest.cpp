@@ -1,4 +1,4 @@
-//===- PipelineTest.cpp - Time and memory of several stages ---------------===//
+//===- PipelineTest.cpp - Time and memory of two stages -------------------===//
 #include "passes/lower/Lower.h"
 #include "passes/price/StepRecord.h"
 
@@ -11,7 +11,7 @@ using namespace dpc;
 
 namespace {
 
-/// Two devices on which every op takes 1 s and every message 0.5 s, nearly.
+/// Two devices on which every op takes nearly 1 s and every message 0.5 s.
 cost::Cluster secondsPerOp() {
   cost::Cluster cluster;
   cost::Device device;
@@ -29,7 +29,7 @@ cost::Cluster secondsPerOp() {
   return cluster;
 }
 
-/// `$` stands for the type of a tensor of 4096 bytes.
+/// A step function. `$` is replaced by the type of a tensor of 4096 bytes.
 std::string step(int64_t stage, const std::string &arguments,
                  const std::string &body,
                  const std::vector<cost::ScheduleStep> &table) {
@@ -45,10 +45,9 @@ std::string step(int64_t stage, const std::string &arguments,
       "dpc.stage = " +
       std::to_string(stage) + " : i64, dpc.schedule = array<i64" + triples +
       ">} {\n" + body + "return }\n";
-  std::string filled;
-  for (char c : text)
-    filled += c == '$' ? "tensor<1024xf32>" : std::string(1, c);
-  return filled;
+  for (size_t at; (at = text.find('$')) != std::string::npos;)
+    text.replace(at, 1, "tensor<1024xf32>");
+  return text;
 }
 
 std::string op(const std::string &result, const std::string &operand,
@@ -79,9 +78,9 @@ class TwoStages : public ::testing::Test {
 protected:
   TwoStages() { context.loadDialect<DpcDialect, func::FuncDialect>(); }
 
-  /// Forward 1 s; backward 2 s, with its message behind op `sendBehind` of
-  /// stage 1; update 1 s.
-  void build(int64_t sendBehind, cost::ScheduleKind kind) {
+  /// Builds stages with a forward of 1 s, a backward of 2 s and an update of 1
+  /// s. Stage 1 sends its message after op `sendAfter` of the backward.
+  void build(int64_t sendAfter, cost::ScheduleKind kind) {
     auto tables = cost::makeSchedule(kind, 2, 1, 3);
     ASSERT_TRUE(tables);
     std::string first = op("y", "x", "forward") + send("y", 1, 0, "forward") +
@@ -92,8 +91,8 @@ protected:
     std::string message = send("dz", 0, 1, "backward");
     std::string second =
         recv("y", 0, 0, "forward") + op("z", "y", "forward") +
-        op("dz", "z", "backward") + (sendBehind == 0 ? message : "") +
-        op("dw", "y", "backward") + (sendBehind == 1 ? message : "") +
+        op("dz", "z", "backward") + (sendAfter == 0 ? message : "") +
+        op("dw", "y", "backward") + (sendAfter == 1 ? message : "") +
         op("u", "w", "update");
     module = parseSourceString<ModuleOp>(
         step(0, kInput + ", " + kParameter, first, (*tables)[0]) +
@@ -117,7 +116,7 @@ TEST_F(TwoStages, TimeByHand) {
   // The table of ScheduleTest's OneFOneBByHand, which ends at 14, and update.
   EXPECT_NEAR(time.seconds, 15, 1e-6);
   EXPECT_NEAR(time.computeSeconds, 10, 1e-6);
-  // 9 s of 14 are work, on both.
+  // Both stages work 9 s of 14.
   EXPECT_NEAR(time.bubbleFraction, 5.0 / 15, 1e-6);
   EXPECT_NEAR(time.exposedCommunicationSeconds, 0, 1e-6);
   ASSERT_EQ(time.stages.size(), 2u);
@@ -127,35 +126,36 @@ TEST_F(TwoStages, TimeByHand) {
     EXPECT_EQ(stage.weightSeconds, 0);
     EXPECT_NEAR(stage.idleSeconds, 5, 1e-6);
   }
-  // A message per micro-batch, either way.
+  // One message per micro-batch and direction.
   ASSERT_EQ(time.bytesPerLevel.size(), 1u);
   EXPECT_EQ(time.bytesPerLevel[0], 3 * 4096);
 }
 
-TEST_F(TwoStages, MessagesLeaveBehindTheirProducer) {
+TEST_F(TwoStages, MessagesLeaveAfterTheirProducer) {
   // Stage 1 sends in the middle of each backward, 1 s before its end: the
   // gradients arrive at 4, 7 and 11 instead of 5, 8 and 12.
   build(0, cost::ScheduleKind::OneFOneB);
   EXPECT_NEAR(estimateTime(steps, secondsPerOp())->seconds, 13, 1e-6);
 }
 
-TEST_F(TwoStages, FramesOfTheMicroBatchesAlive) {
+TEST_F(TwoStages, FramesOfLiveMicroBatches) {
   auto tensors = [&](int64_t stage) {
     return estimateMemory(steps[stage]).categories.total() / 4096;
   };
-  // Stage 0 keeps y for backward. While t is made: w, dy, t, and y of the two
-  // micro-batches that 1F1B keeps alive there.
+  // Stage 0 keeps y for the backward. When t is computed, w, dy, t and y of the
+  // two live micro-batches of 1F1B exist.
   build(1, cost::ScheduleKind::OneFOneB);
   EXPECT_EQ(tensors(0), 5);
   // Stage 1 has one micro-batch at a time: w, y, and two of z, dz, dw.
   EXPECT_EQ(tensors(1), 4);
-  // All three: on stage 1 y and z of each; dw takes z's place.
+  // All three micro-batches are live. Stage 1 has y and z of each, and dw
+  // reuses the buffer of z.
   build(1, cost::ScheduleKind::GPipe);
   EXPECT_EQ(tensors(0), 6);
   EXPECT_EQ(tensors(1), 1 + 3 * 2 + 1);
 }
 
-TEST_F(TwoStages, StepsInOrderOrOne) {
+TEST_F(TwoStages, FindsOneStepOrAllInOrder) {
   build(1, cost::ScheduleKind::GPipe);
   EXPECT_EQ(steps[0].getName(), "step.0");
   EXPECT_EQ(steps[1].getName(), "step.1");
@@ -166,7 +166,7 @@ TEST_F(TwoStages, StepsInOrderOrOne) {
   EXPECT_TRUE(findSteps(*none).empty());
 }
 
-/// When the last op of any entry ends.
+/// The end of the last op.
 static double lastEnd(const StepRecord &record) {
   double last = 0;
   for (const StageRecord &stage : record.stages)
@@ -183,7 +183,7 @@ static double busySeconds(const StageRecord &stage) {
   return busy;
 }
 
-TEST_F(TwoStages, RecordEndsWithTheStep) {
+TEST_F(TwoStages, TheRecordEndsWithTheStep) {
   for (cost::ScheduleKind kind :
        {cost::ScheduleKind::OneFOneB, cost::ScheduleKind::GPipe}) {
     build(1, kind);
@@ -205,7 +205,7 @@ TEST_F(TwoStages, RecordEndsWithTheStep) {
   }
 }
 
-TEST_F(TwoStages, RecordSaysWhatIsSent) {
+TEST_F(TwoStages, TheRecordHasMessages) {
   build(1, cost::ScheduleKind::OneFOneB);
   StepRecord record;
   StepTime time = *estimateTime(steps, secondsPerOp(), &record);
@@ -219,7 +219,7 @@ TEST_F(TwoStages, RecordSaysWhatIsSent) {
   EXPECT_EQ(3 * sent.bytesPerLevel[0], time.bytesPerLevel[0]);
 }
 
-TEST_F(TwoStages, MostOfTheMemoryIsThePeak) {
+TEST_F(TwoStages, TheLargestMomentIsThePeak) {
   for (cost::ScheduleKind kind :
        {cost::ScheduleKind::OneFOneB, cost::ScheduleKind::GPipe}) {
     build(1, kind);

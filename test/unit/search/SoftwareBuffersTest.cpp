@@ -1,4 +1,4 @@
-//===- SoftwareMemoryTest.cpp - A step's memory under a profile -----------===//
+//===- SoftwareBuffersTest.cpp - Memory of steps by software profiles -----===//
 #include "passes/price/SoftwareBuffers.h"
 
 #include "mlir/Parser/Parser.h"
@@ -36,7 +36,8 @@ protected:
   cost::Software software;
 };
 
-/// A master of 8 x 8 on two ranks, its copy, and a product that stays in f32.
+/// Master weights of 8 x 8 on two ranks, their copy, and a GEMM with an f32
+/// result.
 const std::string kProduct = R"(
 !y = tensor<2x4x8xf32>
 !m = tensor<4x8xf32>
@@ -54,19 +55,20 @@ func.func @step(%x: tensor<2x4x8xf16> {dpc.name = "x", dpc.role = "input"},
 
 } // namespace
 
-TEST_F(SoftwareMemory, StatesAndActivationsOfAProduct) {
+TEST_F(SoftwareMemory, StatesAndActivationsOfAGemm) {
   cost::MemoryBreakdown memory = memoryOf(kProduct);
-  // All 64 elements, not the shard of 32: ZeRO-1 splits the update over two.
+  // All 64 elements, not the shard of 32: ZeRO-1 shards the update over two
+  // ranks.
   EXPECT_EQ(memory[MemoryCategory::Parameters], 64 * 2);
   EXPECT_EQ(memory[MemoryCategory::Gradients], 64 * 2);
   EXPECT_EQ(memory[MemoryCategory::Optimizer], 64 * 16 / 2);
-  // 64 logits of 8 bytes, and with them 64 numbers of 16 bits.
+  // 64 logits of 8 bytes and 64 activations of 16 bits.
   EXPECT_EQ(memory[MemoryCategory::Activations] +
                 memory[MemoryCategory::Workspace],
             64 * 8 + 64 * 2);
 }
 
-TEST_F(SoftwareMemory, ScoresOfUnfusedAttentionLie) {
+TEST_F(SoftwareMemory, UnfusedAttentionKeepsScores) {
   const std::string text = R"(
 !q = tensor<2x2x4x8xf16>
 func.func @step(%q: !q {dpc.name = "q", dpc.role = "input"}) attributes {dpc.mesh = #dpc.mesh<dp=2>} {
