@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/Instructions.h"
+#include "ir/Lifetimes.h"
 #include "runtime/plan/QueueOrder.h"
 
 #include <set>
@@ -24,36 +25,11 @@ namespace dpc::codegen {
 
 namespace {
 
-/// The latest accesses of a queue to each buffer (indices of items).
-struct LastAccesses {
-  explicit LastAccesses(size_t buffers) : reads(buffers, -1), writes(reads) {}
-  void add(const Touched &touched, int64_t i) {
-    for (int id : touched.reads)
-      reads[id] = i;
-    for (int id : touched.writes)
-      writes[id] = i;
-  }
-  /// The latest one that has to be over before those of `touched` begin.
-  int64_t inTheWayOf(const Touched &touched) const {
-    int64_t latest = -1;
-    for (int id : touched.reads)
-      latest = std::max(latest, writes[id]);
-    for (int id : touched.writes)
-      latest = std::max({latest, writes[id], reads[id]});
-    return latest;
-  }
-
-  std::vector<int64_t> reads, writes;
-  /// The other queue has waited for all up to here.
-  int64_t ended = -1;
-};
-
 /// Decides waits and signals.
 class EventPlanner {
 public:
   EventPlanner(std::vector<Item> &items, const rt::Plan &plan, int &numEvents)
-      : items(items), plan(plan), numEvents(numEvents),
-        compute(plan.buffers.size()), comm(plan.buffers.size()) {}
+      : items(items), plan(plan), numEvents(numEvents) {}
   void run();
 
 private:
@@ -63,6 +39,8 @@ private:
   const rt::Plan &plan;
   int &numEvents;
   LastAccesses compute, comm;
+  /// The last item of the queue for which the other queues wait.
+  int64_t computeEnded = -1, commEnded = -1;
 };
 
 } // namespace
@@ -82,16 +60,15 @@ void EventPlanner::run() {
   for (int64_t i = 0, e = items.size(); i < e; ++i) {
     rt::Queue queue = items[i].instruction.queue;
     Touched touched = touchedBy(items[i].instruction, plan);
-    LastAccesses &other = queue == rt::Queue::Comm ? compute : comm;
-    int64_t latest = other.inTheWayOf(touched);
-    if (latest > other.ended) {
-      wait(i, latest);
-      other.ended = latest;
+    bool isComm = queue == rt::Queue::Comm;
+    int64_t last =
+        (isComm ? compute : comm).lastConflict(touched.reads, touched.writes);
+    if (int64_t &ended = isComm ? computeEnded : commEnded; last > ended) {
+      wait(i, last);
+      ended = last;
     }
-    if (queue == rt::Queue::Comm)
-      comm.add(touched, i);
-    else if (queue == rt::Queue::Compute)
-      compute.add(touched, i);
+    if (queue != rt::Queue::Copy)
+      (isComm ? comm : compute).add(touched.reads, touched.writes, i);
   }
 }
 

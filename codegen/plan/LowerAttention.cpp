@@ -23,7 +23,7 @@ static rt::AttentionTensor tensorOf(const Slot &slot) {
 /// Of an attention or its gradient.
 static rt::AttentionShape shapeOf(Operation *op) {
   auto extents = [&](unsigned operand) {
-    return typeOf(op->getOperand(operand)).getShape();
+    return tensorType(op->getOperand(operand)).getShape();
   };
   ArrayRef<int64_t> q = extents(0), k = extents(1), v = extents(2);
   rt::AttentionShape shape;
@@ -36,13 +36,13 @@ static rt::AttentionShape shapeOf(Operation *op) {
   shape.valueDepth = v[3];
   shape.scale = op->getAttrOfType<FloatAttr>("scale").getValueAsDouble();
   shape.causal = op->hasAttr("causal");
-  shape.compute = *dtypeOf(typeOf(op->getOperand(0)).getElementType());
+  shape.compute = *dtypeOf(elementTypeOf(op->getOperand(0)));
   return shape;
 }
 
 LogicalResult lowerAttention(StageDraft &s, Operation *op) {
   bool hasMask = op->getNumOperands() != (isa<AttentionOp>(op) ? 3U : 6U);
-  Type type = typeOf(op->getOperand(0)).getElementType();
+  Type type = elementTypeOf(op->getOperand(0));
   if (hasMask || (!type.isF32() && !type.isBF16() && !type.isF16()))
     return op->emitOpError("with a mask, or of other types than f32, bf16 and "
                            "f16, cannot be executed; dpc-expand-attention "
@@ -51,7 +51,8 @@ LogicalResult lowerAttention(StageDraft &s, Operation *op) {
     return tensorOf(s.slots.at(op->getOperand(i)));
   };
   for (Value value : op->getOperands())
-    if (typeOf(value).getRank() == 4 && typeOf(value).getDimSize(3) > 1 &&
+    if (tensorType(value).getRank() == 4 &&
+        tensorType(value).getDimSize(3) > 1 &&
         s.slots.at(value).view.strides.back() != 1)
       return op->emitOpError("has an operand whose last dimension is strided; "
                              "it must not be marked dpc.view");

@@ -58,18 +58,17 @@ LogicalResult lowerAllReduce(StageDraft &s, AllReduceOp op) {
   for (auto [input, result] :
        llvm::zip_equal(op.getInputs(), op.getOutputs())) {
     Slot from = s.slots.at(input);
-    auto buffer = s.slots.denseBuffer(from, typeOf(input).getElementType());
+    auto buffer = s.slots.denseBuffer(from, elementTypeOf(input));
     if (!buffer)
       return op.emitOpError("reduces a strided view");
     int64_t begin = from.view.offset;
-    std::array<int64_t, 3> elements = {from.buffer, begin,
-                                       begin + typeOf(input).getNumElements()};
+    std::array<int64_t, 3> elements = {
+        from.buffer, begin, begin + tensorType(input).getNumElements()};
     auto overlaps = [&](const std::array<int64_t, 3> &other) {
       return elements[0] == other[0] && elements[1] < other[2] &&
              other[1] < elements[2];
     };
-    Value root = rootOf(input);
-    bool inPlace = root.getDefiningOp() && s.order.diesAt(input, op) &&
+    bool inPlace = s.buffers.reusedOperand(cast<OpResult>(result)) &&
                    !isPersistent(s.plan.buffers[from.buffer].kind) &&
                    llvm::none_of(taken, overlaps);
     if (inPlace) {
@@ -90,27 +89,6 @@ LogicalResult lowerAllReduce(StageDraft &s, AllReduceOp op) {
   return success();
 }
 
-/// The buffer of the parameter whose next value a gathered stack is, as it is
-/// and while nobody reads the old one any more; or -1.
-static int gatheredInto(StageDraft &s, OpResult stack) {
-  Operation *terminator = s.step.getBody().front().getTerminator();
-  for (OpOperand &result : terminator->getOpOperands()) {
-    auto tie = s.step.getResultAttrOfType<IntegerAttr>(
-        result.getOperandNumber(), attr::kTies);
-    Value value = result.get();
-    while (auto reshape = value.getDefiningOp<ReshapeOp>())
-      value = reshape.getX();
-    if (!tie || value != stack)
-      continue;
-    Value old = s.step.getArgument(tie.getInt());
-    return typeOf(old).getElementType() == typeOf(stack).getElementType() &&
-                   s.order.diesAt(old, stack.getOwner())
-               ? s.slots.at(old).buffer
-               : -1;
-  }
-  return -1;
-}
-
 LogicalResult lowerStacked(StageDraft &s, Operation *op, ArrayAttr axes) {
   auto group = groupOf(s, op, axes, /*ordered=*/true);
   if (failed(group))
@@ -118,15 +96,13 @@ LogicalResult lowerStacked(StageDraft &s, Operation *op, ArrayAttr axes) {
   std::vector<int> ins, outs;
   for (auto [input, output] :
        llvm::zip_equal(op->getOperands(), op->getResults())) {
-    auto in =
-        s.slots.denseBuffer(s.slots.at(input), typeOf(input).getElementType());
+    auto in = s.slots.denseBuffer(s.slots.at(input), elementTypeOf(input));
     if (!in)
       return op->emitOpError("sends a strided view");
     ins.push_back(*in);
-    int parameter = isa<AllGatherOp>(op) ? gatheredInto(s, output) : -1;
-    if (parameter >= 0)
-      s.slots.set(output,
-                  {parameter, StridedView::dense(typeOf(output).getShape())});
+    if (Value parameter = s.buffers.reusedParameter(output))
+      s.slots.set(output, {s.slots.at(parameter).buffer,
+                           StridedView::dense(shapeOf(output))});
     else
       s.slots.make(output);
     outs.push_back(s.slots.at(output).buffer);
@@ -159,7 +135,7 @@ LogicalResult lowerSend(StageDraft &s, SendOp op) {
   if (failed(group))
     return failure();
   auto buffer = s.slots.denseBuffer(s.slots.at(op.getValue()),
-                                    typeOf(op.getValue()).getElementType());
+                                    elementTypeOf(op.getValue()));
   if (!buffer)
     return op.emitOpError("sends a strided view");
   s.list.emit(s.schedule.phaseOf(op),
@@ -188,7 +164,7 @@ LogicalResult lowerRingShift(StageDraft &s, RingShiftOp op) {
   if (failed(group))
     return failure();
   auto in = s.slots.denseBuffer(s.slots.at(op.getInput()),
-                                typeOf(op.getInput()).getElementType());
+                                elementTypeOf(op.getInput()));
   if (!in)
     return op.emitOpError("sends a strided view");
   rt::SendOp send;
@@ -226,7 +202,7 @@ LogicalResult lowerFetch(StageDraft &s, FetchOp op) {
 LogicalResult lowerStore(StageDraft &s, StoreOp op) {
   Slot target = s.slots.at(op.getTarget());
   auto from = s.slots.denseBuffer(s.slots.at(op.getValue()),
-                                  typeOf(op.getResult()).getElementType());
+                                  elementTypeOf(op.getResult()));
   if (!from)
     return op.emitOpError("stores a strided view");
   s.list.emit(s.schedule.phaseOf(op), rt::TransferOp{*from, target.buffer},

@@ -14,7 +14,7 @@ struct Operands {
 };
 
 std::vector<int64_t> shapeOf(Value value) {
-  auto shape = typeOf(value).getShape();
+  auto shape = tensorType(value).getShape();
   return {shape.begin(), shape.end()};
 }
 
@@ -31,7 +31,7 @@ static Operands operandsOf(Operation *op) {
 }
 
 LogicalResult lowerConv(StageDraft &s, Operation *op) {
-  Type type = typeOf(op->getResult(0)).getElementType();
+  Type type = elementTypeOf(op->getResult(0));
   if (!type.isF32() && !type.isF64() && !type.isBF16() && !type.isF16())
     return op->emitOpError() << "of " << type << " cannot be executed; f32, "
                              << "f64, bf16 and f16 can";

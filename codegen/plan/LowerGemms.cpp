@@ -203,8 +203,8 @@ static void bindEpilogue(StageDraft &s, KernelOp op, rt::Epilogue epilogue,
 static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
   if (AccumulateOp sum = sumInPlace(op)) { // which lies elsewhere now
     sum->removeAttr(attr::kView);
-    s.order.lastUse[sum.getResult()] = s.order.lastUse.lookup(op->getResult(0));
-    s.order.lastUse[op->getResult(0)] = s.order.position.at(sum);
+    s.buffers.replace(op->getResult(0), sum.getResult());
+    s.buffers.lastRead[op->getResult(0)] = s.buffers.position.at(sum);
   }
   Block &body = op.getBody().front();
   OpBuilder builder(op);
@@ -221,12 +221,12 @@ static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
       map.map(inner.getResults(), kernel->getResults());
       part = kernel;
     }
-    s.order.position[part] = s.order.position.at(op);
+    s.buffers.position[part] = s.buffers.position.at(op);
     parts.push_back(part);
   }
   for (auto [result, value] :
        llvm::zip_equal(op.getOutputs(), body.getTerminator()->getOperands())) {
-    s.order.lastUse[map.lookup(value)] = s.order.lastUse.lookup(result);
+    s.buffers.replace(result, map.lookup(value));
     result.replaceAllUsesWith(map.lookup(value));
   }
   for (Operation *part : parts)
@@ -243,7 +243,7 @@ LogicalResult lowerWithEpilogue(StageDraft &s, KernelOp op) {
     return op.emitOpError() << "is a product with epilogue '" << epilogueOf(op)
                             << "', which plans do not have";
   SmallVector<rt::MatmulOp> calls;
-  auto type = typeOf(product.getResult());
+  auto type = tensorType(product.getResult());
   if (failed(callsOf(s, product, op.getInputs()[0], op.getInputs()[1],
                      StridedView::dense(type.getShape()), calls)))
     return failure();

@@ -17,30 +17,30 @@ namespace dpc::codegen {
 /// Whether the body computes one element at a time of tensors of one shape, and
 /// scalars. `shape` becomes it.
 static bool isFlat(KernelOp op, ArrayRef<int64_t> &shape) {
-  shape = typeOf(op.getOutputs().front()).getShape();
+  shape = shapeOf(op.getOutputs().front());
   auto fits = [&](Value value) {
-    return typeOf(value).getRank() == 0 || typeOf(value).getShape() == shape;
+    return tensorType(value).getRank() == 0 || shapeOf(value) == shape;
   };
   for (Operation &inner : op.getBody().front()) {
     bool isElementwise = isa<AdamWOp, SgdOp, UnaryOp, BinaryOp, CompareOp,
                              SelectOp, ConvertOp, BroadcastOp, YieldOp>(inner);
     if (auto broadcast = dyn_cast<BroadcastOp>(inner))
-      isElementwise = typeOf(broadcast.getX()).getRank() == 0;
+      isElementwise = tensorType(broadcast.getX()).getRank() == 0;
     if (!isElementwise || !scalarsOf(&inner).empty() ||
         !llvm::all_of(inner.getOperands(), fits) ||
         !llvm::all_of(inner.getResults(), fits))
       return false;
   }
   return !shape.empty() && llvm::all_of(op.getOutputs(), [&](Value output) {
-    return typeOf(output).getShape() == shape;
+    return shapeOf(output) == shape;
   });
 }
 
 /// Text that is equal for flat kernels of one body, whatever their shapes.
 static std::string flatText(KernelOp op) {
   return bodyText(op, [](Value value, llvm::raw_ostream &out) {
-    out << (typeOf(value).getRank() == 0 ? "scalar " : "")
-        << typeOf(value).getElementType();
+    out << (tensorType(value).getRank() == 0 ? "scalar " : "")
+        << elementTypeOf(value);
   });
 }
 
@@ -53,16 +53,16 @@ static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
     return {};
   flat.op = op;
   flat.phase = s.schedule.phaseOf(op);
-  flat.elements = typeOf(op.getOutputs().front()).getNumElements();
+  flat.elements = tensorType(op.getOutputs().front()).getNumElements();
   for (Value input : op.getInputs()) {
     const Slot *slot = s.slots.find(input);
     if (!slot || !slot->view.isDense())
       return {};
-    bool isScalar = typeOf(input).getRank() == 0;
+    bool isScalar = tensorType(input).getRank() == 0;
     (isScalar ? flat.scalars : flat.buffers).push_back(slot->buffer);
   }
-  for (unsigned i = 0; i < op.getNumResults(); ++i) {
-    flat.aliases.push_back(tiedInput(s, op, i));
+  for (OpResult result : op.getOutputs()) {
+    flat.aliases.push_back(tiedInput(s, result));
     if (flat.aliases.back() >= 0)
       flat.written.push_back(
           s.slots.at(op.getInputs()[flat.aliases.back()]).buffer);
@@ -83,8 +83,8 @@ std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first) {
     return llvm::any_of(buffers, [&](int id) { return others.contains(id); });
   };
   size_t parameters = 0;
-  for (size_t i = first; i < s.order.ops.size(); ++i) {
-    auto next = flatKernel(s, dyn_cast<KernelOp>(s.order.ops[i]));
+  for (size_t i = first; i < s.buffers.ops.size(); ++i) {
+    auto next = flatKernel(s, dyn_cast<KernelOp>(s.buffers.ops[i]));
     if (!next)
       break;
     size_t own = next->buffers.size() + next->aliases.size();
@@ -124,7 +124,7 @@ LogicalResult lowerGroup(StageDraft &s, ArrayRef<FlatKernel> group) {
     for (auto [result, tied] : llvm::zip_equal(op.getOutputs(), flat.aliases)) {
       Slot slot =
           tied >= 0 ? s.slots.at(op.getInputs()[tied]) : s.slots.make(result);
-      slot.view = StridedView::dense(typeOf(result).getShape());
+      slot.view = StridedView::dense(shapeOf(result));
       s.slots.set(result, slot);
       call.writes.push_back(call.buffers.size());
       call.buffers.push_back(slot.buffer);

@@ -7,21 +7,10 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-int64_t tiedInput(const StageDraft &s, KernelOp op, unsigned result) {
-  Operation *yield = op.getBody().front().getTerminator();
-  Value value = yield->getOperand(result);
-  Operation *inner = value.getDefiningOp();
-  if (!inner || !isa<AdamWOp, SgdOp>(inner))
-    return -1;
-  // p, m, v and p, buffer come first and in the order of the results.
-  Value old = inner->getOperand(cast<OpResult>(value).getResultNumber());
-  auto argument = dyn_cast<BlockArgument>(old);
-  if (!argument)
-    return -1;
-  Value operand = op.getInputs()[argument.getArgNumber()];
-  return s.slots.at(operand).view.isDense() && s.order.diesAt(operand, op)
-             ? argument.getArgNumber()
-             : -1;
+int64_t tiedInput(const StageDraft &s, OpResult result) {
+  OpOperand *old = s.buffers.reusedOperand(result);
+  return old && s.slots.at(old->get()).view.isDense() ? old->getOperandNumber()
+                                                      : int64_t(-1);
 }
 
 /// Text that is equal for kernels that can share code.
@@ -105,12 +94,12 @@ LogicalResult lowerKernel(StageDraft &s, KernelOp op) {
     spec.inputs.push_back(s.slots.at(input).view);
     call.buffers.push_back(s.slots.at(input).buffer);
   }
-  for (auto [i, result] : llvm::enumerate(op.getOutputs())) {
-    int64_t tied = tiedInput(s, op, i);
+  for (OpResult result : op.getOutputs()) {
+    int64_t tied = tiedInput(s, result);
     spec.aliases.push_back(tied);
     Slot slot =
         tied >= 0 ? s.slots.at(op.getInputs()[tied]) : s.slots.make(result);
-    slot.view = StridedView::dense(typeOf(result).getShape());
+    slot.view = StridedView::dense(shapeOf(result));
     s.slots.set(result, slot);
     spec.outputs.push_back(slot.view);
     call.writes.push_back(call.buffers.size());

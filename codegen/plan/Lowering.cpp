@@ -1,6 +1,7 @@
 //===- Lowering.cpp - The instructions of an op ---------------------------===//
 #include "codegen/plan/StageDraft.h"
 #include "ir/GemmEpilogues.h"
+#include "ir/KernelRole.h"
 
 using namespace mlir;
 
@@ -8,7 +9,7 @@ namespace dpc::codegen {
 
 static LogicalResult lowerView(StageDraft &s, Operation *op) {
   Slot from = s.slots.at(op->getOperand(0));
-  ArrayRef<int64_t> shape = typeOf(op->getResult(0)).getShape();
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   std::optional<StridedView> view;
   if (auto transpose = dyn_cast<TransposeOp>(op))
     view = from.view.transpose(transpose.getPerm());
@@ -30,7 +31,7 @@ static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
   auto value = dyn_cast<DenseElementsAttr>(op.getValue());
   if (!value)
     return op.emitOpError("has a value that is not stored densely");
-  RankedTensorType type = typeOf(op.getResult());
+  RankedTensorType type = tensorType(op.getResult());
   std::vector<char> &constants = s.shared.draft.constants;
   rt::Tensor tensor;
   tensor.name = "constant." + std::to_string(s.plan.tensors.size());
@@ -67,7 +68,7 @@ static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
 }
 
 LogicalResult lower(StageDraft &s, Operation *op) {
-  if (isView(op))
+  if (isBufferView(op))
     return lowerView(s, op);
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](KernelOp o) {
@@ -97,7 +98,7 @@ LogicalResult lowerAll(StageDraft &s) {
   DenseMap<Operation *, int64_t> places; // as in SourceOps
   for (auto [i, op] : llvm::enumerate(s.step.getBody().front()))
     places[&op] = i;
-  ArrayRef<Operation *> ops = s.order.ops;
+  ArrayRef<Operation *> ops = s.buffers.ops;
   for (size_t i = 0; i < ops.size();) {
     std::vector<FlatKernel> group = groupAt(s, i);
     size_t count = std::max<size_t>(1, group.size());

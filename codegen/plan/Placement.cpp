@@ -19,6 +19,7 @@
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/Placement.h"
 #include "codegen/plan/ArenaPacking.h"
+#include "ir/Lifetimes.h"
 
 using namespace mlir;
 
@@ -66,10 +67,9 @@ std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
   std::vector<SmallVector<bool>> touchedIn(plan.buffers.size(),
                                            SmallVector<bool>(phases, false));
   for (const Item &item : list.items) {
-    Touched accesses = touchedBy(item.instruction, plan);
-    for (const auto *ids : {&accesses.reads, &accesses.writes})
-      for (int id : *ids)
-        touchedIn[id][item.phase] = true;
+    Touched touched = touchedBy(item.instruction, plan);
+    for (int id : llvm::concat<int>(touched.reads, touched.writes))
+      touchedIn[id][item.phase] = true;
   }
   for (const rt::Buffer &buffer : plan.buffers) {
     const SmallVector<bool> &touched = touchedIn[buffer.id];
@@ -108,30 +108,20 @@ std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
 
 namespace {
 
-constexpr int64_t kAlignment = 64;
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-/// For every communication, the first computation or transfer after it that
-/// waits for it or a later one; the number of items where there is none.
-std::vector<int64_t> waitersOf(const std::vector<Item> &items) {
-  DenseMap<int, int64_t> signaller;
-  for (auto [i, item] : llvm::enumerate(items))
-    if (item.instruction.signals >= 0)
-      signaller[item.instruction.signals] = i;
-  int64_t count = items.size();
+/// For every communication, the first computation or transfer that waits for it
+/// or for a later one; the number of items where there is none.
+std::vector<int64_t> waitersOf(const std::vector<Item> &items,
+                               ArrayRef<Touched> touched) {
+  int64_t count = items.size(), ended = 0;
   std::vector<int64_t> waiters(count, count);
-  int64_t done = -1;
+  LastAccesses comm;
   for (int64_t i = 0; i < count; ++i) {
+    const auto &[reads, writes] = touched[i];
     if (items[i].instruction.queue == rt::Queue::Comm)
-      continue;
-    for (int event : items[i].instruction.waits)
-      for (int64_t c = done + 1; c <= signaller[event]; ++c) {
-        waiters[c] = i;
-        done = c;
-      }
+      comm.add(reads, writes, i);
+    else
+      for (int64_t last = comm.lastConflict(reads, writes); ended <= last;)
+        waiters[ended++] = i;
   }
   return waiters;
 }
@@ -178,7 +168,6 @@ private:
            std::vector<std::string>{rt::kPipelineAxis};
   }
   int64_t endOf(int64_t i, const std::vector<int64_t> &waiters) const;
-  void stretch(Lifetime &life) const;
 
   const std::vector<Item> &items;
   const rt::Plan &plan;
@@ -201,37 +190,22 @@ int64_t Lifetimes::endOf(int64_t i, const std::vector<int64_t> &waiters) const {
   return std::min(waiters[i], lastOf[items[i].phase]);
 }
 
-/// What is alive in the loop and outside of it is so through all of the loop:
-/// where phases of micro-batches are mixed there is no smaller part of it.
-void Lifetimes::stretch(Lifetime &life) const {
-  int64_t count = items.size();
-  if (life.last < loopBegin || life.first > loopEnd)
-    return;
-  bool isBefore = life.first < loopBegin;
-  bool isAfter = life.last > loopEnd || life.last >= count;
-  // What setup made is read again in the next micro-batch.
-  if (isBefore)
-    life.last = std::max(life.last, loopEnd);
-  if (isAfter && hasFrames)
-    life.first = std::min(life.first, loopBegin);
-}
-
 void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
   int64_t count = items.size();
-  std::vector<int64_t> waiters = waitersOf(items);
+  std::vector<Touched> touched;
+  for (const Item &item : items)
+    touched.push_back(touchedBy(item.instruction, plan));
+  std::vector<int64_t> waiters = waitersOf(items, touched);
   for (const rt::Buffer &buffer : plan.buffers) {
     lives[buffer.id] = {buffer.viewOf >= 0 ? 0 : buffer.bytes, count, -1};
     if (rt::isPersistent(buffer.kind))
       lives[buffer.id] = {lives[buffer.id].bytes, 0, count};
   }
   for (int64_t i = 0; i < count; ++i) {
-    Touched accesses = touchedBy(items[i].instruction, plan);
-    for (const auto *ids : {&accesses.reads, &accesses.writes})
-      for (int id : *ids) {
-        Lifetime &life = lives[id];
-        life.first = std::min(life.first, i);
-        life.last = std::max(life.last, endOf(i, waiters));
-      }
+    for (int id : llvm::concat<int>(touched[i].reads, touched[i].writes)) {
+      lives[id].first = std::min(lives[id].first, i);
+      lives[id].last = std::max(lives[id].last, endOf(i, waiters));
+    }
     if (auto *recv = std::get_if<rt::RecvOp>(&items[i].instruction.op))
       isReceived[rootOfBuffer(plan, recv->buffer)] =
           hasFrames && inLoop(i) && isAlongStages(recv->group);
@@ -244,7 +218,7 @@ void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
       life = {life.bytes, 0, count};
     else if (plan.mesh.microBatches > 1 && loopBegin >= 0 &&
              !rt::isPersistent(buffer.kind))
-      stretch(life);
+      extendOverLoop(life, loopBegin, loopEnd, hasFrames);
     // A message may come while other phases run.
     if (isReceived[buffer.id]) {
       life.first = std::min(life.first, loopBegin);
@@ -254,44 +228,6 @@ void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
 }
 
 namespace {
-
-/// Places buffers of one phase into what is dead in a frame, largest first,
-/// each at the lowest offset where it fits.
-class FrameFiller {
-public:
-  explicit FrameFiller(int64_t bytes) : bytes(bytes) {}
-
-  void occupy(int64_t offset, const Lifetime &life) {
-    if (life.bytes > 0)
-      placed.push_back({offset, offset + aligned(life.bytes), life});
-  }
-  /// The offset, or -1 when there is no room.
-  int64_t place(const Lifetime &life) {
-    std::vector<std::pair<int64_t, int64_t>> taken;
-    for (const Placed &other : placed)
-      if (other.life.first <= life.last && life.first <= other.life.last)
-        taken.push_back({other.begin, other.end});
-    llvm::sort(taken);
-    int64_t offset = 0, size = aligned(life.bytes);
-    for (auto [begin, end] : taken) {
-      if (begin - offset >= size)
-        break;
-      offset = std::max(offset, end);
-    }
-    if (size > bytes - offset)
-      return -1;
-    occupy(offset, life);
-    return offset;
-  }
-
-private:
-  struct Placed {
-    int64_t begin, end;
-    Lifetime life;
-  };
-  int64_t bytes;
-  std::vector<Placed> placed;
-};
 
 /// Packs the frames of a stage.
 class FramePacker {
@@ -304,7 +240,7 @@ public:
   int pack(const FramePlan &frame);
 
 private:
-  void fill(const FramePlan &frame, FrameFiller &filler, int id);
+  void fill(const FramePlan &frame, FrameGaps &gaps, int id);
 
   rt::Plan &plan;
   int64_t stage;
@@ -324,18 +260,19 @@ int FramePacker::pack(const FramePlan &frame) {
   ArenaLayout layout = packArena(lives);
   int id = static_cast<int>(plan.frames.size());
   plan.frames.push_back(
-      {id, stage, frame.chunk, aligned(layout.bytes), frame.count, 0});
-  FrameFiller filler(plan.frames.back().bytes);
+      {id, stage, frame.chunk, alignedBytes(layout.bytes), frame.count, 0});
+  FrameGaps gaps(plan.frames.back().bytes);
   for (auto [i, buffer] : llvm::enumerate(frame.buffers)) {
     plan.buffers[buffer].frame = id;
     plan.buffers[buffer].offset = layout.offsets[i];
-    filler.occupy(layout.offsets[i], lives[i]);
+    if (lives[i].bytes > 0)
+      gaps.occupy(layout.offsets[i], lives[i]);
   }
-  fill(frame, filler, id);
+  fill(frame, gaps, id);
   return id;
 }
 
-void FramePacker::fill(const FramePlan &frame, FrameFiller &filler, int id) {
+void FramePacker::fill(const FramePlan &frame, FrameGaps &gaps, int id) {
   SmallVector<int> locals;
   for (const rt::Buffer &buffer : plan.buffers) {
     if (buffer.stage != stage || buffer.viewOf >= 0 || buffer.frame >= 0 ||
@@ -350,7 +287,7 @@ void FramePacker::fill(const FramePlan &frame, FrameFiller &filler, int id) {
            std::pair(-plan.buffers[b].bytes, b);
   });
   for (int local : locals) {
-    int64_t offset = filler.place(lifetimes.of(local));
+    int64_t offset = gaps.place(lifetimes.of(local));
     if (offset < 0)
       continue;
     plan.buffers[local].frame = id;
@@ -367,7 +304,7 @@ static void placeInSpaces(rt::Plan &plan, int64_t stage) {
     for (rt::Buffer &buffer : plan.buffers)
       if (buffer.stage == stage && buffer.space == space) {
         buffer.offset = end;
-        end += aligned(buffer.bytes);
+        end += alignedBytes(buffer.bytes);
       }
   }
 }

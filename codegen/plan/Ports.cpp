@@ -1,6 +1,7 @@
 //===- Ports.cpp - Arguments and results of a step ------------------------===//
 #include "codegen/kernel/KernelScalars.h"
 #include "codegen/plan/StageDraft.h"
+#include "ir/KernelRole.h"
 
 using namespace mlir;
 
@@ -110,7 +111,7 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   tensor.role = isState                 ? rt::TensorRole::State
                 : role == role::kBuffer ? rt::TensorRole::Buffer
                                         : rt::TensorRole::Parameter;
-  tensor.buffer = s.slots.addBuffer(typeOf(argument),
+  tensor.buffer = s.slots.addBuffer(tensorType(argument),
                                     isState ? rt::BufferKind::Optimizer
                                             : rt::BufferKind::Parameter,
                                     tensor.name);
@@ -138,8 +139,7 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
     tensor.source = rt::TensorSource{stringOf(source, "file"), offset.getInt(),
                                      bytes.getInt(), *dtype};
   }
-  s.slots.set(argument,
-              {tensor.buffer, StridedView::dense(typeOf(argument).getShape())});
+  s.slots.set(argument, {tensor.buffer, StridedView::dense(shapeOf(argument))});
   return addTensor(s, std::move(tensor));
 }
 
@@ -165,7 +165,7 @@ static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
 static LogicalResult bindInput(StageDraft &s, unsigned index,
                                DictionaryAttr attrs) {
   BlockArgument argument = s.step.getArgument(index);
-  auto type = typeOf(argument);
+  auto type = tensorType(argument);
   RankedTensorType global = globalOf(attrs, type);
   rt::Port port;
   port.name = stringOf(attrs, attr::kName);
@@ -178,7 +178,7 @@ static LogicalResult bindInput(StageDraft &s, unsigned index,
   bool isRead = false;
   std::function<void(Value)> inspect = [&](Value value) {
     for (Operation *user : value.getUsers()) {
-      if (isView(user))
+      if (isBufferView(user))
         inspect(user->getResult(0));
       else if (!user->hasTrait<mlir::OpTrait::IsTerminator>()) {
         phase = isRead ? std::min(phase, s.schedule.phaseOf(user))
@@ -221,7 +221,7 @@ LogicalResult bindArguments(StageDraft &s) {
     DictionaryAttr attrs = s.step.getArgAttrDict(i);
     std::string role = stringOf(attrs, attr::kRole);
     BlockArgument argument = s.step.getArgument(i);
-    auto type = typeOf(argument);
+    auto type = tensorType(argument);
     if (role == role::kParameter || role == role::kBuffer ||
         role == role::kState) {
       if (failed(bindTensor(s, i, attrs)))
@@ -273,7 +273,7 @@ static LogicalResult bindTie(StageDraft &s, Value value, int64_t argument,
                              << " of " << s.step.getNumArguments();
   Slot target = s.slots.at(s.step.getArgument(argument)),
        from = s.slots.at(value);
-  Type elementType = typeOf(value).getElementType();
+  Type elementType = elementTypeOf(value);
   auto buffer = s.slots.denseBuffer(from, elementType);
   if (!buffer)
     return at->emitOpError("returns a strided view as a parameter");
@@ -293,7 +293,7 @@ static LogicalResult bindTie(StageDraft &s, Value value, int64_t argument,
 /// A kernel that copies an output: views may be strided.
 static void emitOutputCopy(StageDraft &s, Value value, const rt::Port &port,
                            int phase) {
-  auto type = typeOf(value);
+  auto type = tensorType(value);
   Slot slot = s.slots.at(value);
   OpBuilder builder(s.step.getBody().front().getTerminator());
   KernelOp kernel = createKernel(
@@ -317,9 +317,9 @@ static void emitOutputCopy(StageDraft &s, Value value, const rt::Port &port,
 
 static void bindOutput(StageDraft &s, unsigned index, Value value) {
   DictionaryAttr attrs = s.step.getResultAttrDict(index);
-  auto type = typeOf(value);
+  auto type = tensorType(value);
   RankedTensorType global = globalOf(attrs, type);
-  Operation *producer = rootOf(value).getDefiningOp();
+  Operation *producer = bufferRoot(value).getDefiningOp();
   int phase = producer ? s.schedule.phaseOf(producer) : 1;
   Slot slot = s.slots.at(value);
   bool whole = slot.view.isDense() &&

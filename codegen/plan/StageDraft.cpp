@@ -68,11 +68,11 @@ static LogicalResult addStage(StageDraft &s) {
     return failure();
   s.schedule = std::move(*schedule);
   wrapLooseOps(s.step);
-  FailureOr<StepOrder> order = orderOf(
+  FailureOr<StepBuffers> buffers = orderOf(
       s.step, s.schedule, [&](int phase) { return s.phaseText(phase); });
-  if (failed(order))
+  if (failed(buffers))
     return failure();
-  s.order = std::move(*order);
+  s.buffers = std::move(*buffers);
   if (failed(bindArguments(s)) || failed(lowerAll(s)) || failed(bindResults(s)))
     return failure();
   remarkOnUncoded(s);

@@ -5,7 +5,7 @@
 // instructions read and write, and from the schedule:
 //
 //   StepSchedule   phases and their order            (StepSchedule.h)
-//   StepOrder      ops in this order, last readers   (StepOrder.h)
+//   StepBuffers    ops in this order, shared buffers (ir/StepBuffers.h)
 //   ValueSlots     where each value lives            (ValueSlots.h)
 //   lower()        instructions of an op             (Lower*.cpp)
 //   bindResults()  and other ports                   (Ports.cpp)
@@ -36,7 +36,7 @@ struct SharedDraft {
 struct StageDraft {
   StageDraft(mlir::func::FuncOp step, int64_t stage, SharedDraft &shared)
       : step(step), stage(stage), shared(shared), plan(shared.draft.plan),
-        slots(plan, stage, schedule, order) {}
+        slots(plan, stage, buffers) {}
   StageDraft(const StageDraft &) = delete;
 
   std::string phaseText(int phase) const;
@@ -46,7 +46,7 @@ struct StageDraft {
   SharedDraft &shared;
   rt::Plan &plan; ///< of `shared`
   StepSchedule schedule;
-  StepOrder order;
+  StepBuffers buffers;
   ValueSlots slots;
   InstructionList list;
   int64_t ringShifts = 0; ///< each has a tag of its own
@@ -71,8 +71,8 @@ mlir::LogicalResult lowerAll(StageDraft &s);
 /// Kernels (LowerKernels.cpp).
 mlir::LogicalResult lowerKernel(StageDraft &s, KernelOp op);
 mlir::LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op);
-/// The operand whose memory result `result` takes over, or -1.
-int64_t tiedInput(const StageDraft &s, KernelOp op, unsigned result);
+/// The number of the operand whose buffer `result` reuses, or -1.
+int64_t tiedInput(const StageDraft &s, mlir::OpResult result);
 /// A buffer for a sum, which the setup phase clears.
 Slot clearedSlot(StageDraft &s, mlir::Value value);
 /// The code for `spec`, or null after a diagnostic.

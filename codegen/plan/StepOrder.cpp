@@ -2,6 +2,7 @@
 #include "codegen/plan/StepOrder.h"
 #include "codegen/kernel/DTypes.h"
 #include "codegen/kernel/KernelScalars.h"
+#include "ir/KernelRole.h"
 
 using namespace mlir;
 
@@ -15,8 +16,6 @@ static std::optional<LoweringKind> kindOfLowering(Operation *op) {
     return std::nullopt;
   return lowering.getLoweringKind();
 }
-
-bool isView(Operation *op) { return kindOfLowering(op) == LoweringKind::view; }
 
 /// Ops that become instructions without a kernel around them.
 static bool standsAlone(Operation *op) {
@@ -73,7 +72,7 @@ KernelOp wrap(Operation *op) {
 void wrapLooseOps(func::FuncOp step) {
   SmallVector<Operation *> loose;
   for (Operation &op : step.getBody().front())
-    if (!standsAlone(&op) && !isView(&op) && !isStoredConstant(&op))
+    if (!standsAlone(&op) && !isBufferView(&op) && !isStoredConstant(&op))
       loose.push_back(&op);
   llvm::for_each(loose, [&](Operation *op) { wrap(op); });
 }
@@ -123,18 +122,8 @@ LogicalResult checkStep(func::FuncOp step) {
                  succeeded(checkTypes(step)) && succeeded(checkLookups(step)));
 }
 
-Value rootOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isView(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
-FailureOr<StepOrder> orderOf(func::FuncOp step, const StepSchedule &schedule,
-                             llvm::function_ref<std::string(int)> phaseText) {
-  StepOrder order;
+FailureOr<StepBuffers> orderOf(func::FuncOp step, const StepSchedule &schedule,
+                               llvm::function_ref<std::string(int)> phaseText) {
   std::vector<SmallVector<Operation *>> byPhase(schedule.phases.size());
   for (Operation &op : step.getBody().front().without_terminator()) {
     int phase = schedule.phaseOf(&op);
@@ -143,32 +132,20 @@ FailureOr<StepOrder> orderOf(func::FuncOp step, const StepSchedule &schedule,
                             "function never runs");
     byPhase[phase].push_back(&op);
   }
-  for (auto &list : byPhase)
-    order.ops.append(list);
-  for (auto [i, op] : llvm::enumerate(order.ops)) {
-    order.position[op] = i;
+  SmallVector<Operation *> ops;
+  for (ArrayRef<Operation *> list : byPhase)
+    llvm::append_range(ops, list);
+  StepBuffers buffers(step, std::move(ops));
+  for (Operation *op : buffers.ops)
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp();
-          producer && !order.position.contains(producer))
+          producer &&
+          buffers.position.lookup(producer) >= buffers.position.lookup(op))
         return op->emitOpError()
                << "runs in phase " << phaseText(schedule.phaseOf(op))
                << ", before an operand is made in phase "
                << phaseText(schedule.phaseOf(producer));
-    if (isView(op))
-      continue;
-    for (Value operand : op->getOperands()) {
-      int64_t &last = order.lastUse[rootOf(operand)];
-      last = std::max<int64_t>(last, i);
-    }
-  }
-  for (Value result : step.getBody().front().getTerminator()->getOperands())
-    order.lastUse[rootOf(result)] = std::numeric_limits<int64_t>::max();
-  return order;
-}
-
-bool StepOrder::diesAt(Value value, Operation *op) const {
-  auto it = lastUse.find(rootOf(value));
-  return it == lastUse.end() || it->second <= position.lookup(op);
+  return buffers;
 }
 
 std::string nameOfOp(Operation *op) {

@@ -3,20 +3,10 @@
 #define DPC_CODEGEN_PLAN_STEPORDER_H
 
 #include "codegen/plan/StepSchedule.h"
-#include "ir/Dialect.h"
+#include "ir/StepBuffers.h"
+#include "ir/TensorUtils.h"
 
 namespace dpc::codegen {
-
-/// The ops of a step, phase by phase, and who reads a value last.
-struct StepOrder {
-  llvm::SmallVector<mlir::Operation *> ops;
-  llvm::DenseMap<mlir::Operation *, int64_t> position; ///< in `ops`
-  /// Position of the last reader, by root; past all ops for a result.
-  llvm::DenseMap<mlir::Value, int64_t> lastUse;
-
-  /// No op after `op` reads the buffer of `value`.
-  bool diesAt(mlir::Value value, mlir::Operation *op) const;
-};
 
 /// Fails with a diagnostic at an op that has no lowering, whose types cannot be
 /// executed, or that looks up in a dimension of several factors.
@@ -34,18 +24,9 @@ KernelOp wrap(mlir::Operation *op);
 
 /// Orders the ops; fails where one runs before its operands are made, or in a
 /// phase that the schedule lacks. `phaseText` names phases in diagnostics.
-mlir::FailureOr<StepOrder>
+mlir::FailureOr<StepBuffers>
 orderOf(mlir::func::FuncOp step, const StepSchedule &schedule,
         llvm::function_ref<std::string(int)> phaseText);
-
-inline mlir::RankedTensorType typeOf(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType());
-}
-
-/// Whether the result of `op` is a view of its first operand.
-bool isView(mlir::Operation *op);
-/// The value whose buffer `value` is a view of.
-mlir::Value rootOf(mlir::Value value);
 
 /// Short name of what computes `op`, for traces.
 std::string nameOfOp(mlir::Operation *op);

@@ -1,7 +1,6 @@
 //===- ValueSlots.cpp - Where values live ---------------------------------===//
 #include "codegen/plan/ValueSlots.h"
 #include "codegen/kernel/DTypes.h"
-#include "ir/GemmEpilogues.h"
 
 using namespace mlir;
 
@@ -32,56 +31,24 @@ int ValueSlots::addWorkspace(MLIRContext *context, int64_t bytes,
   return addBuffer(type, rt::BufferKind::Workspace, std::move(name));
 }
 
-/// Whether the optimizer reads `value` as a gradient, through collectives,
-/// accumulation and views.
-bool ValueSlots::feedsOptimizer(Value value) {
-  auto [it, isNew] = optimizerFeeds.try_emplace(value, false);
-  if (!isNew)
-    return it->second;
-  bool feeds = false;
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    if (auto kernel = dyn_cast<KernelOp>(user)) {
-      BlockArgument argument =
-          kernel.getBody().front().getArgument(use.getOperandNumber());
-      for (Operation *inner : argument.getUsers()) {
-        auto adamw = dyn_cast<AdamWOp>(inner);
-        auto sgd = dyn_cast<SgdOp>(inner);
-        feeds |= (adamw && adamw.getG() == argument) ||
-                 (sgd && sgd.getG() == argument);
-      }
-    } else if (auto reduce = dyn_cast<AllReduceOp>(user)) {
-      feeds |= feedsOptimizer(reduce.getOutputs()[use.getOperandNumber()]);
-    } else if (isView(user) || isa<AccumulateOp>(user)) {
-      feeds |= feedsOptimizer(user->getResult(0));
-    }
-  }
-  optimizerFeeds[value] = feeds;
-  return feeds;
-}
-
-rt::BufferKind ValueSlots::kindOf(Value value) {
-  Operation *op = value.getDefiningOp();
-  bool isSum = isa<AccumulateOp>(op) || (matmulOf(op) && sumInPlace(op));
-  if (isSum || feedsOptimizer(value))
+static rt::BufferKind kindOf(BufferUse use) {
+  switch (use) {
+  case BufferUse::gradient:
     return rt::BufferKind::Gradient;
-  if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp, FetchOp>(op))
+  case BufferUse::communication:
     return rt::BufferKind::Communication;
-  bool isReceived = isa<RecvOp>(op);
-  auto last = order.lastUse.find(value);
-  bool crosses =
-      last != order.lastUse.end() &&
-      last->second < static_cast<int64_t>(order.ops.size()) &&
-      schedule.phaseOf(order.ops[last->second]) != schedule.phaseOf(op);
-  return crosses      ? rt::BufferKind::Activation
-         : isReceived ? rt::BufferKind::Communication
-                      : rt::BufferKind::Workspace;
+  case BufferUse::activation:
+    return rt::BufferKind::Activation;
+  case BufferUse::workspace:
+    return rt::BufferKind::Workspace;
+  }
+  llvm_unreachable("unknown use");
 }
 
 Slot ValueSlots::make(Value value) {
-  int buffer =
-      addBuffer(typeOf(value), kindOf(value), nameOfOp(value.getDefiningOp()));
-  return slots[value] = {buffer, StridedView::dense(typeOf(value).getShape())};
+  int buffer = addBuffer(tensorType(value), kindOf(buffers.useOf(value)),
+                         nameOfOp(value.getDefiningOp()));
+  return slots[value] = {buffer, StridedView::dense(shapeOf(value))};
 }
 
 std::optional<int> ValueSlots::denseBuffer(const Slot &slot, Type elementType) {

@@ -29,9 +29,8 @@ struct Slot {
 /// have no offset yet.
 class ValueSlots {
 public:
-  ValueSlots(rt::Plan &plan, int64_t stage, const StepSchedule &schedule,
-             const StepOrder &order)
-      : plan(plan), stage(stage), schedule(schedule), order(order) {}
+  ValueSlots(rt::Plan &plan, int64_t stage, const StepBuffers &buffers)
+      : plan(plan), stage(stage), buffers(buffers) {}
 
   const Slot &at(mlir::Value value) const { return slots.at(value); }
   /// Null when the value has no slot yet.
@@ -51,15 +50,10 @@ public:
   std::optional<int> denseBuffer(const Slot &slot, mlir::Type elementType);
 
 private:
-  rt::BufferKind kindOf(mlir::Value value);
-  bool feedsOptimizer(mlir::Value value);
-
   rt::Plan &plan;
   int64_t stage;
-  const StepSchedule &schedule;
-  const StepOrder &order;
+  const StepBuffers &buffers;
   llvm::DenseMap<mlir::Value, Slot> slots;
-  llvm::DenseMap<mlir::Value, bool> optimizerFeeds; ///< known so far
 };
 
 } // namespace dpc::codegen

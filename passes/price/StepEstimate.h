@@ -168,10 +168,6 @@ int64_t microBatchesOf(mlir::func::FuncOp step);
 
 /// True for ops that the copy queue runs.
 bool isTransfer(mlir::Operation *op);
-
-/// Follows views to the value that has the buffer.
-mlir::Value bufferRoot(mlir::Value value);
-
 } // namespace dpc
 
 #endif // DPC_PASSES_PRICE_STEPESTIMATE_H

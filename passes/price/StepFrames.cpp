@@ -6,6 +6,7 @@
 // first.
 //
 //===----------------------------------------------------------------------===//
+#include "ir/Lifetimes.h"
 #include "passes/price/SoftwareBuffers.h"
 
 #include <cmath>
@@ -24,24 +25,6 @@ struct Frame {
   std::vector<int64_t> buffers;
   std::set<Run> uses; ///< Phases that touch it.
   int64_t slots = 1;
-};
-
-/// The bytes of a frame's slot over time.
-class Slot {
-public:
-  explicit Slot(std::vector<cost::Buffer> members);
-  int64_t size() const { return bytes; }
-  cost::MemoryBreakdown categories() const;
-  /// Puts a buffer where it fits; false when it does not.
-  bool place(const cost::Buffer &life);
-
-private:
-  struct Placed {
-    int64_t begin, end;
-    cost::Buffer life;
-  };
-  std::vector<Placed> placed;
-  int64_t bytes = 0;
 };
 
 /// The memory of one step function over its ops.
@@ -77,48 +60,14 @@ private:
 
 } // namespace
 
-static int64_t alignedBytes(const cost::Buffer &buffer) {
-  constexpr int64_t kAlignment = 64;
-  return ceilDiv(buffer.bytes, kAlignment) * kAlignment;
-}
-
-Slot::Slot(std::vector<cost::Buffer> members) {
-  Expected<cost::Packing> packing = cost::packBuffers(members);
-  assert(packing && "lifetimes are in order");
-  bytes = packing->bytes;
-  for (auto [life, offset] : llvm::zip_equal(members, packing->offsets))
-    placed.push_back({offset, offset + alignedBytes(life), life});
-}
-
-/// The slot's bytes by category, in proportion where it is most in use.
-cost::MemoryBreakdown Slot::categories() const {
-  std::vector<cost::Buffer> members;
-  members.reserve(placed.size());
-  for (const Placed &member : placed)
-    members.push_back(member.life);
+/// Bytes of a frame's slot by category, in the proportions of its peak.
+static cost::MemoryBreakdown
+categoriesOf(const std::vector<cost::Buffer> &members, double slotBytes) {
   cost::MemoryBreakdown parts = cost::peakMemory(members).categories;
   double total = parts.total();
   for (double &part : parts.bytes)
-    part *= total > 0 ? bytes / total : 0;
+    part *= total > 0 ? slotBytes / total : 0;
   return parts;
-}
-
-bool Slot::place(const cost::Buffer &life) {
-  std::vector<std::pair<int64_t, int64_t>> taken;
-  for (const Placed &other : placed)
-    if (other.life.first <= life.last && life.first <= other.life.last)
-      taken.push_back({other.begin, other.end});
-  llvm::sort(taken);
-  int64_t offset = 0, size = alignedBytes(life);
-  for (auto [begin, end] : taken) {
-    if (begin - offset >= size)
-      break;
-    offset = std::max(offset, end);
-  }
-  if (offset + size > bytes)
-    return false;
-  placed.push_back({offset, offset + size, life});
-  return true;
 }
 
 static Phase stepPhase(cost::SchedulePhase phase) {
@@ -193,12 +142,7 @@ std::vector<cost::Buffer> StepMemory::lifetimes() const {
     lives[hold.buffer].last =
         std::max(lives[hold.buffer].last, endOfHold(hold));
   for (auto [id, life] : llvm::enumerate(lives)) {
-    bool meetsLoop = life.last >= live.loopBegin && life.first <= live.loopEnd;
-    // Phases of micro-batches are mixed: there is no smaller part of the loop.
-    if (meetsLoop && life.first < live.loopBegin)
-      life.last = std::max(life.last, live.loopEnd);
-    if (meetsLoop && life.last > live.loopEnd)
-      life.first = std::min(life.first, live.loopBegin);
+    extendOverLoop(life, live.loopBegin, live.loopEnd, /*isMixed=*/true);
     // A message may come while other phases run.
     if (live.received.contains(id)) {
       life.first = std::min(life.first, live.loopBegin);
@@ -224,8 +168,12 @@ void StepMemory::addFrame(const Frame &frame,
   members.reserve(frame.buffers.size());
   for (int64_t id : frame.buffers)
     members.push_back(lives[id]);
-  Slot slot(std::move(members));
-  cost::MemoryBreakdown categories = slot.categories();
+  Expected<cost::Packing> packing = cost::packBuffers(members);
+  assert(packing && "lifetimes are in order");
+  FrameGaps gaps(packing->bytes);
+  for (auto [offset, life] : llvm::zip_equal(packing->offsets, members))
+    gaps.occupy(offset, life);
+  cost::MemoryBreakdown categories = categoriesOf(members, packing->bytes);
   for (int i = 0; i < cost::numMemoryCategories; ++i) {
     cost::Buffer block;
     block.category = static_cast<MemoryCategory>(i);
@@ -245,7 +193,7 @@ void StepMemory::addFrame(const Frame &frame,
                                             : a < b;
   });
   for (int64_t id : locals)
-    if (slot.place(lives[id]))
+    if (gaps.place(lives[id]) >= 0)
       framed.insert(id);
 }
 
@@ -324,8 +272,8 @@ MemoryProfiles StepMemory::profiles(bool inLine, bool isFramed) {
 std::vector<cost::MemoryBreakdown> StepMemory::sums() const {
   std::vector<cost::MemoryBreakdown> changes(live.end() + 2);
   for (const cost::Buffer &block : blocks) {
-    changes[block.first][block.category] += alignedBytes(block);
-    changes[block.last + 1][block.category] -= alignedBytes(block);
+    changes[block.first][block.category] += alignedBytes(block.bytes);
+    changes[block.last + 1][block.category] -= alignedBytes(block.bytes);
   }
   changes.pop_back();
   for (size_t i = 1; i < changes.size(); ++i)

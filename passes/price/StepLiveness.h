@@ -6,12 +6,14 @@
 #ifndef DPC_PASSES_PRICE_STEPLIVENESS_H
 #define DPC_PASSES_PRICE_STEPLIVENESS_H
 
+#include "ir/Lifetimes.h"
+#include "ir/StepBuffers.h"
 #include "passes/price/StepEstimate.h"
 
 namespace dpc {
 
 /// The buffers of a step function with their lifetimes, in steps of `ops`.
-class Liveness {
+class Liveness : public StepBuffers {
 public:
   explicit Liveness(mlir::func::FuncOp step);
 
@@ -24,7 +26,6 @@ public:
   std::vector<cost::Buffer> inOneLine() const;
 
   mlir::func::FuncOp step;
-  llvm::SmallVector<mlir::Operation *> ops;
   /// Without what communication under way holds.
   std::vector<cost::Buffer> buffers;
   std::vector<mlir::Value> values; ///< By buffer; null: a workspace.
@@ -39,15 +40,9 @@ public:
 
 private:
   std::vector<std::pair<Phase, int64_t>> runs; ///< By op.
-  /// Arguments whose next value, through reshapes, is a value.
-  llvm::DenseMap<mlir::Value, mlir::Value> nextOf;
   llvm::DenseMap<mlir::Value, int64_t> bufferOf;
-  llvm::DenseMap<mlir::Value, int64_t> lastRead; ///< By root.
-  /// Communication under way: its buffers, until a computation waits.
-  llvm::SmallVector<llvm::SmallVector<int64_t>> pending;
-  llvm::SmallVector<int64_t> pendingAt;
-  llvm::SmallVector<llvm::DenseSet<int64_t>> pendingReads, pendingWrites;
-  llvm::DenseSet<int64_t> madeBySetup;
+  LastAccesses communicated;
+  size_t held = 0; ///< Holds at the begin of `holds` whose end is known.
   /// Behind an op: results that replace arguments.
   llvm::DenseMap<int64_t,
                  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>>
@@ -57,19 +52,13 @@ private:
   void addArguments();
   int64_t firstReader(mlir::BlockArgument argument) const;
   int64_t firstOfPhase(int64_t at) const;
-  void findLastReads();
-  void findNextValues();
   void findCopies();
   void copyNewValues(int64_t at);
   void place(mlir::Operation *op, int64_t at);
-  int64_t gatheredInto(mlir::OpResult stack, int64_t at);
-  int64_t reusedBuffer(mlir::Operation *op, unsigned result, int64_t at);
-  cost::MemoryCategory categoryOf(mlir::Value value, int64_t at);
+  mlir::Value reusedValue(mlir::OpResult result) const;
   void touch(mlir::Operation *op, int64_t at);
-  using Ids = llvm::SmallVector<int64_t>;
   void waitFor(llvm::ArrayRef<int64_t> reads, llvm::ArrayRef<int64_t> writes,
                int64_t at);
-  void hold(int64_t number, int64_t until);
 };
 
 } // namespace dpc

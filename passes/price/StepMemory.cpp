@@ -1,44 +1,16 @@
 //===- StepMemory.cpp - Live bytes of a step ------------------------------===//
 #include "ir/Attributes.h"
 #include "ir/GemmEpilogues.h"
+#include "ir/TensorUtils.h"
 #include "passes/price/StepLiveness.h"
 
 using namespace mlir;
 using namespace dpc;
 using cost::MemoryCategory;
 
-/// Whether the optimizer reads `value` as a gradient.
-static bool isGradient(Value value) {
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    if (auto kernel = dyn_cast<KernelOp>(user)) {
-      Value inner =
-          kernel.getBody().front().getArgument(use.getOperandNumber());
-      for (Operation *reader : inner.getUsers()) {
-        auto adamw = dyn_cast<AdamWOp>(reader);
-        auto sgd = dyn_cast<SgdOp>(reader);
-        if ((adamw && adamw.getG() == inner) || (sgd && sgd.getG() == inner))
-          return true;
-      }
-    } else if (auto reduce = dyn_cast<AllReduceOp>(user)) {
-      if (isGradient(reduce.getOutputs()[use.getOperandNumber()]))
-        return true;
-    } else if (isBufferView(user) || isa<AccumulateOp>(user)) {
-      if (isGradient(user->getResult(0)))
-        return true;
-    }
-  }
-  return false;
-}
-
-/// Whether the results of `op` are sums over micro-batches.
-static bool addsUp(Operation *op) {
-  return isa<AccumulateOp>(op) || (matmulOf(op) && sumInPlace(op));
-}
-
 int64_t Liveness::add(Value value, MemoryCategory category, int64_t first) {
   cost::Buffer buffer;
-  buffer.bytes = sizeInBytes(cast<RankedTensorType>(value.getType()));
+  buffer.bytes = sizeInBytes(value);
   buffer.category = category;
   buffer.first = buffer.last = first;
   buffers.push_back(buffer);
@@ -95,48 +67,21 @@ int64_t Liveness::firstOfPhase(int64_t at) const {
   return at;
 }
 
-void Liveness::findLastReads() {
-  for (auto [i, op] : llvm::enumerate(ops))
-    if (!isBufferView(op))
-      for (Value operand : op->getOperands())
-        lastRead[bufferRoot(operand)] = i;
-  findCopies();
-  // A new parameter replaces the old one as soon as nobody reads that.
-  for (OpOperand &result :
-       step.getBody().front().getTerminator()->getOpOperands()) {
-    int64_t &last = lastRead[bufferRoot(result.get())];
-    auto tied = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
-                                                      attr::kTies);
-    last =
-        tied ? std::max(last, lastRead.lookup(step.getArgument(tied.getInt())))
-             : end();
-  }
-}
-
-/// A new parameter that is not made in the old one's buffer is copied there: by
-/// a computation behind the op that makes it, or the last of update's that
-/// reads the old one.
+/// A new parameter that is not written into the old one's buffer is copied
+/// there: behind the op that makes it, or behind the last op that reads the old
+/// one, and not before the update phase begins.
 void Liveness::findCopies() {
-  DenseMap<Operation *, int64_t> position;
-  int64_t updateBegin = end();
-  for (auto [i, op] : llvm::enumerate(ops)) {
-    position[op] = i;
-    if (phaseOf(op) == Phase::update)
-      updateBegin = std::min<int64_t>(updateBegin, i);
-  }
-  for (OpOperand &result :
-       step.getBody().front().getTerminator()->getOpOperands()) {
-    auto tied = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
-                                                      attr::kTies);
-    Value root = bufferRoot(result.get());
-    if (!tied || !root.getDefiningOp() || isa<StoreOp>(root.getDefiningOp()))
+  int64_t updateBegin =
+      llvm::find_if(
+          ops, [](Operation *op) { return phaseOf(op) == Phase::update; }) -
+      ops.begin();
+  for (auto [result, old] : ties) {
+    Value root = bufferRoot(result);
+    if (!root.getDefiningOp() || isa<StoreOp>(root.getDefiningOp()))
       continue;
-    Value old = step.getArgument(tied.getInt());
-    int64_t at =
-        std::max(position.lookup(root.getDefiningOp()), updateBegin - 1);
-    if (auto read = lastRead.find(old); read != lastRead.end())
-      at = std::max(at, read->second);
-    copies[at].push_back({root, old});
+    copies[std::max({position.lookup(root.getDefiningOp()), updateBegin - 1,
+                     lastRead.lookup(old)})]
+        .push_back({root, old});
   }
 }
 
@@ -153,71 +98,28 @@ void Liveness::copyNewValues(int64_t at) {
   }
 }
 
-void Liveness::findNextValues() {
-  for (OpOperand &result :
-       step.getBody().front().getTerminator()->getOpOperands()) {
-    auto tied = step.getResultAttrOfType<IntegerAttr>(result.getOperandNumber(),
-                                                      attr::kTies);
-    Value value = result.get();
-    while (auto reshape = value.getDefiningOp<ReshapeOp>())
-      value = reshape.getX();
-    if (tied)
-      nextOf.try_emplace(value, step.getArgument(tied.getInt()));
-  }
+/// The value whose buffer `result` reuses, or null.
+Value Liveness::reusedValue(OpResult result) const {
+  OpOperand *operand = reusedOperand(result);
+  if (!operand)
+    return reusedParameter(result);
+  Value value = operand->get();
+  bool isPart = sizeInBytes(bufferRoot(value)) != sizeInBytes(value);
+  return isa<AllReduceOp>(result.getOwner()) && isPart ? Value() : value;
 }
 
-/// The buffer of the parameter that a gather makes the next value of, or -1.
-int64_t Liveness::gatheredInto(OpResult stack, int64_t at) {
-  auto found = nextOf.find(stack);
-  if (found == nextOf.end())
-    return -1;
-  Value old = found->second;
-  return lastRead.lookup(old) <= at ? bufferOf.lookup(old) : -1;
-}
-
-/// The buffer a result takes over, or -1.
-int64_t Liveness::reusedBuffer(Operation *op, unsigned result, int64_t at) {
-  auto diesHere = [&](Value value) {
-    return lastRead.lookup(bufferRoot(value)) <= at;
-  };
-  if (auto reduce = dyn_cast<AllReduceOp>(op)) {
-    Value operand = reduce.getInputs()[result];
-    Value root = bufferRoot(operand);
-    bool whole = sizeInBytes(cast<RankedTensorType>(root.getType())) ==
-                 sizeInBytes(cast<RankedTensorType>(operand.getType()));
-    return diesHere(operand) && whole && !isa<BlockArgument>(root)
-               ? bufferOf.lookup(root)
-               : -1;
-  }
-  if (isa<AllGatherOp>(op))
-    return gatheredInto(op->getResult(result), at);
-  auto kernel = dyn_cast<KernelOp>(op);
-  if (!kernel)
-    return -1;
-  Value yielded = kernel.getBody().front().getTerminator()->getOperand(result);
-  Operation *inner = yielded.getDefiningOp();
-  if (!isa_and_nonnull<AdamWOp, SgdOp>(inner))
-    return -1;
-  auto old = dyn_cast<BlockArgument>(
-      inner->getOperand(cast<OpResult>(yielded).getResultNumber()));
-  if (!old)
-    return -1;
-  Value operand = kernel.getInputs()[old.getArgNumber()];
-  return diesHere(operand) ? bufferOf.lookup(bufferRoot(operand)) : -1;
-}
-
-MemoryCategory Liveness::categoryOf(Value value, int64_t at) {
-  Operation *op = value.getDefiningOp();
-  if ((addsUp(op) && value == op->getResult(0)) || isGradient(value))
+static MemoryCategory categoryOf(BufferUse use) {
+  switch (use) {
+  case BufferUse::gradient:
     return MemoryCategory::Gradients;
-  if ((isa<CommunicationOpInterface>(op) && !isa<AllReduceOp, RecvOp>(op)) ||
-      isa<FetchOp>(op))
+  case BufferUse::communication:
     return MemoryCategory::Communication;
-  int64_t last = lastRead.lookup(value);
-  bool crosses = last < end() && phaseOf(ops[last]) != phaseOf(op);
-  return crosses           ? MemoryCategory::Activations
-         : isa<RecvOp>(op) ? MemoryCategory::Communication
-                           : MemoryCategory::Workspace;
+  case BufferUse::activation:
+    return MemoryCategory::Activations;
+  case BufferUse::workspace:
+    return MemoryCategory::Workspace;
+  }
+  llvm_unreachable("unknown use");
 }
 
 void Liveness::place(Operation *op, int64_t at) {
@@ -233,10 +135,10 @@ void Liveness::place(Operation *op, int64_t at) {
     return;
   }
   for (OpResult result : op->getResults()) {
-    int64_t reused = reusedBuffer(op, result.getResultNumber(), at);
-    int64_t first = addsUp(op) && result.getResultNumber() == 0 ? 0 : at;
-    bufferOf[result] =
-        reused >= 0 ? reused : add(result, categoryOf(result, at), first);
+    Value reused = reusedValue(result);
+    int64_t first = addsToSum(op) && result.getResultNumber() == 0 ? 0 : at;
+    bufferOf[result] = reused ? bufferOf.lookup(bufferRoot(reused))
+                              : add(result, categoryOf(useOf(result)), first);
   }
   MatmulOp product = matmulOf(op);
   if (auto bytes = (product ? product.getOperation() : op)
@@ -248,41 +150,23 @@ void Liveness::place(Operation *op, int64_t at) {
   }
 }
 
-/// Ends the collectives that a computation must wait for: those whose buffers
-/// it touches, and all before them.
+/// Ends the communications that a computation waits for: the last one that
+/// conflicts with its accesses, and all before it.
 void Liveness::waitFor(ArrayRef<int64_t> reads, ArrayRef<int64_t> writes,
                        int64_t at) {
-  int64_t ended = 0;
-  for (size_t i = 0; i < pending.size(); ++i) {
-    bool touches =
-        llvm::any_of(
-            reads, [&](int64_t id) { return pendingWrites[i].contains(id); }) ||
-        llvm::any_of(writes, [&](int64_t id) {
-          return pendingWrites[i].contains(id) || pendingReads[i].contains(id);
-        });
-    if (touches)
-      ended = i + 1;
+  int64_t last = communicated.lastConflict(reads, writes);
+  for (Hold &hold : llvm::drop_begin(holds, held)) {
+    if (hold.from > last)
+      break;
+    hold.until = at;
+    ++held;
   }
-  // Erasing nothing would move each set onto itself, which empties it.
-  if (ended == 0)
-    return;
-  for (int64_t i = 0; i < ended; ++i)
-    hold(i, at);
-  pending.erase(pending.begin(), pending.begin() + ended);
-  pendingAt.erase(pendingAt.begin(), pendingAt.begin() + ended);
-  pendingReads.erase(pendingReads.begin(), pendingReads.begin() + ended);
-  pendingWrites.erase(pendingWrites.begin(), pendingWrites.begin() + ended);
-}
-
-void Liveness::hold(int64_t number, int64_t until) {
-  for (int64_t id : pending[number])
-    holds.push_back({id, pendingAt[number], until});
 }
 
 void Liveness::touch(Operation *op, int64_t at) {
   if (isBufferView(op) || isa<ConstantOp>(op))
     return;
-  Ids touched, reads, writes;
+  SmallVector<int64_t> touched, reads, writes;
   for (Value operand : op->getOperands())
     if (auto it = bufferOf.find(bufferRoot(operand)); it != bufferOf.end()) {
       touched.push_back(it->second);
@@ -301,20 +185,18 @@ void Liveness::touch(Operation *op, int64_t at) {
     received.insert(writes.begin(), writes.end());
   if (!isa<CommunicationOpInterface>(op))
     return waitFor(reads, writes, at);
-  pending.push_back(touched);
-  pendingAt.push_back(at);
-  pendingReads.emplace_back(reads.begin(), reads.end());
-  pendingWrites.emplace_back(writes.begin(), writes.end());
+  for (int64_t id : touched)
+    holds.push_back({id, at, end()});
+  communicated.add(reads, writes, at);
 }
 
-Liveness::Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {
+Liveness::Liveness(func::FuncOp step)
+    : StepBuffers(step, opsInOrder(step)), step(step) {
   for (Operation *op : ops)
     runs.push_back({phaseOf(op), chunkOf(op)});
   addArguments();
-  findNextValues();
-  findLastReads();
+  findCopies();
   for (auto [i, op] : llvm::enumerate(ops)) {
-    size_t before = buffers.size();
     place(op, i);
     touch(op, i);
     copyNewValues(i);
@@ -322,47 +204,36 @@ Liveness::Liveness(func::FuncOp step) : step(step), ops(opsInOrder(step)) {
       loopBegin = std::min<int64_t>(loopBegin, i);
       loopEnd = i;
     }
-    if (runs[i].first == Phase::setup)
-      for (size_t id = before; id < buffers.size(); ++id)
-        madeBySetup.insert(id);
   }
-  for (size_t i = 0; i < pending.size(); ++i)
-    hold(i, end());
-  for (Value value : step.getBody().front().getTerminator()->getOperands()) {
-    Value root = bufferRoot(value);
-    auto it = bufferOf.find(root);
-    if (it == bufferOf.end())
-      continue;
-    int64_t &last = buffers[it->second].last;
-    last = std::max(last, lastRead.lookup(root));
-  }
+  auto extend = [&](Value result, int64_t last) {
+    if (auto it = bufferOf.find(bufferRoot(result)); it != bufferOf.end())
+      buffers[it->second].last = std::max(buffers[it->second].last, last);
+  };
+  for (auto [result, old] : ties)
+    extend(result, lastRead.lookup(old));
+  for (Value output : outputs)
+    extend(output, end());
 }
 
 std::vector<cost::Buffer> Liveness::inOneLine() const {
   std::vector<cost::Buffer> lives = buffers;
   for (const Hold &hold : holds)
     lives[hold.buffer].last = std::max(lives[hold.buffer].last, hold.until);
-  // What setup made for the loop is read again by the next micro-batch.
-  int64_t setupEnd = llvm::count_if(
-      runs, [](const auto &run) { return run.first == Phase::setup; });
   if (microBatchesOf(step) > 1)
-    for (int64_t id : madeBySetup)
-      if (lives[id].last >= setupEnd)
-        lives[id].last = std::max(lives[id].last, loopEnd);
+    for (cost::Buffer &life : lives)
+      extendOverLoop(life, loopBegin, loopEnd, /*isMixed=*/false);
   return lives;
 }
 
 OffloadedBytes dpc::offloadedBytes(func::FuncOp step) {
-  constexpr int64_t kAlignment = 64;
   OffloadedBytes bytes;
   for (BlockArgument arg : step.getArguments()) {
     auto space =
         step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kSpace);
     if (!space)
       continue;
-    int64_t size = llvm::alignTo(
-        sizeInBytes(cast<RankedTensorType>(arg.getType())), kAlignment);
-    (space.getValue() == "disk" ? bytes.disk : bytes.host) += size;
+    (space.getValue() == "disk" ? bytes.disk : bytes.host) +=
+        alignedBytes(sizeInBytes(arg));
   }
   return bytes;
 }

@@ -1,5 +1,6 @@
 //===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "ir/StepBuffers.h"
 #include "passes/cost/OpTime.h"
 #include "passes/local/Passes.h"
 #include "passes/price/ShareTime.h"
@@ -30,15 +31,6 @@ int64_t dpc::microBatchesOf(func::FuncOp step) {
 }
 
 bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
-
-Value dpc::bufferRoot(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isBufferView(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
 
 static double bytesOf(ValueRange values) {
   double bytes = 0;

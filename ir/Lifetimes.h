@@ -1,0 +1,115 @@
+//===- Lifetimes.h - Until when buffers of a step are in use ----*- C++ -*-===//
+//
+// The estimate of memory (passes/price) counts time in ops, a plan
+// (codegen/plan) in instructions; both find lifetimes by these rules. A
+// lifetime is any type with the members `bytes`, `first` and `last`; the buffer
+// is live from `first` to `last`, both included.
+//
+//===----------------------------------------------------------------------===//
+#ifndef DPC_IR_LIFETIMES_H
+#define DPC_IR_LIFETIMES_H
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace dpc {
+
+/// The bytes that a buffer occupies in an arena.
+inline int64_t alignedBytes(int64_t bytes) {
+  constexpr int64_t kAlignment = 64;
+  return llvm::divideCeil(bytes, kAlignment) * kAlignment;
+}
+
+/// The last accesses of one queue to each buffer.
+class LastAccesses {
+public:
+  /// Records an access at `time`, which is after all recorded ones.
+  template <class Ids>
+  void add(const Ids &readBuffers, const Ids &writtenBuffers, int64_t time) {
+    for (int64_t id : readBuffers)
+      reads[id] = time;
+    for (int64_t id : writtenBuffers)
+      writes[id] = time;
+  }
+  /// The last recorded access that must end before another queue reads and
+  /// writes these buffers; -1 without one.
+  template <class Ids>
+  int64_t lastConflict(const Ids &readBuffers,
+                       const Ids &writtenBuffers) const {
+    int64_t last = -1;
+    auto include = [&](const llvm::DenseMap<int64_t, int64_t> &accesses,
+                       int64_t id) {
+      if (auto it = accesses.find(id); it != accesses.end())
+        last = std::max(last, it->second);
+    };
+    for (int64_t id : readBuffers)
+      include(writes, id);
+    for (int64_t id : writtenBuffers) {
+      include(writes, id);
+      include(reads, id);
+    }
+    return last;
+  }
+
+private:
+  llvm::DenseMap<int64_t, int64_t> reads, writes;
+};
+
+/// Extends `life`, which the loop over micro-batches (times `begin` to `end`)
+/// interrupts. A buffer from before the loop is read again by the next
+/// micro-batch. Where phases of several micro-batches alternate (`isMixed`), a
+/// buffer that is read after the loop is live throughout it.
+template <class Life>
+void extendOverLoop(Life &life, int64_t begin, int64_t end, bool isMixed) {
+  if (life.last < begin || life.first > end)
+    return;
+  if (life.first < begin)
+    life.last = std::max(life.last, end);
+  if (isMixed && life.last > end)
+    life.first = std::min(life.first, begin);
+}
+
+/// Places buffers into the bytes of a frame that are free during their lives.
+class FrameGaps {
+public:
+  explicit FrameGaps(int64_t frameBytes) : frameBytes(frameBytes) {}
+
+  template <class Life> void occupy(int64_t offset, const Life &life) {
+    placed.push_back(
+        {offset, offset + alignedBytes(life.bytes), life.first, life.last});
+  }
+  /// Occupies the lowest offset where the buffer fits and returns it, or -1.
+  template <class Life> int64_t place(const Life &life) {
+    std::vector<std::pair<int64_t, int64_t>> taken;
+    for (const Placed &other : placed)
+      if (other.first <= life.last && life.first <= other.last)
+        taken.emplace_back(other.begin, other.end);
+    llvm::sort(taken);
+    int64_t offset = 0, size = alignedBytes(life.bytes);
+    for (auto [begin, end] : taken) {
+      if (begin - offset >= size)
+        break;
+      offset = std::max(offset, end);
+    }
+    if (offset + size > frameBytes)
+      return -1;
+    occupy(offset, life);
+    return offset;
+  }
+
+private:
+  struct Placed {
+    int64_t begin, end, first, last;
+  };
+  int64_t frameBytes;
+  std::vector<Placed> placed;
+};
+
+} // namespace dpc
+
+#endif // DPC_IR_LIFETIMES_H
