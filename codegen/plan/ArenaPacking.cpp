@@ -11,11 +11,11 @@
 
 namespace dpc::codegen {
 
-/// Comparisons that improving a layout may cost: about a second.
+/// The most comparisons for the improvement of a layout: about one second.
 static constexpr double kComparisons = 2e8;
-/// Changes of one order.
+/// The most changes to one order.
 static constexpr double kMostRounds = 4000;
-/// Buffers below this share of the arena are placed after the others.
+/// Buffers smaller than 1/kSmallShare of the arena are placed last.
 static constexpr int64_t kSmallShare = 1000;
 
 static int64_t roundUp(int64_t bytes, int64_t alignment) {
@@ -46,12 +46,12 @@ public:
   Packer(const std::vector<Lifetime> &buffers, int64_t alignment)
       : buffers(buffers), alignment(alignment) {}
 
-  /// Places in `order` at the tightest gap that fits, or, with `lowest`, at
-  /// the lowest.
+  /// Places the buffers in `order`, each in the smallest gap where it fits or,
+  /// with `lowest`, in the lowest one.
   ArenaLayout place(const std::vector<size_t> &order, bool lowest);
-  /// Adds buffers in `order` to `layout` and to what is placed.
+  /// Places the buffers of `order` beside those already placed.
   void add(const std::vector<size_t> &order, bool lowest, ArenaLayout &layout);
-  /// Takes a place that is known.
+  /// Places one buffer at a given offset.
   void fix(size_t buffer, int64_t offset);
 
 private:
@@ -119,13 +119,13 @@ ArenaLayout Packer::place(const std::vector<size_t> &order, bool lowest) {
 
 namespace {
 
-/// An order of placing and what it gives.
+/// An order of the buffers and the layout that results from it.
 struct Trial {
   std::vector<size_t> order;
   ArenaLayout layout;
 };
 
-/// Tries orders of placing and keeps the best layout.
+/// Tries orders of the buffers and keeps the best layout.
 class OrderSearch {
 public:
   OrderSearch(const std::vector<Lifetime> &buffers, int64_t alignment)
@@ -172,7 +172,7 @@ ArenaLayout OrderSearch::place(const std::vector<size_t> &order) {
   return lowest.bytes <= tightest.bytes ? lowest : tightest;
 }
 
-/// By falling key, the larger buffer first among equals.
+/// Tries the order of descending keys; on ties the larger buffer is first.
 void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
@@ -184,7 +184,7 @@ void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
   trials.push_back({std::move(order), std::move(layout)});
 }
 
-/// Per buffer, the most live bytes over the steps of its life.
+/// For each buffer, the most live bytes at any step of its lifetime.
 std::vector<double> OrderSearch::fullest() const {
   std::map<int64_t, int64_t> changes;
   for (const Lifetime &buffer : buffers) {
@@ -212,13 +212,13 @@ void OrderSearch::trySortedOrders() {
   trySorted([&](size_t i) { return double(buffers[i].bytes) * span(i); });
   trySorted([&](size_t i) { return -double(buffers[i].first); });
   trySorted([&](size_t i) { return double(buffers[i].last); });
-  // Where the arena is fullest there is no choice: that goes first.
+  // Where the arena is fullest there is least choice: place these first.
   std::vector<double> loads = fullest();
   trySorted([&](size_t i) { return loads[i]; });
   trySorted([&](size_t i) { return loads[i] * std::sqrt(span(i)); });
 }
 
-/// Long-lived and large first, in several mixtures.
+/// Places long-lived and large buffers first, with random weights of the two.
 void OrderSearch::tryMixtures() {
   for (int round = 0; round < 24 && !isTight(best().layout); ++round) {
     double weight = double(random() % 1000) / 500.0;
@@ -231,8 +231,8 @@ void OrderSearch::tryMixtures() {
   }
 }
 
-/// The order of `trial` with some of what sticks out over the bound, or lies
-/// below that, moved to an earlier place.
+/// The order of `trial` with some buffers moved forward, chosen at random among
+/// those that end above a random limit just below the bound.
 std::vector<size_t> OrderSearch::changed(const Trial &trial) {
   int64_t top = bound - int64_t(double(bound) * double(random() % 100) / 400);
   unsigned rarity = 2 + random() % 30;
@@ -249,8 +249,8 @@ std::vector<size_t> OrderSearch::changed(const Trial &trial) {
   return order;
 }
 
-/// Changes an order a little, again and again. Equal layouts are taken too, so
-/// that small changes wander instead of staying.
+/// Changes the order of `trial` in small steps and keeps each layout that is
+/// not larger. Equal sizes are kept so that several small changes can add up.
 void OrderSearch::improve(Trial &trial, int64_t rounds) {
   for (; rounds > 0 && !isTight(trial.layout); --rounds) {
     std::vector<size_t> order = changed(trial);
@@ -260,9 +260,9 @@ void OrderSearch::improve(Trial &trial, int64_t rounds) {
   }
 }
 
-/// Improves the best orders, each on its own: the best start does not always
-/// lead furthest. The work is bounded by comparisons, so that the result does
-/// not depend on the machine.
+/// Improves several of the best orders, because the best start does not always
+/// lead to the best end. The number of comparisons bounds the work, so the
+/// result does not depend on the machine.
 void OrderSearch::improveBest() {
   std::sort(trials.begin(), trials.end(), [](const Trial &a, const Trial &b) {
     return std::tie(a.layout.bytes, a.order) <
@@ -278,7 +278,7 @@ void OrderSearch::improveBest() {
   }
 }
 
-/// Searches orders for the buffers `chosen`; the others' offsets are 0.
+/// Packs the buffers `chosen`; all other offsets are 0.
 static ArenaLayout packChosen(const std::vector<Lifetime> &buffers,
                               const std::vector<size_t> &chosen,
                               int64_t alignment) {
@@ -303,8 +303,8 @@ ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
     first = std::min(first, buffer.first);
     last = std::max(last, buffer.last);
   }
-  // What is live all the time leaves the search, and what is small fits
-  // somewhere in the end: the search is quadratic.
+  // The search is quadratic. It leaves out buffers that are always live, and
+  // small ones, which fit into gaps at the end.
   int64_t bound = arenaLowerBound(buffers, alignment);
   std::vector<size_t> lasting, large, small;
   for (size_t i = 0; i < buffers.size(); ++i) {

@@ -2,10 +2,11 @@
 //
 // Buffers that are never live together may share bytes. Finding the smallest
 // arena is NP-hard; no arena is smaller than the largest sum of live bytes
-// (`lowerBound`). Placing buffers one by one at the lowest offset where they
-// fit between those already placed comes within 2 % of it on training steps,
-// whose buffers nest like brackets (written in the forward pass, read in
-// reverse in the backward pass); several orders are tried and the best kept.
+// (arenaLowerBound). Training steps write buffers in the forward pass and read
+// them in reverse order in the backward pass, so live ranges nest. On such
+// steps the arena is within 2 % of the bound if each buffer is placed in turn
+// at the lowest offset where it fits. packArena tries several orders of the
+// buffers and keeps the smallest arena.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_PLAN_ARENAPACKING_H
@@ -16,15 +17,15 @@
 
 namespace dpc::codegen {
 
-/// Live at the steps first..last, both included.
+/// A buffer is live at the steps first..last, both included.
 struct Lifetime {
   int64_t bytes = 0;
   int64_t first = 0;
   int64_t last = 0;
 };
 
-/// Offsets (multiples of the alignment) in the order of the input, and the
-/// arena's size.
+/// The offset of each buffer, a multiple of the alignment, and the arena's
+/// size.
 struct ArenaLayout {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
@@ -35,7 +36,7 @@ struct ArenaLayout {
 int64_t arenaLowerBound(const std::vector<Lifetime> &buffers,
                         int64_t alignment = 64);
 
-/// Places all buffers; deterministic.
+/// Places all buffers. Equal inputs have equal layouts.
 ArenaLayout packArena(const std::vector<Lifetime> &buffers,
                       int64_t alignment = 64);
 

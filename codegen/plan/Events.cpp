@@ -1,16 +1,15 @@
 //===- Events.cpp - Waits and signals between queues ----------------------===//
 //
-// All items are in one list (by phase, then by op). Three queues run it:
-//   * a communication waits for the latest computation that touches what it
-//     writes, or writes what it reads, also of an earlier phase: the sums over
-//     micro-batches travel while backward of the last one goes on;
-//   * a computation that touches what an unfinished communication reads or
-//     writes waits for it. Queues are in order, so one wait covers all earlier
-//     ones;
-//   * a transfer between memory spaces starts when its bytes are free or made,
-//     and is waited for where they are touched: that follows from places.
-// From these events follow lifetimes and places (Placement.cpp). Then the
-// schedule is walked over the places, for what one entry leaves to others.
+// The items of all phases are in one list, which three queues run:
+//   * A communication waits for the last computation that conflicts with it,
+//     even if that belongs to an earlier phase: sums over micro-batches are
+//     reduced while the last backward phase still runs.
+//   * A computation or a transfer waits for the last communication that
+//     conflicts with it. Queues run in order, so one wait covers all earlier
+//     communications.
+//   * Waits of and for transfers between memory spaces depend on the offsets of
+//     buffers, so completeEvents adds them after Placement.cpp.
+// completeEvents also adds the events between entries of the schedule.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/Instructions.h"
@@ -25,7 +24,7 @@ namespace dpc::codegen {
 
 namespace {
 
-/// Decides waits and signals.
+/// Adds waits and signals.
 class EventPlanner {
 public:
   EventPlanner(std::vector<Item> &items, const rt::Plan &plan, int &numEvents)
@@ -54,8 +53,8 @@ void EventPlanner::wait(int64_t waiter, int64_t signaller) {
     waits.push_back(event);
 }
 
-/// What a computation or a transfer has waited for is over for the other as far
-/// as lifetimes go; completeEvents orders the two.
+/// Computations and transfers share `commEnded`, which is right for lifetimes;
+/// completeEvents orders the two queues.
 void EventPlanner::run() {
   for (int64_t i = 0, e = items.size(); i < e; ++i) {
     rt::Queue queue = items[i].instruction.queue;
@@ -97,11 +96,11 @@ static void completeEvents(rt::Plan &plan,
                  });
 }
 
-/// Walks the whole schedule over the buffers' bytes and adds the events that
-/// are missing: an entry finds what another one left unfinished. (An event that
-/// was not signalled yet holds nothing up.) Ranks with different shares of
-/// the batch have different schedules; an event more keeps what is in order in
-/// order.
+/// Walks the whole schedule over the bytes of the buffers and adds an event
+/// where an entry conflicts with an unfinished instruction of another entry. A
+/// wait for an event that is not signalled yet returns at once. Ranks with
+/// different batch shares have different schedules; the events of one do no
+/// harm in another.
 void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents) {
   rt::PlacedBuffers placed(plan, stage);
   std::set<int64_t> shares;

@@ -5,20 +5,24 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-rt::Instruction &InstructionList::emit(int phase, rt::OpVariant op,
-                                       std::string name, rt::Queue queue) {
+Item makeItem(int phase, rt::OpVariant op, std::string name, rt::Queue queue) {
   Item item;
   item.phase = phase;
   item.instruction.queue = queue;
   item.instruction.op = std::move(op);
   item.instruction.name = std::move(name);
-  item.source = source;
-  items.push_back(std::move(item));
+  return item;
+}
+
+rt::Instruction &InstructionList::emit(int phase, rt::OpVariant op,
+                                       std::string name, rt::Queue queue) {
+  items.push_back(makeItem(phase, std::move(op), std::move(name), queue));
+  items.back().source = source;
   return items.back().instruction;
 }
 
 void InstructionList::order(const StepSchedule &schedule) {
-  // `tails` follow the producers of what they store.
+  // `tails` read values that the other items write.
   for (Item &item : tails)
     items.push_back(std::move(item));
   tails.clear();

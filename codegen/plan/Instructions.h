@@ -7,41 +7,44 @@
 
 namespace dpc::codegen {
 
-/// An instruction and what decides its place.
+/// An instruction and the phase that runs it.
 struct Item {
   int phase = 0; ///< index in StepSchedule::phases
   rt::Instruction instruction;
   SourceOps source; ///< see PlanDraft::sources
 };
 
-/// The instructions of a stage, in the order in which they are found; order()
-/// sorts them by phase.
+Item makeItem(int phase, rt::OpVariant op, std::string name,
+              rt::Queue queue = rt::Queue::Compute);
+
+/// The instructions of a stage in the order in which the lowering emits them;
+/// order() sorts them by phase.
 struct InstructionList {
   std::vector<Item> items;
-  std::vector<Item> tails;       ///< appended to their phases
+  std::vector<Item> tails;       ///< at the ends of their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step
-  SourceOps source;              ///< of what is emitted
+  SourceOps source;              ///< of the next instructions
 
   rt::Instruction &emit(int phase, rt::OpVariant op, std::string name,
                         rt::Queue queue = rt::Queue::Compute);
   void order(const StepSchedule &schedule);
 };
 
-/// Ids of the buffers (never views) that an instruction touches.
+/// Ids of the buffers that an instruction accesses; for a view, its buffer.
 struct Touched {
   llvm::SmallVector<int> reads, writes;
 };
 Touched touchedBy(const rt::Instruction &instruction, const rt::Plan &plan);
 
-/// The buffer of which `id` is a view, or `id`.
+/// The buffer of which `id` is a view; `id` itself if it is none.
 int rootOfBuffer(const rt::Plan &plan, int id);
 
-/// Adds the waits and signals between queues that accesses of `items` ask for
+/// Adds waits and signals where `items` of different queues conflict
 /// (Events.cpp).
 void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents);
 
-/// Adds the events that are missing between entries of the schedule of `stage`,
-/// whose buffers are placed.
+/// Adds the missing events between the entries of the schedule of `stage`,
+/// whose buffers have offsets.
 void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents);
 
 } // namespace dpc::codegen

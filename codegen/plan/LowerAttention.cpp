@@ -1,8 +1,9 @@
 //===- LowerAttention.cpp - Attention as one instruction ------------------===//
 //
-// What dpc-expand-attention has left whole. Operands are strided views, so that
-// the transposes between [B, T, H, D] and [B, H, T, D] cost nothing; results
-// lie in the order that their readers want (dpc.out_perms).
+// Lowers attention that dpc-expand-attention did not expand. Operands are
+// strided views, so transposes between [B, T, H, D] and [B, H, T, D] cost
+// nothing. Results are written in the order of dimensions that their readers
+// want (dpc.out_perms).
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/StageDraft.h"
@@ -20,7 +21,7 @@ static rt::AttentionTensor tensorOf(const Slot &slot) {
   return tensor;
 }
 
-/// Of an attention or its gradient.
+/// The shape of `op`, an attention or its gradient.
 static rt::AttentionShape shapeOf(Operation *op) {
   auto extents = [&](unsigned operand) {
     return tensorType(op->getOperand(operand)).getShape();
@@ -44,9 +45,11 @@ LogicalResult lowerAttention(StageDraft &s, Operation *op) {
   bool hasMask = op->getNumOperands() != (isa<AttentionOp>(op) ? 3U : 6U);
   Type type = elementTypeOf(op->getOperand(0));
   if (hasMask || (!type.isF32() && !type.isBF16() && !type.isF16()))
-    return op->emitOpError("with a mask, or of other types than f32, bf16 and "
-                           "f16, cannot be executed; dpc-expand-attention "
-                           "makes products and kernels of it");
+    return op->emitOpError("of ")
+           << type << (hasMask ? " with a mask" : "")
+           << " cannot be executed whole; f32, bf16 and f16 without a mask "
+              "can, "
+              "and dpc-expand-attention expands all other attention";
   auto operand = [&](unsigned i) {
     return tensorOf(s.slots.at(op->getOperand(i)));
   };
@@ -54,8 +57,8 @@ LogicalResult lowerAttention(StageDraft &s, Operation *op) {
     if (tensorType(value).getRank() == 4 &&
         tensorType(value).getDimSize(3) > 1 &&
         s.slots.at(value).view.strides.back() != 1)
-      return op->emitOpError("has an operand whose last dimension is strided; "
-                             "it must not be marked dpc.view");
+      return op->emitOpError("has an operand with a strided last dimension, "
+                             "which must not be marked dpc.view");
   auto perms = op->getAttrOfType<ArrayAttr>(attr::kOutPerms);
   SmallVector<Slot> results;
   for (OpResult result : op->getResults()) {
@@ -74,10 +77,9 @@ LogicalResult lowerAttention(StageDraft &s, Operation *op) {
         flops;
     return success();
   }
-  std::optional<int> lse = s.slots.denseBuffer(
-      s.slots.at(op->getOperand(4)), Float32Type::get(op->getContext()));
-  if (!lse)
-    return op->emitOpError("has a strided lse; it must not be marked dpc.view");
+  FailureOr<int> lse = contiguousBuffer(s, op, op->getOperand(4));
+  if (failed(lse))
+    return failure();
   rt::AttentionGradOp call{shapeOf(op),
                            operand(0),
                            operand(1),

@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// The group along `axes`. With `ordered` the axes must be in mesh order, in
-/// which pieces are stacked.
+/// The group along `axes`. With `ordered` they must be in mesh order, which is
+/// the order in which collectives stack shards.
 static FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
                               bool ordered) {
   std::vector<std::string> names, sorted;
@@ -18,10 +18,10 @@ static FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
     if (llvm::is_contained(names, axis.name))
       sorted.push_back(axis.name);
   if (sorted.size() != names.size())
-    return op->emitOpError("names an axis that is no rank axis of the mesh");
+    return op->emitOpError("names an axis that is not a rank axis of the mesh");
   if (ordered && sorted != names)
-    return op->emitOpError("stacks pieces along axes that are not in the "
-                           "mesh's order");
+    return op->emitOpError("stacks shards along axes that are not in the order "
+                           "of the mesh");
   for (const rt::Group &group : s.plan.groups)
     if (group.axes == sorted)
       return group.id;
@@ -58,9 +58,9 @@ LogicalResult lowerAllReduce(StageDraft &s, AllReduceOp op) {
   for (auto [input, result] :
        llvm::zip_equal(op.getInputs(), op.getOutputs())) {
     Slot from = s.slots.at(input);
-    auto buffer = s.slots.denseBuffer(from, elementTypeOf(input));
-    if (!buffer)
-      return op.emitOpError("reduces a strided view");
+    FailureOr<int> buffer = contiguousBuffer(s, op, input);
+    if (failed(buffer))
+      return failure();
     int64_t begin = from.view.offset;
     std::array<int64_t, 3> elements = {
         from.buffer, begin, begin + tensorType(input).getNumElements()};
@@ -96,9 +96,9 @@ LogicalResult lowerStacked(StageDraft &s, Operation *op, ArrayAttr axes) {
   std::vector<int> ins, outs;
   for (auto [input, output] :
        llvm::zip_equal(op->getOperands(), op->getResults())) {
-    auto in = s.slots.denseBuffer(s.slots.at(input), elementTypeOf(input));
-    if (!in)
-      return op->emitOpError("sends a strided view");
+    FailureOr<int> in = contiguousBuffer(s, op, input);
+    if (failed(in))
+      return failure();
     ins.push_back(*in);
     if (Value parameter = s.buffers.reusedParameter(output))
       s.slots.set(output, {s.slots.at(parameter).buffer,
@@ -120,7 +120,7 @@ LogicalResult lowerStacked(StageDraft &s, Operation *op, ArrayAttr axes) {
   return success();
 }
 
-/// The group of ranks that differ along "pp" only.
+/// The group of ranks that differ only in "pp".
 static FailureOr<int> stageGroup(StageDraft &s, Operation *op, int64_t peer) {
   int64_t stages = s.plan.mesh.stages();
   if (peer == s.stage || peer >= stages)
@@ -131,13 +131,10 @@ static FailureOr<int> stageGroup(StageDraft &s, Operation *op, int64_t peer) {
 }
 
 LogicalResult lowerSend(StageDraft &s, SendOp op) {
-  auto group = stageGroup(s, op, op.getTo());
-  if (failed(group))
+  FailureOr<int> group = stageGroup(s, op, op.getTo());
+  FailureOr<int> buffer = contiguousBuffer(s, op, op.getValue());
+  if (failed(group) || failed(buffer))
     return failure();
-  auto buffer = s.slots.denseBuffer(s.slots.at(op.getValue()),
-                                    elementTypeOf(op.getValue()));
-  if (!buffer)
-    return op.emitOpError("sends a strided view");
   s.list.emit(s.schedule.phaseOf(op),
               rt::SendOp{*group, *buffer,
                          static_cast<int>(op.getTo() - s.stage), false,
@@ -160,13 +157,10 @@ LogicalResult lowerRecv(StageDraft &s, RecvOp op) {
 }
 
 LogicalResult lowerRingShift(StageDraft &s, RingShiftOp op) {
-  auto group = groupOf(s, op, op.getAxes(), /*ordered=*/true);
-  if (failed(group))
+  FailureOr<int> group = groupOf(s, op, op.getAxes(), /*ordered=*/true);
+  FailureOr<int> in = contiguousBuffer(s, op, op.getInput());
+  if (failed(group) || failed(in))
     return failure();
-  auto in = s.slots.denseBuffer(s.slots.at(op.getInput()),
-                                elementTypeOf(op.getInput()));
-  if (!in)
-    return op.emitOpError("sends a strided view");
   rt::SendOp send;
   send.group = *group;
   send.buffer = *in;
@@ -190,7 +184,7 @@ LogicalResult lowerRingShift(StageDraft &s, RingShiftOp op) {
 // Transfers between memory spaces
 //===----------------------------------------------------------------------===//
 
-/// A buffer of its own on the device, filled in the copy queue.
+// The copy queue fills a buffer on the device.
 LogicalResult lowerFetch(StageDraft &s, FetchOp op) {
   int from = s.slots.at(op.getSource()).buffer;
   int to = s.slots.make(op.getValue()).buffer;
@@ -201,10 +195,9 @@ LogicalResult lowerFetch(StageDraft &s, FetchOp op) {
 
 LogicalResult lowerStore(StageDraft &s, StoreOp op) {
   Slot target = s.slots.at(op.getTarget());
-  auto from = s.slots.denseBuffer(s.slots.at(op.getValue()),
-                                  elementTypeOf(op.getResult()));
-  if (!from)
-    return op.emitOpError("stores a strided view");
+  FailureOr<int> from = contiguousBuffer(s, op, op.getValue());
+  if (failed(from))
+    return failure();
   s.list.emit(s.schedule.phaseOf(op), rt::TransferOp{*from, target.buffer},
               "store " + s.plan.buffers[target.buffer].name, rt::Queue::Copy);
   s.slots.set(op.getResult(), target);

@@ -7,7 +7,7 @@ namespace dpc::codegen {
 
 namespace {
 
-/// The values that are x, w and y of a conv, and which of them is made.
+/// The values that are x, w and y of a convolution, one of which is computed.
 struct Operands {
   rt::ConvKind kind;
   Value x, w, y;
@@ -44,10 +44,9 @@ LogicalResult lowerConv(StageDraft &s, Operation *op) {
                                                          &call.xShape),
         {operands.w, &call.w, &call.wShape},
         {operands.y, &call.y, &call.yShape}}) {
-    std::optional<int> buffer = s.slots.denseBuffer(s.slots.at(value), type);
-    if (!buffer)
-      return op->emitOpError("has a strided operand; it must not be marked "
-                             "dpc.view");
+    FailureOr<int> buffer = contiguousBuffer(s, op, value);
+    if (failed(buffer))
+      return failure();
     *id = *buffer;
     *shape = shapeOf(value);
   }

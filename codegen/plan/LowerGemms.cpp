@@ -1,9 +1,9 @@
-//===- LowerGemms.cpp - Matrix products over strided operands ----------===//
+//===- LowerGemms.cpp - GEMMs over strided operands -----------------------===//
 //
-// A kernel that dpc-end-products made of a product and what ends it is one
-// instruction (ir/GemmEpilogues.h says where it has what). The pass has asked
-// whether one call can do it, of operands as views have them; where they turn
-// out to lie otherwise, what is in the kernel is lowered op by op.
+// dpc-fuse-epilogues makes one kernel of a matmul and its epilogue
+// (ir/GemmEpilogues.h). The kernel becomes one instruction if the buffers of
+// its operands allow it, which the pass cannot know; otherwise each op in it
+// becomes an instruction.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/StageDraft.h"
@@ -16,7 +16,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// One instruction per point of all but the two innermost batch dimensions.
+/// Adds one call for each index of the outer batch dimensions: a call has two
+/// batch dimensions.
 static void emitBatched(rt::MatmulOp op, ArrayRef<GemmLayout::Batch> batches,
                         SmallVector<rt::MatmulOp> &out) {
   if (batches.size() > 2) {
@@ -45,8 +46,8 @@ static void emitBatched(rt::MatmulOp op, ArrayRef<GemmLayout::Batch> batches,
   out.push_back(op);
 }
 
-/// The calls that compute `op`, of `a` and `b`, into a value that lies as `c`
-/// says; without the buffer of C.
+/// Adds the calls that compute `op` on `a` and `b` into a buffer with the view
+/// `c`. The caller adds this buffer to the calls.
 static LogicalResult callsOf(StageDraft &s, MatmulOp op, Value a, Value b,
                              const StridedView &c,
                              SmallVector<rt::MatmulOp> &calls) {
@@ -58,8 +59,8 @@ static LogicalResult callsOf(StageDraft &s, MatmulOp op, Value a, Value b,
   Slot left = s.slots.at(a), right = s.slots.at(b);
   auto layout = layOutGemm(left.view, right.view, c, op.getTa(), op.getTb());
   if (!layout)
-    return op.emitOpError("has an operand whose rows and columns are both "
-                          "strided; it must not be marked dpc.view");
+    return op.emitOpError("has an operand with strided rows and columns, which "
+                          "must not be marked dpc.view");
   rt::MatmulOp call;
   call.a = left.buffer;
   call.b = right.buffer;
@@ -78,13 +79,13 @@ static LogicalResult callsOf(StageDraft &s, MatmulOp op, Value a, Value b,
   return success();
 }
 
-/// The buffer that a product writes; where it adds to a sum, that of the sum.
-static Slot productSlot(StageDraft &s, Operation *op) {
+/// The slot of the result, cleared at setup if the matmul adds to a sum.
+static Slot resultSlot(StageDraft &s, Operation *op) {
   Value result = op->getResult(0);
   return sumInPlace(op) ? clearedSlot(s, result) : s.slots.make(result);
 }
 
-static double productFlops(Operation *op) {
+static double flopsOf(Operation *op) {
   double flops = cast<CostOpInterface>(op).getFlops();
   AccumulateOp sum = sumInPlace(op);
   return sum ? flops + cast<CostOpInterface>(sum.getOperation()).getFlops()
@@ -92,12 +93,14 @@ static double productFlops(Operation *op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products of 8-bit codes
+// GEMMs in fp8
 //===----------------------------------------------------------------------===//
 
-/// Lets the only call of a marked matmul multiply codes, where its operands lie
-/// so that it is one product, and C so that a GPU can write it.
-static void codeFactors(StageDraft &s, MatmulOp op, rt::MatmulOp &call) {
+/// Makes the only call of a matmul marked kFp8 multiply fp8 codes. This
+/// requires one GEMM without batch dimensions whose rows of C begin at
+/// multiples of 16 bytes; a matmul without them runs in bf16 and is counted in
+/// `s.uncoded`.
+static void encodeInFp8(StageDraft &s, MatmulOp op, rt::MatmulOp &call) {
   auto formats = op->getAttrOfType<ArrayAttr>(attr::kFp8);
   auto bytes = op->getAttrOfType<IntegerAttr>(attr::kWorkspace);
   int64_t width =
@@ -118,33 +121,33 @@ static void codeFactors(StageDraft &s, MatmulOp op, rt::MatmulOp &call) {
       s.slots.addWorkspace(op.getContext(), bytes.getInt(), "codes of fp8")};
 }
 
-/// Time and memory were predicted by sizes, which are all that is known before
-/// buffers are.
+// Predictions of time and memory know the sizes of operands but not their
+// layout in buffers.
 void remarkOnUncoded(const StageDraft &s) {
   if (s.uncoded > 0)
     func::FuncOp(s.step).emitRemark()
-        << "products that are predicted in fp8 and run in bf16: " << s.uncoded
-        << ", whose rows do not lie as those of one matrix, or "
-           "whose results not at multiples of 16 bytes";
+        << "GEMMs that are predicted in fp8 but run in bf16: " << s.uncoded
+        << ", because they have batch dimensions or their rows of results do "
+           "not begin at multiples of 16 bytes";
 }
 
 //===----------------------------------------------------------------------===//
-// Products alone
+// GEMMs without an epilogue
 //===----------------------------------------------------------------------===//
 
 LogicalResult lowerMatmul(StageDraft &s, MatmulOp op) {
   auto perm = op->getAttrOfType<DenseI64ArrayAttr>(attr::kOutPerm);
   Slot c = perm ? s.slots.makePermuted(op.getResult(), perm.asArrayRef())
-                : productSlot(s, op);
+                : resultSlot(s, op);
   SmallVector<rt::MatmulOp> calls;
   if (failed(callsOf(s, op, op.getA(), op.getB(), c.view, calls)))
     return failure();
-  double flops = productFlops(op);
+  double flops = flopsOf(op);
   for (rt::MatmulOp &part : calls) {
     part.c = c.buffer;
     part.beta = sumInPlace(op) ? 1 : 0;
     if (calls.size() == 1)
-      codeFactors(s, op, part);
+      encodeInFp8(s, op, part);
     s.list.emit(s.schedule.phaseOf(op), part, nameOfOp(op)).flops =
         flops / calls.size();
   }
@@ -152,11 +155,11 @@ LogicalResult lowerMatmul(StageDraft &s, MatmulOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products with an epilogue
+// GEMMs with an epilogue
 //===----------------------------------------------------------------------===//
 
-/// Whether one call can do it, where its operands are. cuBLASLt wants rows of a
-/// matrix at multiples of 8 elements.
+/// Whether one call computes the GEMM and its epilogue on operands in these
+/// buffers. cuBLASLt requires that rows begin at multiples of 8 elements.
 static bool canFuse(const StageDraft &s, KernelOp op, rt::Epilogue epilogue,
                     ArrayRef<rt::MatmulOp> calls) {
   constexpr int64_t kElements = 8;
@@ -176,7 +179,7 @@ static bool canFuse(const StageDraft &s, KernelOp op, rt::Epilogue epilogue,
   return aux.isDense() && begin % kElements == 0;
 }
 
-/// The vector and the matrix that `epilogue` reads or writes.
+/// Adds the vector and the matrix that `epilogue` reads or writes to the call.
 static void bindEpilogue(StageDraft &s, KernelOp op, rt::Epilogue epilogue,
                          rt::MatmulOp &call) {
   call.epilogue = epilogue;
@@ -199,9 +202,9 @@ static void bindEpilogue(StageDraft &s, KernelOp op, rt::Epilogue epilogue,
   }
 }
 
-/// Makes an instruction of each op in a kernel.
+/// Makes an instruction of each op in the kernel.
 static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
-  if (AccumulateOp sum = sumInPlace(op)) { // which lies elsewhere now
+  if (AccumulateOp sum = sumInPlace(op)) { // has its own buffer now
     sum->removeAttr(attr::kView);
     s.buffers.replace(op->getResult(0), sum.getResult());
     s.buffers.lastRead[op->getResult(0)] = s.buffers.position.at(sum);
@@ -213,9 +216,7 @@ static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
   SmallVector<Operation *> parts;
   for (Operation &inner : body.without_terminator()) {
     Operation *part = builder.clone(inner, map);
-    for (StringRef name : {attr::kPhase, attr::kChunk})
-      if (Attribute value = op->getAttr(name))
-        part->setAttr(name, value);
+    copyAttributes(op, part, {attr::kPhase, attr::kChunk});
     if (!isa<MatmulOp>(part)) {
       KernelOp kernel = wrap(part);
       map.map(inner.getResults(), kernel->getResults());
@@ -235,27 +236,26 @@ static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
   return success();
 }
 
-/// One product, or what is in the kernel.
 LogicalResult lowerWithEpilogue(StageDraft &s, KernelOp op) {
-  MatmulOp product = matmulOf(op);
+  MatmulOp matmul = matmulOf(op);
   auto epilogue = rt::parseEnum<rt::Epilogue>(epilogueOf(op).str());
   if (!epilogue)
-    return op.emitOpError() << "is a product with epilogue '" << epilogueOf(op)
-                            << "', which plans do not have";
+    return op.emitOpError() << "has the epilogue '" << epilogueOf(op)
+                            << "', which plans do not know";
   SmallVector<rt::MatmulOp> calls;
-  auto type = tensorType(product.getResult());
-  if (failed(callsOf(s, product, op.getInputs()[0], op.getInputs()[1],
+  auto type = tensorType(matmul.getResult());
+  if (failed(callsOf(s, matmul, op.getInputs()[0], op.getInputs()[1],
                      StridedView::dense(type.getShape()), calls)))
     return failure();
   if (!canFuse(s, op, *epilogue, calls))
     return lowerUnfused(s, op);
   rt::MatmulOp call = calls.front();
-  call.c = productSlot(s, op).buffer;
+  call.c = resultSlot(s, op).buffer;
   call.beta = sumInPlace(op) ? 1 : 0;
   bindEpilogue(s, op, *epilogue, call);
-  codeFactors(s, product, call);
-  s.list.emit(s.schedule.phaseOf(op), call, nameOfOp(product)).flops =
-      productFlops(op);
+  encodeInFp8(s, matmul, call);
+  s.list.emit(s.schedule.phaseOf(op), call, nameOfOp(matmul)).flops =
+      flopsOf(op);
   return success();
 }
 

@@ -1,9 +1,9 @@
 //===- LowerGroups.cpp - One launch for kernels of one body ---------------===//
 //
-// Between the micro-batches' work, an optimizer updates hundreds of tensors,
-// most of them small: a launch for each takes longer than its work. On a GPU,
-// elementwise kernels that follow one another and differ in buffers and sizes
-// only become one (GpuGroups.cpp), as many as its parameters allow.
+// An optimizer updates hundreds of tensors, most of them so small that a launch
+// takes longer than its work. On GPUs consecutive elementwise kernels become
+// one launch if they differ only in buffers and sizes (GpuGroups.cpp). The
+// number of parameters limits the number of kernels in a launch.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/kernel/BodyText.h"
@@ -14,8 +14,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// Whether the body computes one element at a time of tensors of one shape, and
-/// scalars. `shape` becomes it.
+/// Whether the body computes each element separately, on scalars and on tensors
+/// of one shape, which becomes `shape`.
 static bool isFlat(KernelOp op, ArrayRef<int64_t> &shape) {
   shape = shapeOf(op.getOutputs().front());
   auto fits = [&](Value value) {
@@ -36,7 +36,7 @@ static bool isFlat(KernelOp op, ArrayRef<int64_t> &shape) {
   });
 }
 
-/// Text that is equal for flat kernels of one body, whatever their shapes.
+/// A text that is equal for flat kernels with equal bodies and any shapes.
 static std::string flatText(KernelOp op) {
   return bodyText(op, [](Value value, llvm::raw_ostream &out) {
     out << (tensorType(value).getRank() == 0 ? "scalar " : "")
@@ -44,7 +44,7 @@ static std::string flatText(KernelOp op) {
   });
 }
 
-/// What may share a launch with `op`, or nothing.
+/// Describes `op` if it can share a launch.
 static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
   FlatKernel flat;
   ArrayRef<int64_t> shape;
@@ -67,7 +67,7 @@ static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
       flat.written.push_back(
           s.slots.at(op.getInputs()[flat.aliases.back()]).buffer);
   }
-  // Memory that is written and passed once more would have to be read first.
+  // A buffer that is also another operand would have to be read first.
   for (int buffer : flat.written)
     if (llvm::count(flat.buffers, buffer) > 1)
       return {};
@@ -94,7 +94,7 @@ std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first) {
              next->text != one.text || next->phase != one.phase ||
              next->aliases != one.aliases || next->scalars != one.scalars)
       break;
-    // All of them run at once.
+    // The kernels of a launch run at the same time.
     if (parameters + own > kMaxParameters || meets(next->buffers, written) ||
         meets(next->scalars, written) || meets(next->written, touched))
       break;
@@ -107,7 +107,7 @@ std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first) {
   return group;
 }
 
-/// Buffers: the scalars of all, then, of each, operands and results.
+// The buffers are the shared scalars, then operands and results of each kernel.
 LogicalResult lowerGroup(StageDraft &s, ArrayRef<FlatKernel> group) {
   const FlatKernel &first = group.front();
   KernelSpec spec;
@@ -121,14 +121,8 @@ LogicalResult lowerGroup(StageDraft &s, ArrayRef<FlatKernel> group) {
     call.buffers.insert(call.buffers.end(), flat.buffers.begin(),
                         flat.buffers.end());
     KernelOp op = flat.op;
-    for (auto [result, tied] : llvm::zip_equal(op.getOutputs(), flat.aliases)) {
-      Slot slot =
-          tied >= 0 ? s.slots.at(op.getInputs()[tied]) : s.slots.make(result);
-      slot.view = StridedView::dense(shapeOf(result));
-      s.slots.set(result, slot);
-      call.writes.push_back(call.buffers.size());
-      call.buffers.push_back(slot.buffer);
-    }
+    for (auto [result, tied] : llvm::zip_equal(op->getResults(), flat.aliases))
+      addResult(s, result, tied, call);
     flops += cast<CostOpInterface>(op.getOperation()).getFlops();
   }
   return emitCalls(s, spec, std::move(call),

@@ -13,7 +13,7 @@ int64_t tiedInput(const StageDraft &s, OpResult result) {
                                                       : int64_t(-1);
 }
 
-/// Text that is equal for kernels that can share code.
+/// A text that is equal for two kernels if they can share code.
 static std::string textOf(const KernelSpec &spec) {
   std::string text = bodyText(spec.op, [](Value value, llvm::raw_ostream &out) {
     out << value.getType();
@@ -60,7 +60,7 @@ const EmittedKernel *kernelFor(SharedDraft &shared, const KernelSpec &spec) {
   return &it->second;
 }
 
-// What stages pass on lies in a buffer of its own.
+// The stages of a kernel pass data through a scratch buffer.
 LogicalResult emitCalls(StageDraft &s, const KernelSpec &spec,
                         rt::KernelOp call, KernelCall how) {
   const EmittedKernel *kernel = kernelFor(s.shared, spec);
@@ -86,6 +86,17 @@ LogicalResult emitCalls(StageDraft &s, const KernelSpec &spec,
   return success();
 }
 
+const Slot &addResult(StageDraft &s, OpResult result, int64_t tied,
+                      rt::KernelOp &call) {
+  Slot slot = tied >= 0 ? s.slots.at(result.getOwner()->getOperand(tied))
+                        : s.slots.make(result);
+  slot.view = StridedView::dense(shapeOf(result));
+  s.slots.set(result, slot);
+  call.writes.push_back(call.buffers.size());
+  call.buffers.push_back(slot.buffer);
+  return s.slots.at(result);
+}
+
 LogicalResult lowerKernel(StageDraft &s, KernelOp op) {
   KernelSpec spec;
   spec.op = op;
@@ -97,13 +108,7 @@ LogicalResult lowerKernel(StageDraft &s, KernelOp op) {
   for (OpResult result : op.getOutputs()) {
     int64_t tied = tiedInput(s, result);
     spec.aliases.push_back(tied);
-    Slot slot =
-        tied >= 0 ? s.slots.at(op.getInputs()[tied]) : s.slots.make(result);
-    slot.view = StridedView::dense(shapeOf(result));
-    s.slots.set(result, slot);
-    spec.outputs.push_back(slot.view);
-    call.writes.push_back(call.buffers.size());
-    call.buffers.push_back(slot.buffer);
+    spec.outputs.push_back(addResult(s, result, tied, call).view);
   }
   for (int64_t tied : spec.aliases)
     spec.overlaps |=
@@ -120,20 +125,19 @@ LogicalResult lowerKernel(StageDraft &s, KernelOp op) {
 
 Slot clearedSlot(StageDraft &s, Value value) {
   Slot sum = s.slots.make(value);
-  Item clear;
-  clear.phase = s.schedule.setup();
-  clear.instruction.op = rt::FillOp{sum.buffer, 0};
-  clear.instruction.name = "zero";
-  s.list.items.insert(s.list.items.begin(), std::move(clear));
+  s.list.items.insert(
+      s.list.items.begin(),
+      makeItem(s.schedule.setup(), rt::FillOp{sum.buffer, 0}, "zero"));
   return sum;
 }
 
 // sum += x.
 LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op) {
   if (op.getKind() != ReduceKind::sum)
-    return op.emitOpError("accumulates other than sums cannot be executed");
+    return op.emitOpError() << "has kind " << stringifyReduceKind(op.getKind())
+                            << ", which cannot be executed; only sums can";
   Slot sum = clearedSlot(s, op.getResult()), x = s.slots.at(op.getX());
-  // The body of an addition, not part of the function.
+  // A temporary kernel whose body is the addition.
   OpBuilder builder(op);
   Type type = op.getResult().getType();
   KernelOp kernel = createKernel(builder, op.getLoc(), {op.getX(), op.getX()},

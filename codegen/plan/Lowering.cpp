@@ -21,8 +21,8 @@ static LogicalResult lowerView(StageDraft &s, Operation *op) {
     view = from.view.reshape(shape);
   if (!view)
     return op->emitOpError(
-        "reads a strided view that it cannot regroup; the operand must not be "
-        "marked dpc.view");
+        "reshapes a strided operand that has no strides in the new shape; the "
+        "operand must not be marked dpc.view");
   s.slots.set(op->getResult(0), {from.buffer, *view});
   return success();
 }
@@ -30,7 +30,7 @@ static LogicalResult lowerView(StageDraft &s, Operation *op) {
 static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
   auto value = dyn_cast<DenseElementsAttr>(op.getValue());
   if (!value)
-    return op.emitOpError("has a value that is not stored densely");
+    return op.emitOpError("has a value without dense elements");
   RankedTensorType type = tensorType(op.getResult());
   std::vector<char> &constants = s.shared.draft.constants;
   rt::Tensor tensor;
@@ -58,13 +58,20 @@ static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
   if (bytes > 0)
     tensor.source =
         rt::TensorSource{"constants.bin", offset, bytes, tensor.dtype};
-  else // An empty file would not be written.
+  else // an empty file would not be written
     tensor.init = rt::InitKind::Zeros;
   constants.resize((constants.size() + 63) / 64 * 64);
   s.slots.set(op.getResult(),
               {tensor.buffer, StridedView::dense(type.getShape())});
   s.plan.tensors.push_back(std::move(tensor));
   return success();
+}
+
+FailureOr<int> contiguousBuffer(StageDraft &s, Operation *op, Value value) {
+  if (std::optional<int> buffer = s.slots.denseBuffer(value))
+    return *buffer;
+  return op->emitOpError("has a strided value that must be contiguous; it must "
+                         "not be marked dpc.view");
 }
 
 LogicalResult lower(StageDraft &s, Operation *op) {
@@ -95,7 +102,7 @@ LogicalResult lower(StageDraft &s, Operation *op) {
 }
 
 LogicalResult lowerAll(StageDraft &s) {
-  DenseMap<Operation *, int64_t> places; // as in SourceOps
+  DenseMap<Operation *, int64_t> places; // see SourceOps
   for (auto [i, op] : llvm::enumerate(s.step.getBody().front()))
     places[&op] = i;
   ArrayRef<Operation *> ops = s.buffers.ops;

@@ -3,18 +3,17 @@
 // Time is the position in the list of items: setup, the phases of the loop in
 // the order in which a micro-batch runs them, update.
 //
-// Where micro-batches take turns (no frames) that is the order of the step,
-// and one packing of all lifetimes is the arena. Else
-//   * what phases hand each other for a micro-batch is packed into its frame;
-//   * what lives in one phase only takes bytes of that phase's frame that are
-//     not in use meanwhile, if there are enough: the slot is the micro-batch's
-//     anyway;
-//   * the frames, whole, and all the rest are packed into the arena; frames,
-//     sums, and what comes from other stages live through the loop.
-// What is outside the device's memory persists: one buffer behind the other.
-// A buffer of a communication lives until another queue waits for it in the
-// same phase, or to the end of the phase. What takes its bytes later in the
-// schedule waits for it (completeEvents).
+// If one micro-batch runs after the other, there are no frames: this is the
+// order of the step, and the arena is one packing of all lifetimes. Otherwise
+//   * values that cross phases of a micro-batch are packed into its frame;
+//   * a buffer that only one phase uses is placed into free bytes of a frame of
+//     this phase if it fits, because the micro-batch owns the frame anyway;
+//   * the frames and all other buffers are packed into the arena. Frames, sums
+//     and received messages are live throughout the loop.
+// Buffers outside device memory are always live and never share bytes.
+// A buffer of a communication is live until another queue waits for the
+// communication, or until the end of the phase. A later instruction that uses
+// the same bytes waits for the communication (completeEvents).
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/plan/Placement.h"
@@ -29,12 +28,12 @@ namespace dpc::codegen {
 // Frames
 //===----------------------------------------------------------------------===//
 
-/// Gives each micro-batch the first slot that is free from its first phase
-/// that uses the frame on; it is free again after the last.
+/// Assigns each micro-batch the first slot that is free. The micro-batch holds
+/// the slot from its first to its last phase that uses the frame.
 static void assignSlots(FramePlan &frame, const StepSchedule &schedule,
                         int64_t microBatches) {
-  std::vector<int64_t> left(microBatches, 0); // entries to come
-  std::vector<int> reached(microBatches, 0);  // phases
+  std::vector<int64_t> left(microBatches, 0); // number of entries
+  std::vector<int> lastPhase(microBatches, 0);
   for (const LoopEntry &entry : schedule.loop)
     left[entry.microBatch] += frame.uses[entry.phase];
   frame.slots.assign(microBatches, -1);
@@ -49,16 +48,16 @@ static void assignSlots(FramePlan &frame, const StepSchedule &schedule,
         taken.push_back(false);
       taken[slot] = true;
     }
-    frame.isOrdered &= entry.phase > reached[entry.microBatch];
-    reached[entry.microBatch] = entry.phase;
+    frame.isOrdered &= entry.phase > lastPhase[entry.microBatch];
+    lastPhase[entry.microBatch] = entry.phase;
     if (--left[entry.microBatch] == 0)
       taken[slot] = false;
   }
   frame.count = std::max<int64_t>(1, taken.size());
 }
 
-/// A buffer goes into the frame of the chunk that touches it first when phases
-/// of the loop, and only those, touch it and there are several.
+/// A buffer is in a frame if several phases access it, all of them in the loop.
+/// The frame belongs to the chunk of the first of these phases.
 std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
                                   const StepSchedule &schedule,
                                   const InstructionList &list) {
@@ -126,7 +125,7 @@ std::vector<int64_t> waitersOf(const std::vector<Item> &items,
   return waiters;
 }
 
-/// Lifetimes of a stage's buffers, by id, and what decides where they go.
+/// The lifetimes of a stage's buffers, by id.
 class Lifetimes {
 public:
   Lifetimes(const std::vector<Item> &items, const rt::Plan &plan, int update,
@@ -149,7 +148,7 @@ public:
   Lifetime ofLoop() const {
     return {0, std::max<int64_t>(0, loopBegin), std::max<int64_t>(0, loopEnd)};
   }
-  /// The phase outside of which the buffer is dead, or -1.
+  /// The phase of the loop that contains the whole lifetime, or -1.
   int onlyPhase(int id) const {
     const Lifetime &life = lives[id];
     int64_t count = items.size();
@@ -174,14 +173,14 @@ private:
   int update;
   bool hasFrames;
   std::vector<Lifetime> lives;
-  std::vector<bool> isReceived; ///< in the loop, from another stage
-  std::vector<int64_t> lastOf;  ///< item of a phase
+  std::vector<bool> isReceived; ///< from another stage in the loop
+  std::vector<int64_t> lastOf;  ///< by phase: its last item
   int64_t loopBegin = -1, loopEnd = -1;
 };
 
 } // namespace
 
-/// Until when the buffers of item `i` are in use by it.
+/// The time until which item `i` uses its buffers.
 int64_t Lifetimes::endOf(int64_t i, const std::vector<int64_t> &waiters) const {
   if (items[i].instruction.queue != rt::Queue::Comm)
     return i;
@@ -214,12 +213,12 @@ void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
     lives[id].last = count;
   for (const rt::Buffer &buffer : plan.buffers) {
     Lifetime &life = lives[buffer.id];
-    if (life.last < 0) // never touched, but it needs bytes inside the arena
+    if (life.last < 0) // never accessed, but it has bytes in the arena
       life = {life.bytes, 0, count};
     else if (plan.mesh.microBatches > 1 && loopBegin >= 0 &&
              !rt::isPersistent(buffer.kind))
       extendOverLoop(life, loopBegin, loopEnd, hasFrames);
-    // A message may come while other phases run.
+    // A message may arrive while other phases run.
     if (isReceived[buffer.id]) {
       life.first = std::min(life.first, loopBegin);
       life.last = std::max(life.last, loopEnd);
@@ -229,14 +228,14 @@ void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
 
 namespace {
 
-/// Packs the frames of a stage.
+/// Packs the frames of a stage into the plan.
 class FramePacker {
 public:
   FramePacker(rt::Plan &plan, int64_t stage, const Lifetimes &lifetimes)
       : plan(plan), stage(stage), lifetimes(lifetimes) {}
 
-  /// Adds the frame to the plan, with its own buffers and what fits between;
-  /// returns its id.
+  /// Adds the frame and returns its id. Places the frame's buffers, and buffers
+  /// of one phase into the gaps between them.
   int pack(const FramePlan &frame);
 
 private:
@@ -253,7 +252,7 @@ int FramePacker::pack(const FramePlan &frame) {
   std::vector<Lifetime> lives;
   for (int id : frame.buffers) {
     Lifetime life = lifetimes.of(id);
-    if (!frame.isOrdered) // then time says nothing
+    if (!frame.isOrdered) // then positions are no times
       life = {life.bytes, 0, std::numeric_limits<int64_t>::max() / 2};
     lives.push_back(life);
   }
@@ -295,7 +294,7 @@ void FramePacker::fill(const FramePlan &frame, FrameGaps &gaps, int id) {
   }
 }
 
-/// All of it persists, so nothing shares bytes.
+/// Places host and disk buffers, which all persist, one after the other.
 static void placeInSpaces(rt::Plan &plan, int64_t stage) {
   for (auto [space, sizes] : {std::pair(rt::Space::Host, &plan.hostBytes),
                               std::pair(rt::Space::Disk, &plan.diskBytes)}) {
@@ -316,7 +315,7 @@ void placeBuffers(rt::Plan &plan, int64_t stage, const StepSchedule &schedule,
   FramePacker packer(plan, stage, lifetimes);
   for (FramePlan &frame : frames)
     frame.id = packer.pack(frame);
-  // The arena: what is in no frame, and the frames.
+  // The arena holds the frames and the buffers that are in no frame.
   std::vector<Lifetime> lives;
   SmallVector<int64_t *> offsets;
   for (rt::Buffer &buffer : plan.buffers)

@@ -6,27 +6,26 @@
 
 namespace dpc::codegen {
 
-/// What a micro-batch keeps between the phases of a chunk.
+/// The frame of a chunk: buffers that a micro-batch keeps between phases.
 struct FramePlan {
   int64_t chunk = 0;
   int id = -1;                    ///< in the plan, once placed
-  llvm::SmallVector<int> buffers; ///< that are used by several phases
-  llvm::SmallVector<bool> uses;   ///< by phase: it touches one of them
+  llvm::SmallVector<int> buffers; ///< that several phases access
+  llvm::SmallVector<bool> uses;   ///< by phase: it accesses one of them
   int64_t count = 1;              ///< micro-batches alive at once
-  /// All micro-batches run the phases that use it in the order of the phases.
+  /// Each micro-batch runs the phases that use the frame in ascending order.
   bool isOrdered = true;
   std::vector<int64_t> slots; ///< by micro-batch
 };
 
-/// What crosses phases of the loop, by chunk. Empty when no micro-batch starts
-/// before the one before it has ended: then the phases are one line, and
-/// lifetimes on it say all.
+/// The frames of a stage, by chunk. Empty if each micro-batch ends before the
+/// next one starts: then lifetimes alone decide which buffers share bytes.
 std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
                                   const StepSchedule &schedule,
                                   const InstructionList &list);
 
-/// Gives the buffers of `stage` their frames and offsets, and the plan the
-/// sizes of its frames and memory spaces. Events must have been added.
+/// Assigns frames and offsets to the buffers of `stage`, and adds the frames
+/// and the sizes of memory spaces to the plan.
 void placeBuffers(rt::Plan &plan, int64_t stage, const StepSchedule &schedule,
                   const InstructionList &list, std::vector<FramePlan> &frames);
 

@@ -12,13 +12,13 @@ static std::string stringOf(DictionaryAttr attrs, StringRef name) {
   return value ? value.getValue().str() : "";
 }
 
-/// The global type of an argument or result; its own when it has none.
+/// The global type of an argument or result; `type` if it has none.
 static RankedTensorType globalOf(DictionaryAttr attrs, Type type) {
   auto global = attrs ? attrs.getAs<TypeAttr>(attr::kGlobal) : TypeAttr();
   return cast<RankedTensorType>(global ? global.getValue() : type);
 }
 
-/// The place of every rank where `step` says which axes are innermost.
+/// The process of each rank; empty if `step` has no placement.
 static std::vector<int> processesOf(func::FuncOp step, const rt::Mesh &mesh) {
   std::vector<int> processes;
   auto placement = step->getAttrOfType<ArrayAttr>(attr::kPlacement);
@@ -52,7 +52,7 @@ LogicalResult bindMesh(StageDraft &s) {
     mesh.batchShares.assign(shares.asArrayRef().begin(),
                             shares.asArrayRef().end());
   if (s.stage > 0 && mesh != s.plan.mesh)
-    return s.step.emitError("has another mesh than the stage before");
+    return s.step.emitError("has another mesh than the previous stage");
   s.plan.mesh = std::move(mesh);
   s.plan.processes = processesOf(s.step, s.plan.mesh);
   return success();
@@ -77,7 +77,7 @@ static LogicalResult bindSpace(StageDraft &s, DictionaryAttr attrs,
                             << "\"disk\"";
 }
 
-/// A tensor of an earlier stage has a copy here.
+/// Adds `tensor` to the plan, as a copy if an earlier stage has it too.
 static LogicalResult addTensor(StageDraft &s, rt::Tensor tensor) {
   auto &tensors = s.plan.tensors;
   auto first = llvm::find_if(tensors, [&](const rt::Tensor &other) {
@@ -120,7 +120,7 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   tensor.dtype = s.plan.buffers[tensor.buffer].dtype;
   tensor.globalShape = globalShape(global);
   tensor.layout = layoutOf(global);
-  // A weight that the model has no data for needs --init.
+  // A weight without data in the model needs --init.
   tensor.init = isState ? rt::InitKind::Zeros : rt::InitKind::Source;
   if (auto init = attrs ? attrs.getAs<FloatAttr>(attr::kInit) : FloatAttr()) {
     tensor.init = rt::InitKind::Value;
@@ -143,7 +143,8 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   return addTensor(s, std::move(tensor));
 }
 
-/// Number of the plan's input `port`, which another stage may read too.
+/// The number of the plan's input `port`, which an earlier stage may have
+/// added.
 static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
   auto &inputs = s.plan.inputs;
   auto first = llvm::find_if(inputs, [&](const rt::Port &other) {
@@ -161,7 +162,7 @@ static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
   return number;
 }
 
-/// Loads at the start of each forward pass; of a step, if setup reads it.
+/// Adds an input, which is loaded in the first phase that reads it.
 static LogicalResult bindInput(StageDraft &s, unsigned index,
                                DictionaryAttr attrs) {
   BlockArgument argument = s.step.getArgument(index);
@@ -197,8 +198,8 @@ static LogicalResult bindInput(StageDraft &s, unsigned index,
   return success();
 }
 
-/// The state that counts the steps which `scalar` does not, of this s.stage;
-/// states stand before scalars.
+/// Finds the state of this stage that counts the steps which `scalar` skips.
+/// States precede scalars in the arguments.
 static LogicalResult bindSkips(StageDraft &s, DictionaryAttr attrs,
                                rt::ScalarInput &scalar) {
   std::string name = stringOf(attrs, attr::kSkips);
@@ -213,7 +214,7 @@ static LogicalResult bindSkips(StageDraft &s, DictionaryAttr attrs,
   }
   return s.step.emitError()
          << "scalar '" << scalar.name << "': dpc.skips names '" << name
-         << "', which is no state before it";
+         << "', which is not a state that precedes it";
 }
 
 LogicalResult bindArguments(StageDraft &s) {
@@ -239,7 +240,7 @@ LogicalResult bindArguments(StageDraft &s) {
     } else {
       return s.step.emitError()
              << "argument " << i << " has dpc.role '" << role
-             << "'; parameter, buffer, state, input and scalar are known";
+             << "', expected parameter, buffer, state, input or scalar";
     }
   }
   return success();
@@ -249,8 +250,8 @@ LogicalResult bindArguments(StageDraft &s) {
 // Results
 //===----------------------------------------------------------------------===//
 
-/// Where a new value can replace the old one, so that its buffer is free soon:
-/// behind the last write of `from` and the last access of `to`.
+/// The earliest position in the update phase at which `from` can be copied to
+/// `to`: after the last write of `from` and the last read of `to`.
 static int64_t placeOfCopy(StageDraft &s, int from, int to) {
   int64_t place = 0;
   for (auto [i, item] : llvm::enumerate(s.list.items)) {
@@ -258,39 +259,33 @@ static int64_t placeOfCopy(StageDraft &s, int from, int to) {
     bool isWritten =
         llvm::is_contained(touched.writes, rootOfBuffer(s.plan, from));
     bool isOld = llvm::is_contained(touched.reads, rootOfBuffer(s.plan, to));
-    // Earlier phases come first whatever their place in the list is.
+    // Items of earlier phases run earlier at any position in the list.
     if ((isWritten || isOld) && item.phase == s.schedule.update())
       place = i + 1;
   }
   return place;
 }
 
-/// The next value of a parameter or state: normally already in its place.
+/// Copies the next value of a parameter or state if it is in another buffer.
 static LogicalResult bindTie(StageDraft &s, Value value, int64_t argument,
                              Operation *at) {
   if (argument < 0 || argument >= s.step.getNumArguments())
     return at->emitOpError() << "result is tied to argument " << argument
                              << " of " << s.step.getNumArguments();
-  Slot target = s.slots.at(s.step.getArgument(argument)),
-       from = s.slots.at(value);
-  Type elementType = elementTypeOf(value);
-  auto buffer = s.slots.denseBuffer(from, elementType);
-  if (!buffer)
-    return at->emitOpError("returns a strided view as a parameter");
-  if (*buffer == target.buffer)
-    return success();
-  Item copy;
-  copy.phase = s.schedule.update();
-  copy.instruction.name = "copy";
-  copy.instruction.op = rt::CopyOp{*buffer, target.buffer, 0, 0,
-                                   s.plan.buffers[target.buffer].bytes};
-  s.list.items.insert(s.list.items.begin() +
-                          placeOfCopy(s, *buffer, target.buffer),
-                      std::move(copy));
+  int target = s.slots.at(s.step.getArgument(argument)).buffer;
+  FailureOr<int> buffer = contiguousBuffer(s, at, value);
+  if (failed(buffer))
+    return failure();
+  if (*buffer != target)
+    s.list.items.insert(s.list.items.begin() + placeOfCopy(s, *buffer, target),
+                        makeItem(s.schedule.update(),
+                                 rt::CopyOp{*buffer, target, 0, 0,
+                                            s.plan.buffers[target].bytes},
+                                 "copy"));
   return success();
 }
 
-/// A kernel that copies an output: views may be strided.
+/// Copies an output by a kernel, because its view may be strided.
 static void emitOutputCopy(StageDraft &s, Value value, const rt::Port &port,
                            int phase) {
   auto type = tensorType(value);
@@ -308,11 +303,7 @@ static void emitOutputCopy(StageDraft &s, Value value, const rt::Port &port,
   call.buffers = {slot.buffer, port.buffer};
   call.writes = {1};
   kernel.erase();
-  Item item;
-  item.phase = phase;
-  item.instruction.name = "copy " + port.name;
-  item.instruction.op = std::move(call);
-  s.list.tails.push_back(std::move(item));
+  s.list.tails.push_back(makeItem(phase, std::move(call), "copy " + port.name));
 }
 
 static void bindOutput(StageDraft &s, unsigned index, Value value) {
@@ -346,11 +337,8 @@ static void bindOutput(StageDraft &s, unsigned index, Value value) {
   port.dtype = s.plan.buffers[port.buffer].dtype;
   int number = s.plan.outputs.size();
   if (port.layout.mentions(rt::kMicroBatchAxis)) {
-    Item item;
-    item.phase = phase;
-    item.instruction.name = "store " + port.name;
-    item.instruction.op = rt::StoreOutputOp{number};
-    s.list.tails.push_back(std::move(item));
+    s.list.tails.push_back(
+        makeItem(phase, rt::StoreOutputOp{number}, "store " + port.name));
   } else {
     s.list.outputsAtEnd.push_back(port.buffer);
   }

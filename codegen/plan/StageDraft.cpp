@@ -25,9 +25,9 @@ static rt::ScheduleEntry entryOf(const StageDraft &s,
   return result;
 }
 
-/// What a rank does that has as many micro-batches as any has, without those
-/// that it does not have: as each waits for phases of its own only, the rest
-/// goes on in the same order.
+/// The schedule of a rank with `share` micro-batches: `longest`, the schedule
+/// of the rank with most, without the entries of other micro-batches. This is
+/// valid because a micro-batch waits for its own phases only.
 static std::vector<rt::ScheduleEntry>
 entriesOf(const std::vector<rt::ScheduleEntry> &longest, int64_t share) {
   std::vector<rt::ScheduleEntry> entries;
@@ -37,7 +37,7 @@ entriesOf(const std::vector<rt::ScheduleEntry> &longest, int64_t share) {
   return entries;
 }
 
-/// Moves the instructions into the plan, and what a rank runs.
+/// Moves the instructions into the plan and adds the schedule of each rank.
 static void fillSchedule(StageDraft &s, ArrayRef<FramePlan> frames) {
   rt::Plan &plan = s.plan;
   for (Item &item : s.list.items) {
@@ -86,7 +86,7 @@ static LogicalResult addStage(StageDraft &s) {
   return success();
 }
 
-/// What the plan says that no stage does.
+/// Fills the fields of the plan that no stage decides.
 static LogicalResult startDraft(SharedDraft &shared, func::FuncOp first,
                                 const CodegenOptions &options) {
   std::string error;

@@ -1,14 +1,14 @@
 //===- StageDraft.h - One stage while its plan is built ---------*- C++ -*-===//
 //
-// One walk over a stage's @step makes instructions over buffers without
-// offsets; then events, lifetimes, frames and offsets are derived from what the
-// instructions read and write, and from the schedule:
+// One walk over a stage's @step emits instructions over buffers without
+// offsets. Events, lifetimes, frames and offsets then follow from the accesses
+// of the instructions and from the schedule:
 //
 //   StepSchedule   phases and their order            (StepSchedule.h)
 //   StepBuffers    ops in this order, shared buffers (ir/StepBuffers.h)
-//   ValueSlots     where each value lives            (ValueSlots.h)
+//   ValueSlots     the buffer and view of a value    (ValueSlots.h)
 //   lower()        instructions of an op             (Lower*.cpp)
-//   bindResults()  and other ports                   (Ports.cpp)
+//   bindResults()  and the other ports               (Ports.cpp)
 //   addEvents()    between queues                    (Events.cpp)
 //   placeBuffers() frames and offsets                (Placement.cpp)
 //
@@ -23,16 +23,16 @@
 
 namespace dpc::codegen {
 
-/// What the stages of a plan have in common while it is built.
+/// The parts of a draft that all stages share.
 struct SharedDraft {
   PlanDraft draft;
-  llvm::StringMap<EmittedKernel> kernels; ///< by text
+  llvm::StringMap<EmittedKernel> kernels; ///< by the text of the body
   KernelTarget target = KernelTarget::cpu;
   int numEvents = 0;
 };
 
-/// One stage that is being added to a draft. Its parts refer to each other: it
-/// stays where it is.
+/// One stage that is being added to a draft. It cannot be copied because its
+/// parts refer to each other.
 struct StageDraft {
   StageDraft(mlir::func::FuncOp step, int64_t stage, SharedDraft &shared)
       : step(step), stage(stage), shared(shared), plan(shared.draft.plan),
@@ -49,20 +49,25 @@ struct StageDraft {
   StepBuffers buffers;
   ValueSlots slots;
   InstructionList list;
-  int64_t ringShifts = 0; ///< each has a tag of its own
-  int64_t uncoded = 0;    ///< products that were to be of fp8 and are not
+  int64_t ringShifts = 0; ///< the tag of the next one
+  int64_t uncoded = 0;    ///< GEMMs that were predicted in fp8 but run in bf16
 };
 
-/// Gives the plan the step's mesh, arguments and results (Ports.cpp). Fail with
-/// a diagnostic.
+/// Add the step's mesh, arguments and results to the plan (Ports.cpp). They
+/// fail with a diagnostic.
 mlir::LogicalResult bindMesh(StageDraft &s);
 mlir::LogicalResult bindArguments(StageDraft &s);
 mlir::LogicalResult bindResults(StageDraft &s);
 
-/// Lowers `op` to instructions, and gives its results slots.
+/// Lowers `op` to instructions and adds slots of its results.
 mlir::LogicalResult lower(StageDraft &s, mlir::Operation *op);
-/// The same for all ops of the step.
+/// Lowers all ops of the step.
 mlir::LogicalResult lowerAll(StageDraft &s);
+
+/// The buffer that contains exactly the elements of `value`. Fails with a
+/// diagnostic of `op`, which reads or writes `value`, if they are strided.
+mlir::FailureOr<int> contiguousBuffer(StageDraft &s, mlir::Operation *op,
+                                      mlir::Value value);
 
 //===----------------------------------------------------------------------===//
 // Ops of one kind
@@ -73,18 +78,22 @@ mlir::LogicalResult lowerKernel(StageDraft &s, KernelOp op);
 mlir::LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op);
 /// The number of the operand whose buffer `result` reuses, or -1.
 int64_t tiedInput(const StageDraft &s, mlir::OpResult result);
-/// A buffer for a sum, which the setup phase clears.
+/// Adds `result`, in the buffer of the operand `tied` or in a new one (-1), to
+/// the slots and to the buffers that `call` writes.
+const Slot &addResult(StageDraft &s, mlir::OpResult result, int64_t tied,
+                      rt::KernelOp &call);
+/// The slot of `value`, a sum, in a new buffer that the setup phase clears.
 Slot clearedSlot(StageDraft &s, mlir::Value value);
 /// The code for `spec`, or null after a diagnostic.
 const EmittedKernel *kernelFor(SharedDraft &shared, const KernelSpec &spec);
 
-/// Where a kernel is called, and as what it is traced.
+/// The phase of a kernel call, and its name and FLOPs in traces.
 struct KernelCall {
   int phase = 0;
   std::string name;
   double flops = 0;
 };
-/// An instruction for each stage of a kernel.
+/// Emits one instruction for each stage of a kernel.
 mlir::LogicalResult emitCalls(StageDraft &s, const KernelSpec &spec,
                               rt::KernelOp call, KernelCall how);
 
@@ -94,22 +103,22 @@ struct FlatKernel {
   int phase = 0;
   int64_t elements = 0;
   std::string text; ///< equal for bodies that differ in shapes alone
-  /// Of operands that are scalars, of the others, and of the latter those that
-  /// results take over.
+  /// Buffers of scalar operands, of all other operands, and of those among the
+  /// latter that results reuse.
   llvm::SmallVector<int> scalars, buffers, written;
   llvm::SmallVector<int64_t> aliases; ///< see KernelSpec
 };
-/// The longest run of kernels from the `first` op on that one launch can do
-/// (LowerGroups.cpp), and their launch.
+/// The longest run of kernels that starts at the op `first` and fits one launch
+/// (LowerGroups.cpp).
 std::vector<FlatKernel> groupAt(const StageDraft &s, size_t first);
 mlir::LogicalResult lowerGroup(StageDraft &s, llvm::ArrayRef<FlatKernel> group);
 
-/// Products, and what ends them (LowerProducts.cpp).
+/// GEMMs and their epilogues (LowerGemms.cpp).
 mlir::LogicalResult lowerMatmul(StageDraft &s, MatmulOp op);
 mlir::LogicalResult lowerWithEpilogue(StageDraft &s, KernelOp op);
 void remarkOnUncoded(const StageDraft &s);
 
-/// Other ops over tensors (LowerConv.cpp, LowerAttention.cpp).
+/// Convolutions and attention (LowerConv.cpp, LowerAttention.cpp).
 mlir::LogicalResult lowerConv(StageDraft &s, mlir::Operation *op);
 mlir::LogicalResult lowerAttention(StageDraft &s, mlir::Operation *op);
 

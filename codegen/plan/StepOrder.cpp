@@ -8,8 +8,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// How `op` becomes instructions; every op but terminators has been asked
-/// before (checkLowerings).
+/// How `op` becomes instructions; nullopt without a lowering, which only
+/// terminators lack after checkLowerings.
 static std::optional<LoweringKind> kindOfLowering(Operation *op) {
   auto lowering = dyn_cast<LoweringOpInterface>(op);
   if (!lowering)
@@ -17,7 +17,7 @@ static std::optional<LoweringKind> kindOfLowering(Operation *op) {
   return lowering.getLoweringKind();
 }
 
-/// Ops that become instructions without a kernel around them.
+/// Whether `op` becomes instructions without a kernel around it.
 static bool standsAlone(Operation *op) {
   std::optional<LoweringKind> kind = kindOfLowering(op);
   return isa<KernelOp, AccumulateOp>(op) || kind == LoweringKind::matmul ||
@@ -25,7 +25,7 @@ static bool standsAlone(Operation *op) {
          op->hasTrait<mlir::OpTrait::IsTerminator>();
 }
 
-/// True for a constant that is worth a buffer of its own.
+/// Whether `op` is a constant with a buffer of its own.
 static bool isStoredConstant(Operation *op) {
   auto constant = dyn_cast<ConstantOp>(op);
   return constant && !constant.getValue().isSplat();
@@ -54,16 +54,13 @@ KernelOp wrap(Operation *op) {
   KernelOp kernel =
       createKernel(builder, op->getLoc(), op->getOperands(),
                    op->getResultTypes(), [&](ValueRange arguments) {
-                     // An operand that appears twice has two arguments; either
-                     // will do.
+                     // An operand that appears twice has two equal arguments.
                      IRMapping map;
                      map.map(op->getOperands(), arguments);
                      Operation *inner = builder.clone(*op, map);
                      return llvm::to_vector_of<Value>(inner->getResults());
                    });
-  for (StringRef name : {attr::kPhase, attr::kChunk})
-    if (Attribute value = op->getAttr(name))
-      kernel->setAttr(name, value);
+  copyAttributes(op, kernel, {attr::kPhase, attr::kChunk});
   op->replaceAllUsesWith(kernel->getResults());
   op->erase();
   return kernel;
@@ -128,8 +125,8 @@ FailureOr<StepBuffers> orderOf(func::FuncOp step, const StepSchedule &schedule,
   for (Operation &op : step.getBody().front().without_terminator()) {
     int phase = schedule.phaseOf(&op);
     if (phase < 0)
-      return op.emitOpError("is of a phase and chunk that dpc.schedule of its "
-                            "function never runs");
+      return op.emitOpError("has a phase and chunk that are not in the "
+                            "dpc.schedule of its function");
     byPhase[phase].push_back(&op);
   }
   SmallVector<Operation *> ops;
@@ -143,7 +140,7 @@ FailureOr<StepBuffers> orderOf(func::FuncOp step, const StepSchedule &schedule,
           buffers.position.lookup(producer) >= buffers.position.lookup(op))
         return op->emitOpError()
                << "runs in phase " << phaseText(schedule.phaseOf(op))
-               << ", before an operand is made in phase "
+               << ", before an operand is computed in phase "
                << phaseText(schedule.phaseOf(producer));
   return buffers;
 }

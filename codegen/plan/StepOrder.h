@@ -8,27 +8,28 @@
 
 namespace dpc::codegen {
 
-/// Fails with a diagnostic at an op that has no lowering, whose types cannot be
-/// executed, or that looks up in a dimension of several factors.
+/// Fails with a diagnostic at an op without a lowering, with a type that cannot
+/// be executed, or with an index into a dimension of several factors.
 mlir::LogicalResult checkStep(mlir::func::FuncOp step);
 
-/// Makes a kernel of each op that becomes an instruction only inside of one.
+/// Wraps each op that only kernels can execute in a kernel.
 void wrapLooseOps(mlir::func::FuncOp step);
-/// A kernel that yields what `emit` makes of the body's arguments.
+/// A kernel that yields the values which `emit` creates from the arguments of
+/// the body.
 KernelOp createKernel(
     mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueRange operands,
     mlir::TypeRange types,
     llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> emit);
-/// Replaces `op` by a kernel of it alone.
+/// Replaces `op` by a kernel that contains only `op`.
 KernelOp wrap(mlir::Operation *op);
 
-/// Orders the ops; fails where one runs before its operands are made, or in a
-/// phase that the schedule lacks. `phaseText` names phases in diagnostics.
+/// Orders the ops by phase. Fails if an op runs before one of its operands, or
+/// in a phase that the schedule lacks. `phaseText` names phases in diagnostics.
 mlir::FailureOr<StepBuffers>
 orderOf(mlir::func::FuncOp step, const StepSchedule &schedule,
         llvm::function_ref<std::string(int)> phaseText);
 
-/// Short name of what computes `op`, for traces.
+/// A short name of `op` for traces.
 std::string nameOfOp(mlir::Operation *op);
 
 } // namespace dpc::codegen

@@ -1,27 +1,15 @@
 //===- StepSchedule.cpp - Phases of a step and their order ----------------===//
 #include "codegen/plan/StepSchedule.h"
+#include "ir/Attributes.h"
 #include "ir/Dialect.h"
 
 using namespace mlir;
 
 namespace dpc::codegen {
 
-/// The value of "dpc.phase" of an op of the loop, or Forward.
-static rt::PhaseKind kindIn(Operation *op) {
-  auto name = op->getAttrOfType<StringAttr>(attr::kPhase);
-  for (rt::PhaseKind kind : {rt::PhaseKind::Setup, rt::PhaseKind::Backward,
-                             rt::PhaseKind::Weight, rt::PhaseKind::Update})
-    if (name && name.getValue() == StringRef(rt::nameOf(kind)))
-      return kind;
-  return rt::PhaseKind::Forward;
-}
-
 static StepPhase stepPhaseOf(Operation *op) {
-  rt::PhaseKind kind = kindIn(op);
-  if (kind == rt::PhaseKind::Setup || kind == rt::PhaseKind::Update)
-    return {kind, 0};
-  auto chunk = op->getAttrOfType<IntegerAttr>(attr::kChunk);
-  return {kind, chunk ? chunk.getInt() : 0};
+  auto kind = static_cast<rt::PhaseKind>(dpc::phaseOf(op));
+  return {kind, isInLoop(dpc::phaseOf(op)) ? chunkOf(op) : 0};
 }
 
 int StepSchedule::phaseOf(Operation *op) const {
@@ -29,8 +17,7 @@ int StepSchedule::phaseOf(Operation *op) const {
   return it == phases.end() ? -1 : static_cast<int>(it - phases.begin());
 }
 
-/// Without a schedule: every micro-batch alone, forward through all chunks,
-/// then back.
+/// The schedule without `dpc.schedule`; see scheduleOf.
 static StepSchedule defaultSchedule(func::FuncOp step, const rt::Mesh &mesh) {
   std::vector<StepPhase> found = {{rt::PhaseKind::Forward, 0}};
   for (Operation &op : step.getBody().front().without_terminator())
@@ -54,8 +41,8 @@ static StepSchedule defaultSchedule(func::FuncOp step, const rt::Mesh &mesh) {
   return result;
 }
 
-/// A micro-batch runs the phases in the order in which the schedule has them
-/// for the first time: it is the one of their data.
+// Phases are in the order in which the schedule first runs them, which is the
+// order of the data.
 FailureOr<StepSchedule> scheduleOf(func::FuncOp step, const rt::Mesh &mesh) {
   auto schedule = step->getAttrOfType<DenseI64ArrayAttr>(attr::kSchedule);
   if (!schedule)

@@ -15,15 +15,15 @@ struct StepPhase {
   bool operator==(const StepPhase &) const = default;
 };
 
-/// "Run this phase of the loop for this micro-batch."
+/// One run of a phase of the loop, for one micro-batch.
 struct LoopEntry {
   int phase = 0; ///< index in StepSchedule::phases
   int64_t microBatch = 0;
 };
 
-/// In which order a stage runs its phases.
+/// The order in which a stage runs its phases.
 struct StepSchedule {
-  /// Setup, the loop's in the order in which a micro-batch runs them, update.
+  /// Setup, the phases of the loop in the order of one micro-batch, update.
   std::vector<StepPhase> phases;
   std::vector<LoopEntry> loop;
 
@@ -34,9 +34,9 @@ struct StepSchedule {
   int phaseOf(mlir::Operation *op) const;
 };
 
-/// The schedule that `dpc.schedule` of `step` says. Without one every
-/// micro-batch runs alone, forward through all chunks, then back. Fails with a
-/// diagnostic.
+/// The schedule in `dpc.schedule` of `step`. Without the attribute,
+/// micro-batches run one after the other, forward through all chunks and then
+/// backward. Fails with a diagnostic.
 mlir::FailureOr<StepSchedule> scheduleOf(mlir::func::FuncOp step,
                                          const rt::Mesh &mesh);
 

@@ -1,4 +1,4 @@
-//===- ValueSlots.cpp - Where values live ---------------------------------===//
+//===- ValueSlots.cpp - The buffer and the view of each value -------------===//
 #include "codegen/plan/ValueSlots.h"
 #include "codegen/kernel/DTypes.h"
 
@@ -51,7 +51,8 @@ Slot ValueSlots::make(Value value) {
   return slots[value] = {buffer, StridedView::dense(shapeOf(value))};
 }
 
-std::optional<int> ValueSlots::denseBuffer(const Slot &slot, Type elementType) {
+std::optional<int> ValueSlots::denseBuffer(Value value) {
+  Slot slot = at(value);
   StridedView view = slot.view;
   int64_t begin = std::exchange(view.offset, 0);
   if (!view.isDense())
@@ -60,8 +61,8 @@ std::optional<int> ValueSlots::denseBuffer(const Slot &slot, Type elementType) {
   int64_t count = rt::numElements({view.shape.begin(), view.shape.end()});
   if (begin == 0 && count == rt::numElements(root.shape))
     return slot.buffer;
-  int id = addBuffer(RankedTensorType::get(view.shape, elementType), root.kind,
-                     root.name + " (part)");
+  int id = addBuffer(RankedTensorType::get(view.shape, elementTypeOf(value)),
+                     root.kind, root.name + " (part)");
   plan.buffers[id].viewOf = slot.buffer;
   plan.buffers[id].offset = begin * rt::sizeOf(root.dtype);
   return id;

@@ -1,14 +1,7 @@
-//===- ValueSlots.h - Where values live -------------------------*- C++ -*-===//
+//===- ValueSlots.h - The buffer and the view of each value -----*- C++ -*-===//
 //
-// A value lives in a buffer of its own, unless it is
-//   * a reshape, or a transpose, slice or broadcast marked `dpc.view`: a view
-//     of its operand's buffer;
-//   * an updated parameter or state, or an all-reduce whose operand dies: in
-//     the buffer of that operand;
-//   * a gather of a parameter's next value, in one piece: in the buffer of the
-//     parameter, when nobody reads the old value any more;
-//   * an accumulated value: in a buffer zeroed in the setup phase; one that a
-//     product adds up itself is a view of that product's result.
+// ir/StepBuffers.h says which values share a buffer. A sum over micro-batches
+// is in a buffer that the setup phase clears.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_PLAN_VALUESLOTS_H
@@ -19,35 +12,37 @@
 
 namespace dpc::codegen {
 
-/// Where a value lives.
+/// The buffer that contains a value, and how the value lies in it.
 struct Slot {
   int buffer = -1; ///< never a view
   StridedView view;
 };
 
-/// The slots of a stage's values. Buffers that it makes are of the stage and
-/// have no offset yet.
+/// The slots of a stage's values. New buffers belong to the stage and have no
+/// offset yet.
 class ValueSlots {
 public:
   ValueSlots(rt::Plan &plan, int64_t stage, const StepBuffers &buffers)
       : plan(plan), stage(stage), buffers(buffers) {}
 
   const Slot &at(mlir::Value value) const { return slots.at(value); }
-  /// Null when the value has no slot yet.
+  /// Null if the value has no slot yet.
   const Slot *find(mlir::Value value) const;
   void set(mlir::Value value, Slot slot) { slots[value] = std::move(slot); }
 
-  /// A buffer of its own for a value that an op computes.
+  /// Adds a buffer that contains only `value`, the result of an op.
   Slot make(mlir::Value value);
-  /// The same, whose memory holds `value` transposed by `dims`;
-  /// the value is a view of it.
+  /// Adds a buffer that contains `value` transposed by `dims`; the slot is a
+  /// view of it in the order of `value`.
   Slot makePermuted(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   int addBuffer(mlir::RankedTensorType type, rt::BufferKind kind,
                 std::string name);
-  /// A buffer of bytes that one instruction works in.
+  /// Adds a buffer of bytes for the temporary data of one instruction.
   int addWorkspace(mlir::MLIRContext *context, int64_t bytes, std::string name);
-  /// The buffer that holds `slot` densely (a view buffer if it is a part).
-  std::optional<int> denseBuffer(const Slot &slot, mlir::Type elementType);
+  /// The buffer that contains exactly the elements of `value`, which is a new
+  /// view buffer if they are a part of another one; nullopt if they are
+  /// strided.
+  std::optional<int> denseBuffer(mlir::Value value);
 
 private:
   rt::Plan &plan;

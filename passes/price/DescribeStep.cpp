@@ -1,4 +1,4 @@
-//===- DescribeStep.cpp - A strategy's step for the report ----------------===//
+//===- DescribeStep.cpp - The step of a strategy in the report ------------===//
 #include "passes/price/DescribeStep.h"
 
 #include "cost-model/machine/HeterogeneousCluster.h"
@@ -38,7 +38,7 @@ static std::string labelOf(Operation *op) {
 
 namespace {
 
-/// Turns records into plain numbers.
+/// Converts a StepRecord to a cost::StepDetail.
 class Describer {
 public:
   explicit Describer(const cost::Cluster &cluster) : cluster(cluster) {}
@@ -101,7 +101,7 @@ void Describer::addTraffic(int64_t number, const StageRecord &stage) {
     detail.traffic.push_back(std::move(sum));
 }
 
-/// Of what the ranks multiply: their own sizes decide which products are in
+/// The share of FLOPs in fp8. The sizes on a rank decide which GEMMs are in
 /// fp8.
 static double fp8ShareOf(const StepRecord &record) {
   double all = 0, inFp8 = 0;
@@ -112,10 +112,10 @@ static double fp8ShareOf(const StepRecord &record) {
     for (auto [times, phase] : llvm::zip_equal(runs, stage.phases))
       for (const RecordedOp &recorded : phase.ops) {
         auto costed = dyn_cast<CostOpInterface>(recorded.op);
-        MatmulOp product = matmulOf(recorded.op);
+        MatmulOp matmul = matmulOf(recorded.op);
         double flops = costed ? times * costed.getFlops() : 0;
         all += flops;
-        if (product && fp8SizesOf(product))
+        if (matmul && fp8SizesOf(matmul))
           inFp8 += flops;
       }
   }
@@ -144,7 +144,7 @@ cost::StepDetail dpc::detailOf(const StepRecord &record,
   return Describer(cluster).run(record);
 }
 
-/// What a rank that runs `step` holds over its phases, one after the other.
+/// Memory of a rank that runs `step`, over one run of each phase.
 static std::vector<cost::MemoryMoment> memoryOf(func::FuncOp step,
                                                 const cost::Cluster &cluster,
                                                 const MemoryOwner &owner,
@@ -166,14 +166,14 @@ static std::vector<cost::MemoryMoment> memoryOf(func::FuncOp step,
   double now = 0;
   SmallVector<Operation *> ops = opsInOrder(step);
   for (auto [i, counted] : llvm::enumerate(bytes)) {
-    // Queues run at their own pace; memory goes by the order of the ops.
+    // Memory follows the order of the ops, which queues may run out of order.
     if (i < ops.size())
       if (auto it = begins.find(ops[i]); it != begins.end())
         now = std::max(now, it->second);
     if (i == ops.size())
       now = std::max(now, phaseBegin);
     cost::MemoryBreakdown held = cost::heldMemory(cluster, counted);
-    // What an allocator keeps is its most at the peak.
+    // The reserve of an allocator is largest at the peak.
     double share = held.total() > most ? most / held.total() : 1;
     for (double &part : held.bytes)
       part *= share;
@@ -182,7 +182,7 @@ static std::vector<cost::MemoryMoment> memoryOf(func::FuncOp step,
   return moments;
 }
 
-/// The stage whose ranks are nearest to their limit.
+/// The stage whose ranks use most of their memory.
 static int64_t fullestOf(ArrayRef<func::FuncOp> steps,
                          const cost::Cluster &cluster,
                          const LoweringSpec &degrees) {

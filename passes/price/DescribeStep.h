@@ -1,4 +1,4 @@
-//===- DescribeStep.h - A strategy's step for the report --------*- C++ -*-===//
+//===- DescribeStep.h - The step of a strategy in the report ----*- C++ -*-===//
 #ifndef DPC_PASSES_PRICE_DESCRIBESTEP_H
 #define DPC_PASSES_PRICE_DESCRIBESTEP_H
 
@@ -10,40 +10,39 @@
 
 namespace dpc {
 
-/// Collects what there is to see of a step while it is compiled and simulated.
+/// Collects the description of a step while it is compiled and simulated.
 struct StepDescription {
   StepRecord record; ///< Filled by estimateTime.
   std::vector<cost::OperatorSharding> operators;
 
   /// A PhaseObserver of lowerForStrategy.
   void observe(llvm::StringRef phase, mlir::ModuleOp lowered);
-  /// Of the stages that were lowered, of which `fullest` is the nearest to its
-  /// limit of memory; once.
+  /// Describes the lowered stages; `fullest` is the stage that uses most of its
+  /// memory. Can be called once.
   cost::StepDetail finish(llvm::ArrayRef<mlir::func::FuncOp> steps,
                           int64_t fullest, const cost::Cluster &cluster,
                           const LoweringSpec &degrees);
 };
 
-/// Compiles all of `program` as evaluating a strategy whole does (`degrees`:
-/// see pricedDegrees), and describes the step that is simulated. Fails with one
-/// diagnostic.
+/// Compiles the whole `program`, simulates its step and describes it. `degrees`
+/// come from pricedDegrees. Fails with one diagnostic.
 mlir::FailureOr<cost::StepDetail> describeStep(mlir::ModuleOp program,
                                                const cost::Cluster &cluster,
                                                const LoweringSpec &degrees);
 
-/// What `record` says, by plain numbers; without memory and operators.
+/// The description of `record` without memory and operators.
 cost::StepDetail detailOf(const StepRecord &record,
                           const cost::Cluster &cluster);
 
-/// How a value's elements lie on ranks: "[dp, -, tp]", "[-, -], partial over
-/// tp"; "" without a sharding.
+/// The sharding of a value, such as "[dp, -, tp]" or "[-, -], partial over tp";
+/// "" without a sharding.
 std::string shardingText(mlir::Value value);
 
-/// A name with the numbers of layers taken out: "h.*.attn.weight".
+/// `name` with "*" in place of layer numbers: "h.*.attn.weight".
 std::string patternOf(llvm::StringRef name);
 
-/// How the operators of a sharded function's forward are split: those with a
-/// weight, and attentions. Rows of layers that are alike are one.
+/// The shardings of forward operators that have a weight, and of attention.
+/// Equal rows of different layers become one.
 std::vector<cost::OperatorSharding>
 describeOperators(mlir::func::FuncOp sharded);
 

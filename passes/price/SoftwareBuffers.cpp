@@ -1,5 +1,4 @@
-//===- SoftwareBuffers.cpp - A step's buffers as software has them
-//---------===//
+//===- SoftwareBuffers.cpp - The buffers of a step in other software ------===//
 #include "passes/price/SoftwareBuffers.h"
 
 #include "cost-model/machine/SoftwareMemory.h"
@@ -57,21 +56,15 @@ static bool isDataAxis(StringRef name) {
 
 namespace {
 
-/// What a rank holds of a parameter if data-parallel ranks share nothing.
+/// The elements of a parameter on a rank if data-parallel ranks shard nothing.
 struct Held {
-  double elements = 0, ranks = 1; ///< `ranks`: that ZeRO splits it over.
+  double elements = 0, ranks = 1; ///< `ranks`: that ZeRO shards it over.
   bool isTrained = false, isSplit = false;
 };
 
 } // namespace
 
-static bool isParameter(func::FuncOp step, BlockArgument arg) {
-  auto role =
-      step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
-  return role && role.getValue() == role::kParameter;
-}
-
-/// Experts are split by the axis ep in their first dimension.
+/// The axis ep shards the first dimension of experts.
 static Held heldOf(func::FuncOp step, BlockArgument arg, double ranks) {
   unsigned number = arg.getArgNumber();
   Held held{1, ranks, step.getArgAttr(number, attr::kCopy) != nullptr, false};
@@ -129,12 +122,9 @@ statesOf(func::FuncOp step, const MemoryOwner &owner, bool splitOnly) {
   bool keepsOptimizer = true;
   for (BlockArgument arg : step.getArguments()) {
     bool isAway = step.getArgAttr(arg.getArgNumber(), attr::kSpace) != nullptr;
-    if (isParameter(step, arg) && !isAway)
+    if (!isAway && roleOf(step, arg) == role::kParameter)
       addStates(sum, step, arg, owner, splitOnly);
-    auto role =
-        step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
-    if (isAway && role && role.getValue() == role::kState)
-      keepsOptimizer = false;
+    keepsOptimizer &= !isAway || roleOf(step, arg) != role::kState;
   }
   if (!keepsOptimizer)
     sum[MemoryCategory::Optimizer] = 0;
@@ -146,8 +136,8 @@ cost::MemoryBreakdown dpc::splitStates(func::FuncOp step,
   return statesOf(step, owner, /*splitOnly=*/true);
 }
 
-/// Whether all that is made of a backward value are gradients of parameters:
-/// frameworks add them up where they are made.
+/// Whether only gradients of parameters are computed from a value of backward.
+/// Frameworks accumulate these in place.
 bool SoftwareView::isOfGradients(Value value) {
   auto [entry, isNew] = gradients.try_emplace(value, false);
   if (!isNew)
@@ -167,10 +157,8 @@ bool SoftwareView::isOfGradients(Value value) {
 double SoftwareView::keptBytes(Value value, const cost::Buffer &buffer) {
   auto bytes = static_cast<double>(buffer.bytes);
   if (auto arg = dyn_cast<BlockArgument>(value)) {
-    auto role =
-        live.step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
-    bool isState = role && (role.getValue() == role::kParameter ||
-                            role.getValue() == role::kState);
+    StringRef role = roleOf(live.step, arg);
+    bool isState = role == role::kParameter || role == role::kState;
     return isState ? 0 : bytes;
   }
   Operation *op = value.getDefiningOp();
@@ -206,8 +194,8 @@ void SoftwareView::append(double bytes, MemoryCategory category, int64_t first,
     live.touches.back().push_back(first);
 }
 
-/// Scores live as long as their logarithms of sums, which the plan keeps
-/// instead of them.
+/// Scores are live as long as the logarithms of their sums, which the plan
+/// keeps in their place.
 void SoftwareView::addScores(Operation *op, int64_t at) {
   if (software.attention != cost::AttentionKernels::Unfused ||
       !isa<AttentionOp, AttentionGradOp>(op))
@@ -217,7 +205,7 @@ void SoftwareView::addScores(Operation *op, int64_t at) {
   ArrayRef<int64_t> shape = type.getShape();
   double scores = static_cast<double>(shape[0] * shape[1] * shape[2]) *
                   static_cast<double>(keys.getShape()[2]);
-  // Scores as softmax leaves them; with dropout also its mask and result.
+  // The result of softmax; with dropout also the mask and its result.
   double each = static_cast<double>(elementBytes(op->getOperand(0)));
   double bytes = scores * (software.attentionDropout ? 2 * each + 1 : each);
   auto mode = live.step->getAttrOfType<StringAttr>(attr::kRecompute);

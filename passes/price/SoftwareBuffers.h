@@ -1,19 +1,18 @@
-//===- SoftwareBuffers.h - A step's buffers as software has them -*- C++
-//-*-===//
-// Other frameworks (cost-model/machine/Software.h) that run a plan keep other
-// buffers. Their timeline is that of the plan, with these differences:
+//===- SoftwareBuffers.h - A step's buffers in other software ---*- C++ -*-===//
 //
-//   states       SoftwareMemory.h gives the states of every parameter of the
+// Other frameworks (cost-model/machine/Software.h) execute the ops of a plan in
+// the same order but keep other buffers:
+//
+//   states       SoftwareMemory.h computes the states of each parameter of the
 //                stage, including a copy that another stage saves. They replace
 //                the plan's states, parameters gathered or converted before the
-//                loop, and gradients on their way to the optimizer
-//   activations  in 16 bits where GEMMs are (narrowActivations)
-//   scores       of unfused attention, in 16 bits; with dropout also a mask of
-//                bytes and the result. They live from forward to backward where
-//                they are kept; with selective recomputation during each of the
-//                two ops
-//   logits       f32 results of 16-bit GEMMs have logitBytes per element, for
-//                all their copies in the loss
+//                loop, and gradients before the optimizer
+//   activations  have 16 bits if GEMMs have (narrowActivations)
+//   scores       of unfused attention have 16 bits; with dropout there are also
+//                a mask of bytes and the result. They are live from forward to
+//                backward; with selective recompute only during these two ops
+//   logits       f32 results of 16-bit GEMMs take logitBytes per element, which
+//                includes their copies in the loss
 //   gathers      of parameters in the loop (ZeRO-3) and of activations remain
 //
 //===----------------------------------------------------------------------===//
@@ -25,15 +24,15 @@
 
 namespace dpc {
 
-/// The owner of the memory of a step on `cluster`: its software, or the plan
-/// where the software's profile has no `memory`.
+/// The owner of the memory of a step on `cluster`: its software, or the plan if
+/// the software profile has no `memory`.
 MemoryOwner memoryOwner(const cost::Cluster &cluster,
                         const LoweringSpec &degrees);
 
-/// Replaces the buffers of `live` by those of `owner.software`.
+/// Replaces the buffers of `live` by those that `owner.software` keeps.
 void countAsSoftware(Liveness &live, const MemoryOwner &owner);
 
-/// The bytes of one rank's states that ZeRO splits.
+/// The bytes of those states of one rank that ZeRO shards.
 cost::MemoryBreakdown splitStates(mlir::func::FuncOp step,
                                   const MemoryOwner &owner);
 

@@ -1,4 +1,4 @@
-//===- StageProfile.cpp - A stage by its number of layers -----------------===//
+//===- StageProfile.cpp - The cost of a stage with n layers ---------------===//
 #include "passes/price/StageProfile.h"
 
 #include <cmath>
@@ -45,10 +45,10 @@ static Moments phaseOfProfile(const MemoryProfile &profile, Phase phase) {
 
 namespace {
 
-/// Pairs ops of a short program with those of one that has a layer more: what
-/// is left over in `more` are the layer's ops, wherever a phase goes through
-/// the layers. Both are equal as long as possible, then some ops of `more` are
-/// left out, as few as let the two agree for long.
+/// Pairs the ops of a program with equal ops of a program that has more layers.
+/// The ops of `more` without a partner are those of the additional layers.
+/// Where the programs differ, as few ops of `more` as possible are skipped
+/// until both agree over a long run.
 class Pairing {
 public:
   using Kinds = std::vector<size_t>;
@@ -56,9 +56,9 @@ public:
       : fewer(std::move(kindsOfFewer)), more(std::move(kindsOfMore)) {}
   void run();
 
-  /// By op of `fewer`.
+  /// The partners in `more`, by op of `fewer`.
   std::vector<std::optional<size_t>> partners;
-  /// Ops that are not like any: of buckets that hold other things.
+  /// Ops of `fewer` without an equal op, for example of different buckets.
   size_t strangers = 0;
 
 private:
@@ -79,11 +79,11 @@ size_t Pairing::agreement(size_t i, size_t j) const {
   return length;
 }
 
-/// The place at or behind `next` where `more` goes on as `fewer` does from `i`.
+/// The position from `next` on at which `more` continues like `fewer` at `i`.
 std::optional<size_t> Pairing::findBehind(size_t i, size_t next) const {
   std::optional<size_t> found;
   size_t best = std::min(kPerhapsAlike, fewer.size() - i) - 1;
-  // One layer is all that is left out.
+  // At most the additional layers are skipped.
   size_t end = std::min(more.size(), i + more.size() -
                                          std::min(fewer.size(), more.size()) +
                                          kPerhapsAlike + 1);
@@ -103,7 +103,7 @@ void Pairing::run() {
       partner = next;
     } else {
       partner = findBehind(i, next);
-      // The last ones before a gap may be alike by chance.
+      // The last pairs before a gap may be equal by chance.
       if (partner)
         for (size_t k = i - std::min(i, kPerhapsAlike); k < i; ++k)
           partners[k].reset();
@@ -125,9 +125,10 @@ static MemoryBreakdown leastOfLoop(const MemoryProfile &profile) {
   return found ? *found : MemoryBreakdown();
 }
 
-/// Beside a frame layers keep only what they keep for the whole loop. What they
-/// need for a moment lies in gaps of the frame, where there are more of them
-/// the deeper it is: that of `more` is nearer to the truth.
+/// Moments of the loop outside the frame. There a layer only keeps buffers that
+/// are live throughout the loop; its short-lived buffers are in gaps of the
+/// frame. A deeper frame has more gaps, so the moments of `more` are more
+/// exact.
 std::vector<StageLine::Moment>
 StageLine::besideFrame(const MemoryProfile &fewer, const MemoryProfile &more) {
   MemoryBreakdown perLayer = difference(leastOfLoop(fewer), leastOfLoop(more));
@@ -139,11 +140,12 @@ StageLine::besideFrame(const MemoryProfile &fewer, const MemoryProfile &more) {
   return moments;
 }
 
-/// One op in so many may be a stranger.
+/// At most one op in kMostStrangers may lack an equal op.
 static constexpr size_t kMostStrangers = 1000;
 
-/// From the front layers are left out as late as possible, from the back as
-/// early: the first and the last layer both find their like.
+/// Pairs ops from the front, which skips layers as late as possible, and from
+/// the back, which skips them as early as possible. So the first and the last
+/// layer both have partners.
 StageLine::Memory StageLine::align(const MemoryProfile &fewer,
                                    const MemoryProfile &more) {
   Memory result;
@@ -192,7 +194,7 @@ StageLine::StageLine(int64_t layers, const StageProfile &fewer,
     : layers(layers), step(step), fewer(fewer), more(more ? *more : fewer),
       inLine(align(fewer.memory.inLine, this->more.memory.inLine)),
       framed(align(fewer.memory.framed, this->more.memory.framed)) {
-  // A layer takes time: what seems to take none is something else.
+  // Layers take time; if they seem to take none, the programs differ otherwise.
   isRegular &=
       !more || more->parts.computeSeconds >= fewer.parts.computeSeconds;
 }
@@ -265,8 +267,8 @@ OffloadedBytes StageLine::away(int64_t wanted) const {
           std::llround(along(fewer.away.disk, more.away.disk, times))};
 }
 
-/// What a chunk keeps while another one runs `phase`: the least of the loop,
-/// the most of setup or update, where the order of chunks is not known.
+/// Bytes of a chunk while another chunk runs `phase`: the smallest in the loop;
+/// in setup and update, where the order of chunks is unknown, the largest.
 static MemoryBreakdown keptIn(const StageBytes &chunk, Phase phase) {
   const MemoryBreakdown *kept = nullptr;
   for (const auto &[other, bytes] : chunk.moments) {
@@ -288,7 +290,7 @@ MemoryBreakdown dpc::peakOfChunks(const std::vector<StageBytes> &chunks,
   MemoryBreakdown frames, peak;
   for (auto [chunk, count] : llvm::zip(chunks, slots))
     add(frames, chunk.slot, count);
-  // By phase, what every chunk keeps: asked once, for there may be many.
+  // keptIn by phase and chunk; computed once because it is expensive.
   std::map<Phase, std::vector<MemoryBreakdown>> kept;
   for (size_t c = 0; c < chunks.size(); ++c) {
     std::map<Phase, MemoryBreakdown> others;

@@ -1,12 +1,12 @@
-//===- StageProfile.h - A stage by its number of layers ---------*- C++ -*-===//
+//===- StageProfile.h - The cost of a stage with n layers -------*- C++ -*-===//
 //
-// Private to passes/price. A stage with n layers costs, in everything that the
-// estimates consist of, a fixed part and n times a part of a layer: seconds of
-// phases, bytes sent, bytes live at an op. Two measurements with n0 and n0 + 1
-// layers give both parts. Only the largest of many such lines, the peak of live
-// bytes, is no line, so that every op's bytes are extrapolated, not their peak:
-// ops in front of the layers and in the first of them are found by counting
-// from a phase's begin, the others from its end.
+// Private to passes/price. Each quantity of a stage with n layers (seconds of a
+// phase, bytes sent, bytes live at an op) is a linear function of n.
+// Measurements of two stages with different n give its two coefficients. The
+// peak of live bytes is the maximum of many such functions and not linear, so
+// the bytes at each op are extrapolated, not the peak. Ops up to the first
+// layer are paired by their distance from the begin of a phase, ops from the
+// last layer on by their distance from the end.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_STAGEPROFILE_H
@@ -16,14 +16,14 @@
 
 namespace dpc {
 
-/// What was measured of a stage of one chunk.
+/// The measurements of a stage of one chunk.
 struct StageProfile {
   StageParts parts;
   MemoryProfiles memory;
   OffloadedBytes away;
 };
 
-/// Live bytes of a stage with a certain number of layers.
+/// Live bytes of a stage with a given number of layers.
 struct StageBytes {
   std::vector<std::pair<Phase, cost::MemoryBreakdown>> moments;
   cost::MemoryBreakdown slot;
@@ -32,18 +32,18 @@ struct StageBytes {
 
 class StageLine {
 public:
-  /// `fewer` has `layers`, `more` has `step` more; without `more` all stages
-  /// are like `fewer`.
+  /// `fewer` has `layers` layers and `more` has `layers + step`. Without `more`
+  /// the cost is that of `fewer` for any number of layers.
   StageLine(int64_t layers, const StageProfile &fewer,
             const StageProfile *more = nullptr, int64_t step = 1);
 
   StageParts parts(int64_t layers) const;
   StageBytes bytes(int64_t layers, bool framed) const;
   OffloadedBytes away(int64_t layers) const;
-  /// Whether `more` is `fewer` and some layers; else, as where buckets fill up
-  /// otherwise, there is no line.
+  /// Whether `more` differs from `fewer` only in layers. Otherwise, for example
+  /// because buckets contain other gradients, extrapolation is not valid.
   bool isLine() const { return isRegular; }
-  /// What does not count layers: of a stage without any.
+  /// The parts of a stage without layers.
   StageParts fixedParts() const { return parts(0); }
 
 private:
@@ -69,21 +69,21 @@ private:
   Memory align(const MemoryProfile &fewer, const MemoryProfile &more);
 };
 
-/// `a`, and `times` what `b` has more; not below 0.
+/// a + times * (b - a), but at least 0.
 inline double along(double a, double b, double times) {
   return std::max(0.0, a + times * (b - a));
 }
-/// The same of all that is a number: traffic is left out.
+/// The same for each number; traffic is left out.
 StageParts along(const StageParts &a, const StageParts &b, double times);
-/// Of that, the seconds of all chunks.
+/// The sum of its chunks' seconds.
 cost::PhaseSeconds phasesAlong(const StageParts &a, const StageParts &b,
                                double times);
 
-/// Adds what a part of a rank stage does to what the others do, phases apart.
+/// Adds the cost of a part of a stage, except that of its chunks.
 void addTo(StageParts &sum, const StageParts &part);
 
-/// Bytes at the fullest moment of a rank stage that holds chunks. `slots`
-/// counts every chunk's micro-batches alive.
+/// The peak of live bytes of a stage with several chunks. `slots` is the number
+/// of live micro-batches by chunk.
 cost::MemoryBreakdown peakOfChunks(const std::vector<StageBytes> &chunks,
                                    const std::vector<int64_t> &slots);
 

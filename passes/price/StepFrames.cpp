@@ -1,8 +1,7 @@
 //===- StepFrames.cpp - Memory of several micro-batches at once -----------===//
 //
-// See StepEstimate.h. What lives in one phase only lies in a part of the
-// phase's frame that is dead meanwhile, if there is one that is large enough:
-// the frame is packed, then such buffers are put into its gaps, the largest
+// See StepEstimate.h. The buffers of a frame are packed first. Then buffers
+// that only one phase uses are placed into gaps of the frame, the largest
 // first.
 //
 //===----------------------------------------------------------------------===//
@@ -23,11 +22,11 @@ using Run = std::pair<Phase, int64_t>;
 /// A chunk's frame.
 struct Frame {
   std::vector<int64_t> buffers;
-  std::set<Run> uses; ///< Phases that touch it.
+  std::set<Run> uses; ///< Phases that access it.
   int64_t slots = 1;
 };
 
-/// The memory of one step function over its ops.
+/// The live bytes of a step function at its ops.
 class StepMemory {
 public:
   StepMemory(func::FuncOp step, const MemoryOwner &owner) : live(step) {
@@ -54,8 +53,8 @@ private:
 
   Liveness live;
   std::map<int64_t, Frame> frames;  ///< By chunk.
-  DenseSet<int64_t> framed;         ///< Buffers that have a place in one.
-  std::vector<cost::Buffer> blocks; ///< The frames themselves.
+  DenseSet<int64_t> framed;         ///< Buffers inside frames.
+  std::vector<cost::Buffer> blocks; ///< Frames and buffers outside them.
 };
 
 } // namespace
@@ -76,8 +75,8 @@ static Phase stepPhase(cost::SchedulePhase phase) {
                                                   : Phase::weight;
 }
 
-/// Slots that the micro-batches alive take: from the first to the last entry
-/// of phases that use the frame.
+/// The most micro-batches that are alive between their first and last entry of
+/// phases that use the frame.
 static int64_t countSlots(const std::vector<cost::ScheduleStep> &table,
                           const std::set<Run> &uses) {
   std::vector<cost::ScheduleStep> entries;
@@ -95,8 +94,8 @@ int64_t dpc::countSlots(const std::vector<cost::ScheduleStep> &table,
   return ::countSlots(table, uses);
 }
 
-/// A buffer is in the frame of the chunk that touches it first if phases of the
-/// loop, and only those, touch it, and there are several.
+/// A buffer is in a frame if several phases access it, all of them in the loop.
+/// The frame belongs to the chunk of the first access.
 void StepMemory::findFrames() {
   for (size_t id = 0; id < live.buffers.size(); ++id) {
     std::set<Run> runs;
@@ -119,14 +118,14 @@ void StepMemory::countAllSlots() {
   std::vector<cost::ScheduleStep> table = scheduleOf(live.step);
   for (auto &[chunk, frame] : frames)
     frame.slots = ::countSlots(table, frame.uses);
-  // One micro-batch at a time needs no frame: it runs as one long phase.
+  // If one micro-batch is alive at a time, its phases run as one.
   if (microBatchesOf(live.step) == 1 ||
       (frames.size() == 1 && frames.begin()->second.slots == 1))
     frames.clear();
 }
 
-/// In the loop no phase knows what runs after it: what is under way keeps its
-/// buffers to the phase's end.
+/// A phase of the loop does not know which phase runs next, so unfinished
+/// communication keeps its buffers until the end of the phase.
 int64_t StepMemory::endOfHold(const Liveness::Hold &hold) const {
   if (!isInLoop(live.runOf(hold.from).first))
     return hold.until;
@@ -143,7 +142,7 @@ std::vector<cost::Buffer> StepMemory::lifetimes() const {
         std::max(lives[hold.buffer].last, endOfHold(hold));
   for (auto [id, life] : llvm::enumerate(lives)) {
     extendOverLoop(life, live.loopBegin, live.loopEnd, /*isMixed=*/true);
-    // A message may come while other phases run.
+    // A message may arrive while other phases run.
     if (live.received.contains(id)) {
       life.first = std::min(life.first, live.loopBegin);
       life.last = std::max(life.last, live.loopEnd);
@@ -152,7 +151,7 @@ std::vector<cost::Buffer> StepMemory::lifetimes() const {
   return lives;
 }
 
-/// The phase of the loop that the buffer lives in, if it is only one.
+/// The phase of the loop that contains all of `life`, if there is one.
 std::optional<Run> StepMemory::onlyRun(int64_t id,
                                        const cost::Buffer &life) const {
   if (life.last >= live.end() || live.received.contains(id) ||
@@ -227,7 +226,7 @@ std::vector<cost::MemoryBreakdown> StepMemory::overStep() {
   return sums();
 }
 
-/// Ops that do the same on values of the same types.
+/// Equal for ops with the same name and types.
 static size_t kindOf(Operation *op) {
   return llvm::hash_combine(op->getName().getAsOpaquePointer(),
                             llvm::hash_combine_range(op->getResultTypes()),
@@ -250,7 +249,7 @@ MemoryProfile StepMemory::profileFramed() {
   placeFrames();
   for (const auto &[phase, chunk] : frames.begin()->second.uses)
     result.framePhases.insert(phase);
-  // addFrame put a block for every category in front.
+  // The first blocks are those of addFrame, one for each category.
   for (int i = 0; i < cost::numMemoryCategories; ++i)
     result.slot.bytes[i] = blocks[i].bytes;
   blocks.erase(blocks.begin(), blocks.begin() + cost::numMemoryCategories);
@@ -268,7 +267,7 @@ MemoryProfiles StepMemory::profiles(bool inLine, bool isFramed) {
   return result;
 }
 
-/// What `blocks` hold at every op, and behind the last.
+/// The bytes of `blocks` at each op and after the last one.
 std::vector<cost::MemoryBreakdown> StepMemory::sums() const {
   std::vector<cost::MemoryBreakdown> changes(live.end() + 2);
   for (const cost::Buffer &block : blocks) {
@@ -284,7 +283,8 @@ std::vector<cost::MemoryBreakdown> StepMemory::sums() const {
 
 void StepMemory::addMoments(MemoryProfile &profile) const {
   std::vector<cost::MemoryBreakdown> bytes = sums();
-  // Buckets stand where they may; what they hold, the next op meets as well.
+  // Deeper models have other buckets. Their buffers are also live at the next
+  // op, so ops that communicate are left out.
   for (auto [i, op] : llvm::enumerate(live.ops))
     if (!isa<CommunicationOpInterface>(op))
       profile.moments.push_back({phaseOf(op), kindOf(op), bytes[i]});

@@ -1,4 +1,4 @@
-//===- StepLiveness.h - Which buffers a step needs when ---------*- C++ -*-===//
+//===- StepLiveness.h - The lifetimes of a step's buffers -------*- C++ -*-===//
 //
 // Private to passes/price: see StepEstimate.h for the rules.
 //
@@ -12,24 +12,27 @@
 
 namespace dpc {
 
-/// The buffers of a step function with their lifetimes, in steps of `ops`.
+/// The `dpc.role` of an argument of `step`; empty without the attribute.
+llvm::StringRef roleOf(mlir::func::FuncOp step, mlir::BlockArgument argument);
+
+/// The buffers of a step function and their lifetimes in positions of `ops`.
 class Liveness : public StepBuffers {
 public:
   explicit Liveness(mlir::func::FuncOp step);
 
-  /// A communication that has a buffer from op `from` until op `until`.
+  /// A communication uses a buffer from op `from` until op `until`.
   struct Hold {
     int64_t buffer, from, until;
   };
 
-  /// Lifetimes where one micro-batch follows the other.
+  /// Lifetimes if one micro-batch runs after the other.
   std::vector<cost::Buffer> inOneLine() const;
 
   mlir::func::FuncOp step;
-  /// Without what communication under way holds.
+  /// Lifetimes without `holds`.
   std::vector<cost::Buffer> buffers;
-  std::vector<mlir::Value> values; ///< By buffer; null: a workspace.
-  std::vector<llvm::SmallVector<int64_t>> touches; ///< Ops, by buffer.
+  std::vector<mlir::Value> values; ///< By buffer; null for a workspace.
+  std::vector<llvm::SmallVector<int64_t>> touches; ///< Ops by buffer.
   std::vector<Hold> holds;
   llvm::DenseSet<int64_t> received; ///< Buffers of messages in the loop.
   int64_t loopBegin = INT64_MAX, loopEnd = -1;
@@ -42,8 +45,8 @@ private:
   std::vector<std::pair<Phase, int64_t>> runs; ///< By op.
   llvm::DenseMap<mlir::Value, int64_t> bufferOf;
   LastAccesses communicated;
-  size_t held = 0; ///< Holds at the begin of `holds` whose end is known.
-  /// Behind an op: results that replace arguments.
+  size_t numEnded = 0; ///< The first holds, whose ends are known.
+  /// By op: copies of results to arguments after it.
   llvm::DenseMap<int64_t,
                  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>>
       copies;

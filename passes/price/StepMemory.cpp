@@ -19,35 +19,38 @@ int64_t Liveness::add(Value value, MemoryCategory category, int64_t first) {
   return buffers.size() - 1;
 }
 
+StringRef dpc::roleOf(func::FuncOp step, BlockArgument argument) {
+  auto role =
+      step.getArgAttrOfType<StringAttr>(argument.getArgNumber(), attr::kRole);
+  return role ? role.getValue() : StringRef();
+}
+
 void Liveness::addArguments() {
   for (BlockArgument arg : step.getArguments()) {
-    auto role =
-        step.getArgAttrOfType<StringAttr>(arg.getArgNumber(), attr::kRole);
-    StringRef name = role ? role.getValue() : StringRef(role::kInput);
+    StringRef role = roleOf(step, arg);
     MemoryCategory category = MemoryCategory::Activations;
-    if (name == role::kParameter || name == role::kBuffer)
+    if (role == role::kParameter || role == role::kBuffer)
       category = MemoryCategory::Parameters;
-    if (name == role::kState)
+    if (role == role::kState)
       category = MemoryCategory::Optimizer;
-    // Not on the device; what fetches it has a buffer.
+    // Not on the device; the result of dpc.fetch has a buffer.
     if (step.getArgAttr(arg.getArgNumber(), attr::kSpace))
       continue;
     int64_t id = add(arg, category, 0);
     bufferOf[arg] = id;
-    if (name != role::kInput) {
+    if (!role.empty() && role != role::kInput) {
       buffers[id].last = end();
       continue;
     }
-    // Inputs are loaded when forward begins, on a stage the phase of the first
-    // reader.
+    // Inputs are loaded when the phase of the first reader begins.
     buffers[id].first = buffers[id].last = firstOfPhase(firstReader(arg));
-    if (!ops.empty()) // a step may return what it is given
+    if (!ops.empty()) // a step may return its arguments
       touches[id].push_back(buffers[id].first);
   }
 }
 
-/// The first op that reads `argument` on a stage of a pipeline; else the first
-/// of the loop.
+/// The first op that reads `argument` on a stage of a pipeline; without a
+/// pipeline, the first op of the loop.
 int64_t Liveness::firstReader(BlockArgument argument) const {
   for (auto [i, op] : llvm::enumerate(ops)) {
     bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -126,7 +129,7 @@ void Liveness::place(Operation *op, int64_t at) {
   if (isBufferView(op) || isa<StoreOp>(op))
     return;
   if (auto constant = dyn_cast<ConstantOp>(op)) {
-    // Splats are part of kernels, tables are stored with the parameters.
+    // Kernels contain splats; other constants are stored with the parameters.
     if (constant.getValue().isSplat())
       return;
     int64_t id = add(constant.getResult(), MemoryCategory::Parameters, 0);
@@ -155,11 +158,11 @@ void Liveness::place(Operation *op, int64_t at) {
 void Liveness::waitFor(ArrayRef<int64_t> reads, ArrayRef<int64_t> writes,
                        int64_t at) {
   int64_t last = communicated.lastConflict(reads, writes);
-  for (Hold &hold : llvm::drop_begin(holds, held)) {
+  for (Hold &hold : llvm::drop_begin(holds, numEnded)) {
     if (hold.from > last)
       break;
     hold.until = at;
-    ++held;
+    ++numEnded;
   }
 }
 

@@ -11,48 +11,47 @@
 
 namespace dpc {
 
-/// Runs ops of one step function on three clocks.
+/// Simulates the queues of one rank; each queue has a clock.
 class StepQueues {
 public:
-  /// On the slowest of its devices, or on `device`.
+  /// The rank runs on the slowest device of its stage, or on `device`.
   StepQueues(mlir::func::FuncOp step, const cost::Cluster &cluster);
   StepQueues(mlir::func::FuncOp step, const cost::Cluster &cluster,
              const cost::Device &device);
 
-  /// Runs one op now; it counts `times` times in the sums.
+  /// Runs one op, which counts `times` times in the sums.
   void run(mlir::Operation *op, double times);
 
-  /// When the compute queue is free, and when all are.
+  /// When the compute queue is free, and when all queues are.
   double computeEnd() const { return computeFree; }
   double end() const { return std::max({computeFree, commFree, copyFree}); }
 
-  /// Makes the time at which the compute queue is free the new 0. What other
-  /// queues still do reaches into the new time.
+  /// Moves the origin of time to computeEnd(). Other queues may end after it.
   void rebase();
 
-  const CollectivePricing pricing;        ///< Of its collectives and messages.
-  double computeSeconds = 0;              ///< Of all ops that ran.
-  double transferSeconds = 0;             ///< The same of the copy queue.
-  std::vector<double> bytesPerLevel;      ///< Sent.
-  TrafficSums traffic;                    ///< The same, by axes.
-  std::vector<RecordedOp> *log = nullptr; ///< Where ops go, where wanted.
+  const CollectivePricing pricing;
+  double computeSeconds = 0;         ///< Of all ops that ran.
+  double transferSeconds = 0;        ///< Of the copy queue.
+  std::vector<double> bytesPerLevel; ///< Sent.
+  TrafficSums traffic;
+  std::vector<RecordedOp> *log = nullptr; ///< Records the ops unless null.
 
-  /// Seconds of a computation, alone.
+  /// Seconds of a computation that runs alone.
   double secondsOf(mlir::Operation *op) const;
 
 private:
   const cost::Cluster &cluster;
   const cost::Device &device;
   double computeFree = 0, commFree = 0, copyFree = 0;
-  double issued = 0; ///< When the host has issued the last kernel.
-  /// When the collective or transfer that writes a buffer has ended.
+  double issued = 0; ///< When the host issued the last kernel.
+  /// When the collective or transfer that writes a value ends.
   llvm::DenseMap<mlir::Value, double> written;
-  /// When the computation that makes a value has ended.
+  /// When the computation that writes a value ends.
   llvm::DenseMap<mlir::Value, double> made;
 
-  /// Adds bytes that one rank sends.
+  /// Adds the bytes that one rank sends.
   void addBytes(const cost::CollectiveEstimate &estimate, double times);
-  /// When the host has issued `op` as well.
+  /// When the host has issued all kernels up to `op`.
   double issue(mlir::Operation *op);
   void compute(mlir::Operation *op, double times);
   void communicate(mlir::Operation *op, double times);

@@ -1,4 +1,4 @@
-//===- StepRecord.cpp - What ran when in a simulated step -----------------===//
+//===- StepRecord.cpp - The ops of a simulated step over time -------------===//
 #include "passes/price/StepRecord.h"
 
 using namespace dpc;

@@ -1,9 +1,9 @@
-//===- StepRecord.h - What ran when in a simulated step ---------*- C++ -*-===//
+//===- StepRecord.h - The ops of a simulated step over time -----*- C++ -*-===//
 //
-// The estimate of time (StepEstimate.h) hands out what it simulated: the ops of
-// every phase of every stage, once, and when each phase runs for which
-// micro-batch. An op of an entry runs from entry.begin + op.begin on. The last
-// end, and what the host takes, make the predicted seconds (tested).
+// A record of the simulation of time (StepEstimate.h). It contains the ops of
+// each phase of each stage once, and an entry for each run of a phase. In this
+// run an op begins at entry.begin + op.begin. The predicted seconds are the
+// last end plus the time of the host (tested).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_STEPRECORD_H
@@ -15,12 +15,13 @@ namespace dpc {
 
 enum class StepQueue { compute, communication, copy };
 
-/// One op of a phase; seconds since the phase began.
+/// One op of a phase; times are in seconds since the phase began.
 struct RecordedOp {
   mlir::Operation *op = nullptr;
   StepQueue queue = StepQueue::compute;
   double begin = 0, end = 0;
-  /// Of communication: its buffer, and what a rank sends by level.
+  /// For communication: the size of its buffer, and the bytes that a rank sends
+  /// by level.
   double bytes = 0;
   std::vector<double> bytesPerLevel;
 };
@@ -30,11 +31,11 @@ struct RecordedPhase {
   int64_t chunk = 0;
   double seconds = 0;
   std::vector<RecordedOp> ops; ///< In the order of each queue.
-  /// From when to when an update waits for other stages.
+  /// When update begins and ends to wait for other stages.
   double waitBegin = 0, waitEnd = 0;
 };
 
-/// A run of a phase; seconds since the step began.
+/// One run of a phase; times are in seconds since the step began.
 struct RecordedEntry {
   size_t phase = 0; ///< Index in StageRecord::phases.
   int64_t microBatch = 0;
@@ -43,39 +44,38 @@ struct RecordedEntry {
 
 struct StageRecord {
   std::vector<RecordedPhase> phases;
-  std::vector<RecordedEntry> entries; ///< In the order in which they run.
+  std::vector<RecordedEntry> entries; ///< In execution order.
 
-  /// When the last one ends.
+  /// When the last entry ends.
   double end() const;
-  /// Makes the phase of `entry` another one, `times` as fast.
+  /// Gives `entry` a copy of its phase that is `times` times as fast.
   void makeFaster(RecordedEntry &entry, double times);
-  /// It updates together with `other`, which gets there later.
+  /// Makes this stage update at the time of `other`, which is later.
   void updateWith(const StageRecord &other);
 };
 
 struct StepRecord {
-  std::vector<StageRecord> stages; ///< Of the data rank that takes longest.
-  /// Where data-parallel ranks have unlike shares of the batch: the stages of
-  /// each kind of them, and of which kind each is. All update when the slowest
+  std::vector<StageRecord> stages; ///< Of the slowest data-parallel rank.
+  /// If data-parallel ranks have uneven batch shares: the stages of each kind
+  /// of rank, and the kind of each rank. All ranks update when the slowest one
   /// does.
   std::vector<std::vector<StageRecord>> kinds;
   std::vector<size_t> kindOfDataRank;
   double seconds = 0;     ///< All of the step.
-  double hostSeconds = 0; ///< Of these, what the host takes at the end.
+  double hostSeconds = 0; ///< The part of `seconds` that the host takes.
 
-  /// Lets all kinds update with `stages`.
+  /// Makes all kinds update at the time of `stages`.
   void meet();
 };
 
-/// Cuts what one run of a step function logs into phases.
+/// Divides the log of one run of a step function into phases.
 class PhaseLog {
 public:
   explicit PhaseLog(StageRecord &stage) : stage(stage) {}
-  /// The ops that follow are of this phase, which begins now if it is new.
-  /// Returns where they are logged.
+  /// Continues `phase`, or begins it at `now`. Returns its list of ops.
   std::vector<RecordedOp> &enter(Phase phase, double now);
-  /// All has run: the loop's phases once for each of `microBatches`, every
-  /// `period` seconds.
+  /// Ends the last phase at `end` and adds the entries: the phases of the loop
+  /// run `microBatches` times, every `period` seconds.
   void finish(double end, int64_t microBatches, double period);
 
 private:

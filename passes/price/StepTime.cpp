@@ -1,4 +1,4 @@
-//===- StepTime.cpp - Two-queue simulation of a step ----------------------===//
+//===- StepTime.cpp - Simulation of the queues of a step ------------------===//
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "ir/StepBuffers.h"
 #include "passes/cost/OpTime.h"
@@ -82,7 +82,7 @@ void StepQueues::communicate(Operation *op, double times) {
   CollectivePricing::Traffic moved = pricing.trafficOf(op);
   traffic[{moved.kind, namesOf(cast<CollectiveOpInterface>(op).getAxes()),
            moved.bytes}] += times;
-  // A gather would find its inputs long before there is room for what it makes.
+  // Memory for the result of a gather may be free only now.
   double ready = isa<AllGatherOp>(op) ? computeFree : 0;
   for (Value value : op->getOperands()) {
     Value root = bufferRoot(value);
@@ -106,7 +106,7 @@ void StepQueues::communicate(Operation *op, double times) {
     written[value] = commFree;
 }
 
-/// Bytes a second between the device and where an argument lies.
+/// Bytes per second between the device and the memory space of an argument.
 double StepQueues::hostLink(Value argument) const {
   auto arg = cast<BlockArgument>(argument);
   auto func = cast<func::FuncOp>(arg.getOwner()->getParentOp());
@@ -144,7 +144,7 @@ void StepQueues::compute(Operation *op, double times) {
     start = std::max(start, issue(op));
   for (Value value : op->getOperands())
     start = std::max(start, written.lookup(bufferRoot(value)));
-  // What a collective that is under way meanwhile takes from it.
+  // Collectives that run at the same time slow the computation down.
   double both = std::min(seconds, std::max(0.0, commFree - start));
   seconds += both * cluster.software.overlapSlowdown;
   computeFree = start + seconds;
@@ -156,7 +156,7 @@ void StepQueues::compute(Operation *op, double times) {
 }
 
 void StepQueues::run(Operation *op, double times) {
-  // Between stages the schedule decides when data is there.
+  // The schedule decides when messages between stages arrive.
   if (isa<SendOp, RecvOp>(op))
     return;
   int runs = op->hasAttr(attr::kAgain) ? 2 : 1;
@@ -189,7 +189,7 @@ void StepQueues::rebase() {
 // One function
 //===----------------------------------------------------------------------===//
 
-/// One run of `step` on `device`, with `microBatches` of them.
+/// Simulates `step` on `device` with `microBatches` micro-batches.
 static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
                            const cost::Device &device, double microBatches,
                            cost::LoopSeconds &parts,
@@ -236,7 +236,7 @@ static StepTime estimateOn(func::FuncOp step, const cost::Cluster &cluster,
   return result;
 }
 
-/// Records every kind of ranks, and the one that takes longest for its share.
+/// Records each kind of data-parallel rank, and the slowest one as the stage.
 static void recordShares(func::FuncOp step, const cost::Cluster &cluster,
                          ArrayRef<cost::LoopSeconds> groupSeconds,
                          ArrayRef<int64_t> shares, StepRecord &record) {

@@ -61,7 +61,7 @@ TEST(Fp8, SeveralProductsStayInBf16) {
       ": tensor<2x20x16xbf16> -> tensor<2x16x16xbf16>\n";
   Step step(stepOf("2x20x16xbf16", slice, "%s"));
   // A remark, not an error.
-  EXPECT_NE(step.error.find("predicted in fp8 and run in bf16: 1,"),
+  EXPECT_NE(step.error.find("predicted in fp8 but run in bf16: 1,"),
             std::string::npos)
       << step.error;
   step.error.clear();

@@ -565,7 +565,7 @@ TEST(Pipeline, BadStagesAreRefused) {
              "has another mesh");
   expectSays(
       errorOf("dpc.stage = 0 : i64", "dpc.schedule = array<i64: 2, 0, 0>"),
-      "dpc.schedule of its function never runs");
+      "phase and chunk that are not in the dpc.schedule of its function");
   expectSays(
       errorOf("dpc.stage = 0 : i64", "dpc.schedule = array<i64: 1, 0, 1>"),
       "has the entry (1, 0, 1)");

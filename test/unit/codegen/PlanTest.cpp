@@ -166,8 +166,8 @@ func.func @step(%x: tensor<8xf32> {dpc.role = "input", dpc.name = "x"})
   %1 = dpc.unary exp %0 {dpc.phase = "forward"} : tensor<8xf32> -> tensor<8xf32>
   return %1 : tensor<8xf32>
 })");
-  EXPECT_NE(step.error.find("runs in phase forward, before an operand is made "
-                            "in phase backward"),
+  EXPECT_NE(step.error.find("runs in phase forward, before an operand is "
+                            "computed in phase backward"),
             std::string::npos)
       << step.error;
 }
