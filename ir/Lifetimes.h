@@ -11,6 +11,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -80,13 +81,26 @@ public:
   explicit FrameGaps(int64_t frameBytes) : frameBytes(frameBytes) {}
 
   template <class Life> void occupy(int64_t offset, const Life &life) {
-    placed.push_back(
+    occupied.push_back(
         {offset, offset + alignedBytes(life.bytes), life.first, life.last});
   }
+  /// Places those of the buffers `ids` that fit, the largest first, each at the
+  /// lowest offset, and calls `placed(id, offset)`. `lives` are by id.
+  template <class Lives, class Placed>
+  void fill(llvm::SmallVector<int64_t> ids, const Lives &lives, Placed placed) {
+    llvm::sort(ids, [&](int64_t a, int64_t b) {
+      return std::pair(-lives[a].bytes, a) < std::pair(-lives[b].bytes, b);
+    });
+    for (int64_t id : ids)
+      if (int64_t offset = place(lives[id]); offset >= 0)
+        placed(id, offset);
+  }
+
+private:
   /// Occupies the lowest offset where the buffer fits and returns it, or -1.
   template <class Life> int64_t place(const Life &life) {
     std::vector<std::pair<int64_t, int64_t>> taken;
-    for (const Placed &other : placed)
+    for (const Occupied &other : occupied)
       if (other.first <= life.last && life.first <= other.last)
         taken.emplace_back(other.begin, other.end);
     llvm::sort(taken);
@@ -102,12 +116,11 @@ public:
     return offset;
   }
 
-private:
-  struct Placed {
+  struct Occupied {
     int64_t begin, end, first, last;
   };
   int64_t frameBytes;
-  std::vector<Placed> placed;
+  std::vector<Occupied> occupied;
 };
 
 } // namespace dpc

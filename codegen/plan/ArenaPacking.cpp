@@ -22,19 +22,26 @@ static int64_t roundUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-int64_t arenaLowerBound(const std::vector<Lifetime> &buffers,
-                        int64_t alignment) {
-  std::map<int64_t, int64_t> changes;
+/// The live bytes from each step at which they change to the next such step.
+static std::map<int64_t, int64_t>
+liveBytes(const std::vector<Lifetime> &buffers, int64_t alignment) {
+  std::map<int64_t, int64_t> live;
   for (const Lifetime &buffer : buffers) {
     int64_t bytes = roundUp(buffer.bytes, alignment);
-    changes[buffer.first] += bytes;
-    changes[buffer.last + 1] -= bytes;
+    live[buffer.first] += bytes;
+    live[buffer.last + 1] -= bytes;
   }
-  int64_t live = 0, most = 0;
-  for (auto [step, change] : changes) {
-    live += change;
-    most = std::max(most, live);
-  }
+  int64_t sum = 0;
+  for (auto &[step, bytes] : live)
+    bytes = sum += bytes;
+  return live;
+}
+
+int64_t arenaLowerBound(const std::vector<Lifetime> &buffers,
+                        int64_t alignment) {
+  int64_t most = 0;
+  for (auto [step, bytes] : liveBytes(buffers, alignment))
+    most = std::max(most, bytes);
   return most;
 }
 
@@ -186,15 +193,7 @@ void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
 
 /// For each buffer, the most live bytes at any step of its lifetime.
 std::vector<double> OrderSearch::fullest() const {
-  std::map<int64_t, int64_t> changes;
-  for (const Lifetime &buffer : buffers) {
-    changes[buffer.first] += buffer.bytes;
-    changes[buffer.last + 1] -= buffer.bytes;
-  }
-  std::map<int64_t, int64_t> live;
-  int64_t sum = 0;
-  for (auto [step, change] : changes)
-    live[step] = sum += change;
+  std::map<int64_t, int64_t> live = liveBytes(buffers, /*alignment=*/1);
   std::vector<double> loads;
   for (const Lifetime &buffer : buffers) {
     int64_t most = 0;

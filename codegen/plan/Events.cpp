@@ -22,57 +22,26 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-namespace {
-
-/// Adds waits and signals.
-class EventPlanner {
-public:
-  EventPlanner(std::vector<Item> &items, const rt::Plan &plan, int &numEvents)
-      : items(items), plan(plan), numEvents(numEvents) {}
-  void run();
-
-private:
-  void wait(int64_t waiter, int64_t signaller);
-
-  std::vector<Item> &items;
-  const rt::Plan &plan;
-  int &numEvents;
-  LastAccesses compute, comm;
-  /// The last item of the queue for which the other queues wait.
-  int64_t computeEnded = -1, commEnded = -1;
-};
-
-} // namespace
-
-void EventPlanner::wait(int64_t waiter, int64_t signaller) {
-  int &event = items[signaller].instruction.signals;
-  if (event < 0)
-    event = numEvents++;
-  std::vector<int> &waits = items[waiter].instruction.waits;
-  if (!llvm::is_contained(waits, event))
-    waits.push_back(event);
-}
-
-/// Computations and transfers share `commEnded`, which is right for lifetimes;
-/// completeEvents orders the two queues.
-void EventPlanner::run() {
-  for (int64_t i = 0, e = items.size(); i < e; ++i) {
-    rt::Queue queue = items[i].instruction.queue;
-    Touched touched = touchedBy(items[i].instruction, plan);
-    bool isComm = queue == rt::Queue::Comm;
-    int64_t last =
-        (isComm ? compute : comm).lastConflict(touched.reads, touched.writes);
-    if (int64_t &ended = isComm ? computeEnded : commEnded; last > ended) {
-      wait(i, last);
-      ended = last;
-    }
-    if (queue != rt::Queue::Copy)
-      (isComm ? comm : compute).add(touched.reads, touched.writes, i);
-  }
-}
-
+// Computations and transfers share `commEnded`, which is right for lifetimes;
+// completeEvents orders the two queues.
 void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents) {
-  EventPlanner(items, plan, numEvents).run();
+  LastAccesses compute, comm;
+  // The last item of a queue for which other queues already wait.
+  int64_t computeEnded = -1, commEnded = -1;
+  for (auto [i, item] : llvm::enumerate(items)) {
+    auto [reads, writes] = touchedBy(item.instruction, plan);
+    bool isComm = item.instruction.queue == rt::Queue::Comm;
+    int64_t last = (isComm ? compute : comm).lastConflict(reads, writes);
+    if (int64_t &ended = isComm ? computeEnded : commEnded; last > ended) {
+      ended = last;
+      int &event = items[last].instruction.signals;
+      if (event < 0)
+        event = numEvents++;
+      item.instruction.waits.push_back(event);
+    }
+    if (item.instruction.queue != rt::Queue::Copy)
+      (isComm ? comm : compute).add(reads, writes, i);
+  }
 }
 
 //===----------------------------------------------------------------------===//

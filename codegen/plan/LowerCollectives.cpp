@@ -1,5 +1,6 @@
 //===- LowerCollectives.cpp - Collectives, messages and transfers ---------===//
 #include "codegen/plan/StageDraft.h"
+#include "runtime/plan/EnumNames.h"
 
 #include <array>
 
@@ -34,17 +35,7 @@ static FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
 }
 
 static rt::ReduceKind reduceKind(ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::sum:
-    return rt::ReduceKind::Sum;
-  case ReduceKind::max:
-    return rt::ReduceKind::Max;
-  case ReduceKind::min:
-    return rt::ReduceKind::Min;
-  case ReduceKind::prod:
-    return rt::ReduceKind::Prod;
-  }
-  llvm_unreachable("unknown reduction");
+  return *rt::parseEnum<rt::ReduceKind>(stringifyReduceKind(kind));
 }
 
 LogicalResult lowerAllReduce(StageDraft &s, AllReduceOp op) {

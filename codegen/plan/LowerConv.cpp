@@ -5,54 +5,33 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-namespace {
-
-/// The values that are x, w and y of a convolution, one of which is computed.
-struct Operands {
-  rt::ConvKind kind;
-  Value x, w, y;
-};
-
-std::vector<int64_t> shapeOf(Value value) {
-  auto shape = tensorType(value).getShape();
-  return {shape.begin(), shape.end()};
-}
-
-} // namespace
-
-static Operands operandsOf(Operation *op) {
-  Value first = op->getOperand(0), second = op->getOperand(1);
-  Value result = op->getResult(0);
-  if (isa<ConvGradInputOp>(op))
-    return {rt::ConvKind::GradInput, result, second, first};
-  if (isa<ConvGradFilterOp>(op))
-    return {rt::ConvKind::GradFilter, second, result, first};
-  return {rt::ConvKind::Forward, first, second, result};
-}
-
 LogicalResult lowerConv(StageDraft &s, Operation *op) {
   Type type = elementTypeOf(op->getResult(0));
   if (!type.isF32() && !type.isF64() && !type.isBF16() && !type.isF16())
     return op->emitOpError() << "of " << type << " cannot be executed; f32, "
                              << "f64, bf16 and f16 can";
-  Operands operands = operandsOf(op);
-  s.slots.make(op->getResult(0));
   rt::ConvOp call;
-  call.kind = operands.kind;
-  for (auto [value, id, shape] :
-       {std::tuple<Value, int *, std::vector<int64_t> *>(operands.x, &call.x,
-                                                         &call.xShape),
-        {operands.w, &call.w, &call.wShape},
-        {operands.y, &call.y, &call.yShape}}) {
-    FailureOr<int> buffer = contiguousBuffer(s, op, value);
-    if (failed(buffer))
-      return failure();
-    *id = *buffer;
-    *shape = shapeOf(value);
+  Value x = op->getOperand(0), w = op->getOperand(1), y = op->getResult(0);
+  if (isa<ConvGradInputOp>(op)) {
+    call.kind = rt::ConvKind::GradInput;
+    std::swap(x, y);
+  } else if (isa<ConvGradFilterOp>(op)) {
+    call.kind = rt::ConvKind::GradFilter;
+    std::tie(x, w, y) = std::tuple(w, y, x);
   }
+  s.slots.make(op->getResult(0));
+  auto bind = [&](Value value, int &id, std::vector<int64_t> &shape) {
+    FailureOr<int> buffer = contiguousBuffer(s, op, value);
+    id = buffer.value_or(-1);
+    shape = shapeOf(value).vec();
+    return LogicalResult(buffer);
+  };
+  if (failed(bind(x, call.x, call.xShape)) ||
+      failed(bind(w, call.w, call.wShape)) ||
+      failed(bind(y, call.y, call.yShape)))
+    return failure();
   auto list = [&](StringRef name) {
-    ArrayRef<int64_t> values = op->getAttrOfType<DenseI64ArrayAttr>(name);
-    return std::vector<int64_t>(values.begin(), values.end());
+    return op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef().vec();
   };
   call.strides = list("strides");
   call.dilations = list("dilations");

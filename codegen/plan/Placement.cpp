@@ -130,8 +130,8 @@ class Lifetimes {
 public:
   Lifetimes(const std::vector<Item> &items, const rt::Plan &plan, int update,
             bool hasFrames)
-      : items(items), plan(plan), update(update), hasFrames(hasFrames),
-        lives(plan.buffers.size()), isReceived(plan.buffers.size(), false) {
+      : lives(plan.buffers.size()), items(items), plan(plan), update(update),
+        hasFrames(hasFrames), isReceived(plan.buffers.size(), false) {
     for (const auto &[i, item] : llvm::enumerate(items)) {
       lastOf.resize(std::max<size_t>(lastOf.size(), item.phase + 1), -1);
       lastOf[item.phase] = i;
@@ -144,7 +144,7 @@ public:
 
   void compute(ArrayRef<int> outputsAtEnd);
 
-  Lifetime of(int id) const { return lives[id]; }
+  std::vector<Lifetime> lives; ///< by buffer
   Lifetime ofLoop() const {
     return {0, std::max<int64_t>(0, loopBegin), std::max<int64_t>(0, loopEnd)};
   }
@@ -172,7 +172,6 @@ private:
   const rt::Plan &plan;
   int update;
   bool hasFrames;
-  std::vector<Lifetime> lives;
   std::vector<bool> isReceived; ///< from another stage in the loop
   std::vector<int64_t> lastOf;  ///< by phase: its last item
   int64_t loopBegin = -1, loopEnd = -1;
@@ -226,32 +225,13 @@ void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
   }
 }
 
-namespace {
-
-/// Packs the frames of a stage into the plan.
-class FramePacker {
-public:
-  FramePacker(rt::Plan &plan, int64_t stage, const Lifetimes &lifetimes)
-      : plan(plan), stage(stage), lifetimes(lifetimes) {}
-
-  /// Adds the frame and returns its id. Places the frame's buffers, and buffers
-  /// of one phase into the gaps between them.
-  int pack(const FramePlan &frame);
-
-private:
-  void fill(const FramePlan &frame, FrameGaps &gaps, int id);
-
-  rt::Plan &plan;
-  int64_t stage;
-  const Lifetimes &lifetimes;
-};
-
-} // namespace
-
-int FramePacker::pack(const FramePlan &frame) {
+/// Adds the frame to the plan and returns its id. Places the frame's buffers,
+/// and buffers of one phase into the gaps between them.
+static int packFrame(rt::Plan &plan, int64_t stage, const Lifetimes &lifetimes,
+                     const FramePlan &frame) {
   std::vector<Lifetime> lives;
   for (int id : frame.buffers) {
-    Lifetime life = lifetimes.of(id);
+    Lifetime life = lifetimes.lives[id];
     if (!frame.isOrdered) // then positions are no times
       life = {life.bytes, 0, std::numeric_limits<int64_t>::max() / 2};
     lives.push_back(life);
@@ -267,31 +247,20 @@ int FramePacker::pack(const FramePlan &frame) {
     if (lives[i].bytes > 0)
       gaps.occupy(layout.offsets[i], lives[i]);
   }
-  fill(frame, gaps, id);
-  return id;
-}
-
-void FramePacker::fill(const FramePlan &frame, FrameGaps &gaps, int id) {
-  SmallVector<int> locals;
+  SmallVector<int64_t> locals;
   for (const rt::Buffer &buffer : plan.buffers) {
-    if (buffer.stage != stage || buffer.viewOf >= 0 || buffer.frame >= 0 ||
-        rt::isPersistent(buffer.kind) || buffer.bytes == 0)
-      continue;
     int phase = lifetimes.onlyPhase(buffer.id);
-    if (phase >= 0 && frame.uses[phase])
+    if (buffer.stage == stage && buffer.viewOf < 0 && buffer.frame < 0 &&
+        !rt::isPersistent(buffer.kind) && buffer.bytes > 0 && phase >= 0 &&
+        frame.uses[phase])
       locals.push_back(buffer.id);
   }
-  llvm::sort(locals, [&](int a, int b) {
-    return std::pair(-plan.buffers[a].bytes, a) <
-           std::pair(-plan.buffers[b].bytes, b);
-  });
-  for (int local : locals) {
-    int64_t offset = gaps.place(lifetimes.of(local));
-    if (offset < 0)
-      continue;
-    plan.buffers[local].frame = id;
-    plan.buffers[local].offset = offset;
-  }
+  gaps.fill(std::move(locals), lifetimes.lives,
+            [&](int64_t local, int64_t offset) {
+              plan.buffers[local].frame = id;
+              plan.buffers[local].offset = offset;
+            });
+  return id;
 }
 
 /// Places host and disk buffers, which all persist, one after the other.
@@ -312,16 +281,15 @@ void placeBuffers(rt::Plan &plan, int64_t stage, const StepSchedule &schedule,
                   const InstructionList &list, std::vector<FramePlan> &frames) {
   Lifetimes lifetimes(list.items, plan, schedule.update(), !frames.empty());
   lifetimes.compute(list.outputsAtEnd);
-  FramePacker packer(plan, stage, lifetimes);
   for (FramePlan &frame : frames)
-    frame.id = packer.pack(frame);
+    frame.id = packFrame(plan, stage, lifetimes, frame);
   // The arena holds the frames and the buffers that are in no frame.
   std::vector<Lifetime> lives;
   SmallVector<int64_t *> offsets;
   for (rt::Buffer &buffer : plan.buffers)
     if (buffer.stage == stage && buffer.viewOf < 0 && buffer.frame < 0 &&
         buffer.space == rt::Space::Device) {
-      lives.push_back(lifetimes.of(buffer.id));
+      lives.push_back(lifetimes.lives[buffer.id]);
       offsets.push_back(&buffer.offset);
     }
   for (const FramePlan &planned : frames) {

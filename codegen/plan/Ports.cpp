@@ -2,6 +2,7 @@
 #include "codegen/kernel/KernelScalars.h"
 #include "codegen/plan/StageDraft.h"
 #include "ir/KernelRole.h"
+#include "runtime/plan/EnumNames.h"
 
 using namespace mlir;
 
@@ -58,32 +59,33 @@ LogicalResult bindMesh(StageDraft &s) {
   return success();
 }
 
-static std::vector<int64_t> globalShape(RankedTensorType type) {
-  return {type.getShape().begin(), type.getShape().end()};
-}
-
 static LogicalResult bindSpace(StageDraft &s, DictionaryAttr attrs,
                                rt::Buffer &buffer) {
   auto space = attrs ? attrs.getAs<StringAttr>(attr::kSpace) : StringAttr();
   if (!space)
     return success();
-  for (rt::Space known : {rt::Space::Host, rt::Space::Disk})
-    if (space.getValue() == StringRef(rt::nameOf(known))) {
-      buffer.space = known;
-      return success();
-    }
+  auto known = rt::parseEnum<rt::Space>(space.getValue());
+  buffer.space = known.value_or(rt::Space::Device);
+  if (buffer.space != rt::Space::Device)
+    return success();
   return s.step.emitError() << "'" << buffer.name << "' has " << attr::kSpace
                             << " " << space << ", expected \"host\" or "
                             << "\"disk\"";
 }
 
+/// The element of `list`, tensors or inputs of the plan, that an earlier stage
+/// has added under this name; the end of `list` without one.
+template <typename List>
+static auto findEarlier(StageDraft &s, List &list, const std::string &name) {
+  return llvm::find_if(list, [&](const auto &other) {
+    return other.name == name && s.plan.buffers[other.buffer].stage != s.stage;
+  });
+}
+
 /// Adds `tensor` to the plan, as a copy if an earlier stage has it too.
 static LogicalResult addTensor(StageDraft &s, rt::Tensor tensor) {
   auto &tensors = s.plan.tensors;
-  auto first = llvm::find_if(tensors, [&](const rt::Tensor &other) {
-    return other.name == tensor.name &&
-           s.plan.buffers[other.buffer].stage != s.stage;
-  });
+  auto first = findEarlier(s, tensors, tensor.name);
   if (first == tensors.end()) {
     tensors.push_back(std::move(tensor));
     return success();
@@ -118,7 +120,7 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   if (failed(bindSpace(s, attrs, s.plan.buffers[tensor.buffer])))
     return failure();
   tensor.dtype = s.plan.buffers[tensor.buffer].dtype;
-  tensor.globalShape = globalShape(global);
+  tensor.globalShape = global.getShape().vec();
   tensor.layout = layoutOf(global);
   // A weight without data in the model needs --init.
   tensor.init = isState ? rt::InitKind::Zeros : rt::InitKind::Source;
@@ -147,10 +149,7 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
 /// added.
 static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
   auto &inputs = s.plan.inputs;
-  auto first = llvm::find_if(inputs, [&](const rt::Port &other) {
-    return other.name == port.name &&
-           s.plan.buffers[other.buffer].stage != s.stage;
-  });
+  auto first = findEarlier(s, inputs, port.name);
   int number = static_cast<int>(first - inputs.begin());
   if (first == inputs.end())
     inputs.push_back(std::move(port));
@@ -172,7 +171,7 @@ static LogicalResult bindInput(StageDraft &s, unsigned index,
   port.name = stringOf(attrs, attr::kName);
   port.buffer = s.slots.addBuffer(type, rt::BufferKind::Input, port.name);
   port.dtype = s.plan.buffers[port.buffer].dtype;
-  port.globalShape = globalShape(global);
+  port.globalShape = global.getShape().vec();
   port.layout = layoutOf(global);
   s.slots.set(argument, {port.buffer, StridedView::dense(type.getShape())});
   int phase = 1; // the first of the loop
@@ -323,7 +322,7 @@ static void bindOutput(StageDraft &s, unsigned index, Value value) {
   port.name = stringOf(attrs, attr::kName);
   if (port.name.empty())
     port.name = "output" + std::to_string(index);
-  port.globalShape = globalShape(global);
+  port.globalShape = global.getShape().vec();
   port.layout = layoutOf(global);
   port.buffer = slot.buffer;
   if (!whole || taken) {

@@ -31,22 +31,14 @@ int ValueSlots::addWorkspace(MLIRContext *context, int64_t bytes,
   return addBuffer(type, rt::BufferKind::Workspace, std::move(name));
 }
 
-static rt::BufferKind kindOf(BufferUse use) {
-  switch (use) {
-  case BufferUse::gradient:
-    return rt::BufferKind::Gradient;
-  case BufferUse::communication:
-    return rt::BufferKind::Communication;
-  case BufferUse::activation:
-    return rt::BufferKind::Activation;
-  case BufferUse::workspace:
-    return rt::BufferKind::Workspace;
-  }
-  llvm_unreachable("unknown use");
-}
+/// By BufferUse.
+static constexpr rt::BufferKind kKinds[] = {
+    rt::BufferKind::Gradient, rt::BufferKind::Communication,
+    rt::BufferKind::Activation, rt::BufferKind::Workspace};
 
 Slot ValueSlots::make(Value value) {
-  int buffer = addBuffer(tensorType(value), kindOf(buffers.useOf(value)),
+  int buffer = addBuffer(tensorType(value),
+                         kKinds[static_cast<int>(buffers.useOf(value))],
                          nameOfOp(value.getDefiningOp()));
   return slots[value] = {buffer, StridedView::dense(shapeOf(value))};
 }

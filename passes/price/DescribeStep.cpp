@@ -26,14 +26,8 @@ static std::string labelOf(Operation *op) {
     return text;
   if (isa<SendOp, RecvOp>(op))
     return text + " over " + kPipelineAxis.str();
-  text += " over ";
-  bool isFirst = true;
-  for (auto axis :
-       cast<CollectiveOpInterface>(op).getAxes().getAsRange<StringAttr>()) {
-    text += (isFirst ? "" : " x ") + axis.getValue().str();
-    isFirst = false;
-  }
-  return text;
+  return text + " over " +
+         llvm::join(namesOf(cast<CollectiveOpInterface>(op).getAxes()), " x ");
 }
 
 namespace {
@@ -79,11 +73,8 @@ cost::DetailPhase Describer::phaseOf(const RecordedPhase &phase) {
 }
 
 void Describer::addTraffic(int64_t number, const StageRecord &stage) {
-  std::vector<double> runs(stage.phases.size(), 0);
-  for (const RecordedEntry &entry : stage.entries)
-    ++runs[entry.phase];
   std::map<int64_t, cost::DetailTraffic> sums;
-  for (auto [times, phase] : llvm::zip_equal(runs, stage.phases))
+  for (auto [times, phase] : llvm::zip_equal(stage.runs(), stage.phases))
     for (const RecordedOp &op : phase.ops) {
       if (op.bytesPerLevel.empty())
         continue;
@@ -106,10 +97,7 @@ void Describer::addTraffic(int64_t number, const StageRecord &stage) {
 static double fp8ShareOf(const StepRecord &record) {
   double all = 0, inFp8 = 0;
   for (const StageRecord &stage : record.stages) {
-    std::vector<double> runs(stage.phases.size(), 0);
-    for (const RecordedEntry &entry : stage.entries)
-      ++runs[entry.phase];
-    for (auto [times, phase] : llvm::zip_equal(runs, stage.phases))
+    for (auto [times, phase] : llvm::zip_equal(stage.runs(), stage.phases))
       for (const RecordedOp &recorded : phase.ops) {
         auto costed = dyn_cast<CostOpInterface>(recorded.op);
         MatmulOp matmul = matmulOf(recorded.op);

@@ -199,17 +199,20 @@ StageLine::StageLine(int64_t layers, const StageProfile &fewer,
       !more || more->parts.computeSeconds >= fewer.parts.computeSeconds;
 }
 
+static cost::PhaseSeconds along(const cost::PhaseSeconds &a,
+                                const cost::PhaseSeconds &b, double times) {
+  return {along(a.forward, b.forward, times),
+          along(a.backward, b.backward, times),
+          along(a.weight, b.weight, times)};
+}
+
 StageParts dpc::along(const StageParts &a, const StageParts &b, double times) {
   StageParts result;
   result.setup = along(a.setup, b.setup, times);
   result.update = along(a.update, b.update, times);
   result.updateAlone = along(a.updateAlone, b.updateAlone, times);
-  for (size_t i = 0; i < a.chunks.size(); ++i) {
-    const cost::PhaseSeconds &from = a.chunks[i], &to = b.chunks[i];
-    result.chunks.push_back({along(from.forward, to.forward, times),
-                             along(from.backward, to.backward, times),
-                             along(from.weight, to.weight, times)});
-  }
+  for (auto [from, to] : llvm::zip(a.chunks, b.chunks))
+    result.chunks.push_back(::along(from, to, times));
   result.computeSeconds = along(a.computeSeconds, b.computeSeconds, times);
   result.transferSeconds = along(a.transferSeconds, b.transferSeconds, times);
   for (auto [from, to] : llvm::zip(a.bytesPerLevel, b.bytesPerLevel))
@@ -220,11 +223,11 @@ StageParts dpc::along(const StageParts &a, const StageParts &b, double times) {
 cost::PhaseSeconds dpc::phasesAlong(const StageParts &a, const StageParts &b,
                                     double times) {
   cost::PhaseSeconds sum;
-  for (size_t i = 0; i < a.chunks.size(); ++i) {
-    const cost::PhaseSeconds &from = a.chunks[i], &to = b.chunks[i];
-    sum.forward += along(from.forward, to.forward, times);
-    sum.backward += along(from.backward, to.backward, times);
-    sum.weight += along(from.weight, to.weight, times);
+  for (auto [from, to] : llvm::zip(a.chunks, b.chunks)) {
+    cost::PhaseSeconds chunk = ::along(from, to, times);
+    sum.forward += chunk.forward;
+    sum.backward += chunk.backward;
+    sum.weight += chunk.weight;
   }
   return sum;
 }

@@ -187,13 +187,8 @@ void StepMemory::addFrame(const Frame &frame,
     if (run && frame.uses.count(*run) && !framed.contains(id))
       locals.push_back(id);
   }
-  llvm::sort(locals, [&](int64_t a, int64_t b) {
-    return lives[a].bytes != lives[b].bytes ? lives[a].bytes > lives[b].bytes
-                                            : a < b;
-  });
-  for (int64_t id : locals)
-    if (gaps.place(lives[id]) >= 0)
-      framed.insert(id);
+  gaps.fill(std::move(locals), lives,
+            [&](int64_t id, int64_t) { framed.insert(id); });
 }
 
 void StepMemory::placeFrames() {

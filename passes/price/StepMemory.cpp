@@ -111,19 +111,10 @@ Value Liveness::reusedValue(OpResult result) const {
   return isa<AllReduceOp>(result.getOwner()) && isPart ? Value() : value;
 }
 
-static MemoryCategory categoryOf(BufferUse use) {
-  switch (use) {
-  case BufferUse::gradient:
-    return MemoryCategory::Gradients;
-  case BufferUse::communication:
-    return MemoryCategory::Communication;
-  case BufferUse::activation:
-    return MemoryCategory::Activations;
-  case BufferUse::workspace:
-    return MemoryCategory::Workspace;
-  }
-  llvm_unreachable("unknown use");
-}
+/// By BufferUse.
+static constexpr MemoryCategory kCategories[] = {
+    MemoryCategory::Gradients, MemoryCategory::Communication,
+    MemoryCategory::Activations, MemoryCategory::Workspace};
 
 void Liveness::place(Operation *op, int64_t at) {
   if (isBufferView(op) || isa<StoreOp>(op))
@@ -140,8 +131,10 @@ void Liveness::place(Operation *op, int64_t at) {
   for (OpResult result : op->getResults()) {
     Value reused = reusedValue(result);
     int64_t first = addsToSum(op) && result.getResultNumber() == 0 ? 0 : at;
-    bufferOf[result] = reused ? bufferOf.lookup(bufferRoot(reused))
-                              : add(result, categoryOf(useOf(result)), first);
+    bufferOf[result] =
+        reused
+            ? bufferOf.lookup(bufferRoot(reused))
+            : add(result, kCategories[static_cast<int>(useOf(result))], first);
   }
   MatmulOp product = matmulOf(op);
   if (auto bytes = (product ? product.getOperation() : op)

@@ -3,6 +3,13 @@
 
 using namespace dpc;
 
+std::vector<double> StageRecord::runs() const {
+  std::vector<double> counts(phases.size(), 0);
+  for (const RecordedEntry &entry : entries)
+    ++counts[entry.phase];
+  return counts;
+}
+
 double StageRecord::end() const {
   double last = 0;
   for (const RecordedEntry &entry : entries)

@@ -46,6 +46,8 @@ struct StageRecord {
   std::vector<RecordedPhase> phases;
   std::vector<RecordedEntry> entries; ///< In execution order.
 
+  /// How often each phase runs.
+  std::vector<double> runs() const;
   /// When the last entry ends.
   double end() const;
   /// Gives `entry` a copy of its phase that is `times` times as fast.
