@@ -70,9 +70,9 @@ int64_t Liveness::firstOfPhase(int64_t at) const {
   return at;
 }
 
-/// A new parameter that is not written into the old one's buffer is copied
-/// there: behind the op that makes it, or behind the last op that reads the old
-/// one, and not before the update phase begins.
+/// Finds new parameters in buffers of their own. They are copied into the old
+/// ones in the update phase, after their producer and after the last read of
+/// the old value.
 void Liveness::findCopies() {
   int64_t updateBegin =
       llvm::find_if(
