@@ -117,15 +117,20 @@ static std::pair<Phase, int64_t> runOf(Operation *op) {
   return {phase, isInLoop(phase) ? chunkOf(op) : 0};
 }
 
-BufferUse StepBuffers::useOf(Value value) const {
+Operation *StepBuffers::lastReaderOf(Value value) const {
+  Value root = bufferRoot(value);
+  auto last = lastRead.find(root);
+  bool isKnown = last != lastRead.end() && !results.contains(root);
+  return isKnown ? ops[last->second] : nullptr;
+}
+
+BufferUse StepBuffers::useOf(Value value, Operation *lastReader) const {
   Operation *op = value.getDefiningOp();
   if ((addsToSum(op) && value == op->getResult(0)) || gradients.contains(value))
     return BufferUse::gradient;
   if (isa<AllGatherOp, ReduceScatterOp, AllToAllOp, RingShiftOp, FetchOp>(op))
     return BufferUse::communication;
-  auto last = lastRead.find(value);
-  if (last != lastRead.end() && !results.contains(value) &&
-      runOf(ops[last->second]) != runOf(op))
+  if (lastReader && runOf(lastReader) != runOf(op))
     return BufferUse::activation;
   return isa<RecvOp>(op) ? BufferUse::communication : BufferUse::workspace;
 }

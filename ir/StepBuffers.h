@@ -57,8 +57,12 @@ public:
   mlir::OpOperand *reusedOperand(mlir::OpResult result) const;
   /// The parameter whose buffer `result` reuses as its next value, or null.
   mlir::Value reusedParameter(mlir::OpResult result) const;
-  /// The use of a buffer that holds only `value`, the result of an op.
-  BufferUse useOf(mlir::Value value) const;
+  /// The last op that reads the buffer of `value`; null without one, or if a
+  /// result of the step is in this buffer.
+  mlir::Operation *lastReaderOf(mlir::Value value) const;
+  /// The use of a buffer that contains only `value`, the result of an op, until
+  /// `lastReader` (null: unknown or after the step).
+  BufferUse useOf(mlir::Value value, mlir::Operation *lastReader) const;
   /// Makes `to`, which has replaced `from`, be read and returned in its place.
   void replace(mlir::Value from, mlir::Value to);
 

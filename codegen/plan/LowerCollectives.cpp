@@ -152,22 +152,12 @@ LogicalResult lowerRingShift(StageDraft &s, RingShiftOp op) {
   FailureOr<int> in = contiguousBuffer(s, op, op.getInput());
   if (failed(group) || failed(in))
     return failure();
-  rt::SendOp send;
-  send.group = *group;
-  send.buffer = *in;
-  send.shift = 1;
-  send.wrap = true;
-  send.tag = s.ringShifts;
-  rt::RecvOp receive;
-  receive.group = *group;
-  receive.buffer = s.slots.make(op.getOutput()).buffer;
-  receive.shift = -1;
-  receive.wrap = true;
-  receive.tag = s.ringShifts++;
-  s.list.emit(s.schedule.phaseOf(op), std::move(send), nameOfOp(op),
-              rt::Queue::Comm);
-  s.list.emit(s.schedule.phaseOf(op), std::move(receive), nameOfOp(op),
-              rt::Queue::Comm);
+  int out = s.slots.make(op.getOutput()).buffer;
+  int64_t tag = s.ringShifts++;
+  s.list.emit(s.schedule.phaseOf(op), rt::SendOp{*group, *in, 1, true, tag},
+              nameOfOp(op), rt::Queue::Comm);
+  s.list.emit(s.schedule.phaseOf(op), rt::RecvOp{*group, out, -1, true, tag},
+              nameOfOp(op), rt::Queue::Comm);
   return success();
 }
 

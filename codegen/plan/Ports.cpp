@@ -8,14 +8,18 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
+static DictionaryAttr orEmpty(StageDraft &s, DictionaryAttr attrs) {
+  return attrs ? attrs : DictionaryAttr::get(s.step.getContext());
+}
+
 static std::string stringOf(DictionaryAttr attrs, StringRef name) {
-  auto value = attrs ? attrs.getAs<StringAttr>(name) : StringAttr();
+  auto value = attrs.getAs<StringAttr>(name);
   return value ? value.getValue().str() : "";
 }
 
 /// The global type of an argument or result; `type` if it has none.
 static RankedTensorType globalOf(DictionaryAttr attrs, Type type) {
-  auto global = attrs ? attrs.getAs<TypeAttr>(attr::kGlobal) : TypeAttr();
+  auto global = attrs.getAs<TypeAttr>(attr::kGlobal);
   return cast<RankedTensorType>(global ? global.getValue() : type);
 }
 
@@ -61,7 +65,7 @@ LogicalResult bindMesh(StageDraft &s) {
 
 static LogicalResult bindSpace(StageDraft &s, DictionaryAttr attrs,
                                rt::Buffer &buffer) {
-  auto space = attrs ? attrs.getAs<StringAttr>(attr::kSpace) : StringAttr();
+  auto space = attrs.getAs<StringAttr>(attr::kSpace);
   if (!space)
     return success();
   auto known = rt::parseEnum<rt::Space>(space.getValue());
@@ -124,12 +128,11 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
   tensor.layout = layoutOf(global);
   // A weight without data in the model needs --init.
   tensor.init = isState ? rt::InitKind::Zeros : rt::InitKind::Source;
-  if (auto init = attrs ? attrs.getAs<FloatAttr>(attr::kInit) : FloatAttr()) {
+  if (auto init = attrs.getAs<FloatAttr>(attr::kInit)) {
     tensor.init = rt::InitKind::Value;
     tensor.value = init.getValueAsDouble();
   }
-  if (auto source = attrs ? attrs.getAs<DictionaryAttr>(attr::kSource)
-                          : DictionaryAttr()) {
+  if (auto source = attrs.getAs<DictionaryAttr>(attr::kSource)) {
     auto offset = source.getAs<IntegerAttr>("offset");
     auto bytes = source.getAs<IntegerAttr>("bytes");
     auto dtype = rt::parseDType(stringOf(source, "dtype"));
@@ -205,7 +208,8 @@ static LogicalResult bindSkips(StageDraft &s, DictionaryAttr attrs,
   if (name.empty())
     return success();
   for (BlockArgument argument : s.step.getArguments()) {
-    DictionaryAttr other = s.step.getArgAttrDict(argument.getArgNumber());
+    DictionaryAttr other =
+        orEmpty(s, s.step.getArgAttrDict(argument.getArgNumber()));
     if (stringOf(other, attr::kName) != name || !s.slots.find(argument))
       continue;
     scalar.skips = s.slots.at(argument).buffer;
@@ -218,7 +222,7 @@ static LogicalResult bindSkips(StageDraft &s, DictionaryAttr attrs,
 
 LogicalResult bindArguments(StageDraft &s) {
   for (unsigned i = 0; i < s.step.getNumArguments(); ++i) {
-    DictionaryAttr attrs = s.step.getArgAttrDict(i);
+    DictionaryAttr attrs = orEmpty(s, s.step.getArgAttrDict(i));
     std::string role = stringOf(attrs, attr::kRole);
     BlockArgument argument = s.step.getArgument(i);
     auto type = tensorType(argument);
@@ -306,7 +310,7 @@ static void emitOutputCopy(StageDraft &s, Value value, const rt::Port &port,
 }
 
 static void bindOutput(StageDraft &s, unsigned index, Value value) {
-  DictionaryAttr attrs = s.step.getResultAttrDict(index);
+  DictionaryAttr attrs = orEmpty(s, s.step.getResultAttrDict(index));
   auto type = tensorType(value);
   RankedTensorType global = globalOf(attrs, type);
   Operation *producer = bufferRoot(value).getDefiningOp();

@@ -74,49 +74,39 @@ void wrapLooseOps(func::FuncOp step) {
   llvm::for_each(loose, [&](Operation *op) { wrap(op); });
 }
 
-static LogicalResult checkLowerings(func::FuncOp step) {
-  WalkResult result = step.walk([&](Operation *op) {
-    if (isa<func::FuncOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>() ||
-        kindOfLowering(op))
-      return WalkResult::advance();
-    op->emitOpError("cannot be executed: it has no lowering");
-    return WalkResult::interrupt();
-  });
-  return failure(result.wasInterrupted());
+static LogicalResult checkLowering(Operation *op) {
+  if (isa<func::FuncOp>(op) || op->hasTrait<mlir::OpTrait::IsTerminator>() ||
+      kindOfLowering(op))
+    return success();
+  return op->emitOpError("cannot be executed: it has no lowering");
 }
 
-static LogicalResult checkTypes(func::FuncOp step) {
-  WalkResult result = step.walk([&](Operation *op) {
-    for (Type type :
-         llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()),
-                                  llvm::to_vector(op->getResultTypes()))) {
-      auto tensor = dyn_cast<RankedTensorType>(type);
-      if (!tensor || dtypeOf(tensor.getElementType()))
-        continue;
-      op->emitError() << "element type " << tensor.getElementType()
-                      << " can be planned but not executed; floats and "
-                         "integers of the usual sizes run";
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
+static LogicalResult checkTypes(Operation *op) {
+  for (Type type :
+       llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()),
+                                llvm::to_vector(op->getResultTypes())))
+    if (auto tensor = dyn_cast<RankedTensorType>(type);
+        tensor && !dtypeOf(tensor.getElementType()))
+      return op->emitError() << "element type " << tensor.getElementType()
+                             << " can be planned but not executed; floats and "
+                                "integers of the usual sizes run";
+  return success();
 }
 
-static LogicalResult checkLookups(func::FuncOp step) {
-  WalkResult result = step.walk([&](Operation *op) {
-    if (!looksUpInFactors(op))
-      return WalkResult::advance();
-    op->emitOpError("looks up in a dimension that is split by factors; only a "
-                    "dimension that is split as a whole can be executed");
-    return WalkResult::interrupt();
-  });
-  return failure(result.wasInterrupted());
+static LogicalResult checkLookup(Operation *op) {
+  if (!looksUpInFactors(op))
+    return success();
+  return op->emitOpError("looks up in a dimension that is split by factors; "
+                         "only a dimension that is split as a whole can be "
+                         "executed");
 }
 
 LogicalResult checkStep(func::FuncOp step) {
-  return success(succeeded(checkLowerings(step)) &&
-                 succeeded(checkTypes(step)) && succeeded(checkLookups(step)));
+  for (auto *check : {checkLowering, checkTypes, checkLookup})
+    if (step.walk([&](Operation *op) { return WalkResult(check(op)); })
+            .wasInterrupted())
+      return failure();
+  return success();
 }
 
 FailureOr<StepBuffers> orderOf(func::FuncOp step, const StepSchedule &schedule,

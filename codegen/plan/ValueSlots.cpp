@@ -38,7 +38,8 @@ static constexpr rt::BufferKind kKinds[] = {
 
 Slot ValueSlots::make(Value value) {
   int buffer = addBuffer(tensorType(value),
-                         kKinds[static_cast<int>(buffers.useOf(value))],
+                         kKinds[static_cast<int>(buffers.useOf(
+                             value, buffers.lastReaderOf(value)))],
                          nameOfOp(value.getDefiningOp()));
   return slots[value] = {buffer, StridedView::dense(shapeOf(value))};
 }

@@ -32,8 +32,6 @@ private:
   double keptBytes(Value value, const cost::Buffer &buffer);
   bool isOfGradients(Value value);
   void addScores(Operation *op, int64_t at);
-  void append(double bytes, MemoryCategory category, int64_t first,
-              int64_t last);
 };
 
 } // namespace
@@ -180,20 +178,6 @@ double SoftwareView::keptBytes(Value value, const cost::Buffer &buffer) {
   return activationBytes(value, narrow);
 }
 
-void SoftwareView::append(double bytes, MemoryCategory category, int64_t first,
-                          int64_t last) {
-  cost::Buffer buffer;
-  buffer.bytes = std::llround(bytes);
-  buffer.category = category;
-  buffer.first = first;
-  buffer.last = last;
-  live.buffers.push_back(buffer);
-  live.values.emplace_back();
-  live.touches.emplace_back();
-  if (first == last)
-    live.touches.back().push_back(first);
-}
-
 /// Scores are live as long as the logarithms of their sums, which the plan
 /// keeps in their place.
 void SoftwareView::addScores(Operation *op, int64_t at) {
@@ -209,8 +193,10 @@ void SoftwareView::addScores(Operation *op, int64_t at) {
   double each = static_cast<double>(elementBytes(op->getOperand(0)));
   double bytes = scores * (software.attentionDropout ? 2 * each + 1 : each);
   auto mode = live.step->getAttrOfType<StringAttr>(attr::kRecompute);
-  if (mode && mode.getValue() == "selective")
-    return append(bytes, MemoryCategory::Workspace, at, at);
+  if (mode && mode.getValue() == "selective") {
+    live.add({}, std::llround(bytes), MemoryCategory::Workspace, at, at);
+    return live.touches.back().push_back(at);
+  }
   if (!isa<AttentionOp>(op))
     return;
   for (auto [id, value] : llvm::enumerate(live.values))
@@ -227,7 +213,8 @@ void SoftwareView::run() {
   cost::MemoryBreakdown states = statesOf(live.step, owner, false);
   for (int i = 0; i < cost::numMemoryCategories; ++i)
     if (states.bytes[i] > 0)
-      append(states.bytes[i], static_cast<MemoryCategory>(i), 0, live.end());
+      live.add({}, std::llround(states.bytes[i]),
+               static_cast<MemoryCategory>(i), 0, live.end());
 }
 
 void dpc::countAsSoftware(Liveness &live, const MemoryOwner &owner) {

@@ -37,6 +37,9 @@ public:
   llvm::DenseSet<int64_t> received; ///< Buffers of messages in the loop.
   int64_t loopBegin = INT64_MAX, loopEnd = -1;
 
+  /// Adds the buffer of `value`, or a workspace if it is null; returns its id.
+  int64_t add(mlir::Value value, int64_t bytes, cost::MemoryCategory category,
+              int64_t first, int64_t last);
   int64_t end() const { return ops.size(); }
   /// Phase and chunk of an op.
   std::pair<Phase, int64_t> runOf(int64_t at) const { return runs[at]; }
@@ -44,6 +47,9 @@ public:
 private:
   std::vector<std::pair<Phase, int64_t>> runs; ///< By op.
   llvm::DenseMap<mlir::Value, int64_t> bufferOf;
+  /// By buffer root of a result of the step: when its buffer is free. A result
+  /// that replaces an argument is copied after the last read of the old value.
+  llvm::DenseMap<mlir::Value, int64_t> returned;
   LastAccesses communicated;
   size_t numEnded = 0; ///< The first holds, whose ends are known.
   /// By op: copies of results to arguments after it.
@@ -51,7 +57,6 @@ private:
                  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>>
       copies;
 
-  int64_t add(mlir::Value value, cost::MemoryCategory category, int64_t first);
   void addArguments();
   int64_t firstReader(mlir::BlockArgument argument) const;
   int64_t firstOfPhase(int64_t at) const;

@@ -8,12 +8,9 @@ using namespace mlir;
 using namespace dpc;
 using cost::MemoryCategory;
 
-int64_t Liveness::add(Value value, MemoryCategory category, int64_t first) {
-  cost::Buffer buffer;
-  buffer.bytes = sizeInBytes(value);
-  buffer.category = category;
-  buffer.first = buffer.last = first;
-  buffers.push_back(buffer);
+int64_t Liveness::add(Value value, int64_t bytes, MemoryCategory category,
+                      int64_t first, int64_t last) {
+  buffers.push_back({bytes, category, first, last});
   values.push_back(value);
   touches.emplace_back();
   return buffers.size() - 1;
@@ -36,16 +33,13 @@ void Liveness::addArguments() {
     // Not on the device; the result of dpc.fetch has a buffer.
     if (step.getArgAttr(arg.getArgNumber(), attr::kSpace))
       continue;
-    int64_t id = add(arg, category, 0);
-    bufferOf[arg] = id;
-    if (!role.empty() && role != role::kInput) {
-      buffers[id].last = end();
-      continue;
-    }
+    bool isInput = role.empty() || role == role::kInput;
     // Inputs are loaded when the phase of the first reader begins.
-    buffers[id].first = buffers[id].last = firstOfPhase(firstReader(arg));
-    if (!ops.empty()) // a step may return its arguments
-      touches[id].push_back(buffers[id].first);
+    int64_t first = isInput ? firstOfPhase(firstReader(arg)) : 0;
+    bufferOf[arg] =
+        add(arg, sizeInBytes(arg), category, first, isInput ? first : end());
+    if (isInput && !ops.empty()) // a step may return its arguments
+      touches.back().push_back(first);
   }
 }
 
@@ -78,8 +72,11 @@ void Liveness::findCopies() {
       llvm::find_if(
           ops, [](Operation *op) { return phaseOf(op) == Phase::update; }) -
       ops.begin();
+  for (Value output : outputs)
+    returned[bufferRoot(output)] = end();
   for (auto [result, old] : ties) {
     Value root = bufferRoot(result);
+    returned[root] = std::max(returned[root], lastRead.lookup(old));
     if (!root.getDefiningOp() || isa<StoreOp>(root.getDefiningOp()))
       continue;
     copies[std::max({position.lookup(root.getDefiningOp()), updateBegin - 1,
@@ -123,26 +120,26 @@ void Liveness::place(Operation *op, int64_t at) {
     // Kernels contain splats; other constants are stored with the parameters.
     if (constant.getValue().isSplat())
       return;
-    int64_t id = add(constant.getResult(), MemoryCategory::Parameters, 0);
-    buffers[id].last = end();
-    bufferOf[constant.getResult()] = id;
+    bufferOf[constant.getResult()] =
+        add(constant.getResult(), sizeInBytes(constant.getResult()),
+            MemoryCategory::Parameters, 0, end());
     return;
   }
   for (OpResult result : op->getResults()) {
     Value reused = reusedValue(result);
     int64_t first = addsToSum(op) && result.getResultNumber() == 0 ? 0 : at;
+    int64_t last = std::max(lastRead.lookup(result), returned.lookup(result));
+    BufferUse use = useOf(result, last < end() ? ops[last] : nullptr);
     bufferOf[result] =
-        reused
-            ? bufferOf.lookup(bufferRoot(reused))
-            : add(result, kCategories[static_cast<int>(useOf(result))], first);
+        reused ? bufferOf.lookup(bufferRoot(reused))
+               : add(result, sizeInBytes(result),
+                     kCategories[static_cast<int>(use)], first, first);
   }
-  MatmulOp product = matmulOf(op);
-  if (auto bytes = (product ? product.getOperation() : op)
+  MatmulOp matmul = matmulOf(op);
+  if (auto bytes = (matmul ? matmul.getOperation() : op)
                        ->getAttrOfType<IntegerAttr>(attr::kWorkspace)) {
-    int64_t id = add(op->getResult(0), MemoryCategory::Workspace, at);
-    buffers[id].bytes = bytes.getInt();
-    values[id] = nullptr;
-    touches[id].push_back(at);
+    add(Value(), bytes.getInt(), MemoryCategory::Workspace, at, at);
+    touches.back().push_back(at);
   }
 }
 
@@ -201,14 +198,9 @@ Liveness::Liveness(func::FuncOp step)
       loopEnd = i;
     }
   }
-  auto extend = [&](Value result, int64_t last) {
-    if (auto it = bufferOf.find(bufferRoot(result)); it != bufferOf.end())
+  for (auto [root, last] : returned)
+    if (auto it = bufferOf.find(root); it != bufferOf.end())
       buffers[it->second].last = std::max(buffers[it->second].last, last);
-  };
-  for (auto [result, old] : ties)
-    extend(result, lastRead.lookup(old));
-  for (Value output : outputs)
-    extend(output, end());
 }
 
 std::vector<cost::Buffer> Liveness::inOneLine() const {

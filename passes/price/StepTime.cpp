@@ -1,6 +1,7 @@
 //===- StepTime.cpp - Simulation of the queues of a step ------------------===//
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "ir/StepBuffers.h"
+#include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
 #include "passes/local/Passes.h"
 #include "passes/price/ShareTime.h"
@@ -31,13 +32,6 @@ int64_t dpc::microBatchesOf(func::FuncOp step) {
 }
 
 bool dpc::isTransfer(Operation *op) { return isa<FetchOp, StoreOp>(op); }
-
-static double bytesOf(ValueRange values) {
-  double bytes = 0;
-  for (Value value : values)
-    bytes += sizeInBytes(cast<RankedTensorType>(value.getType()));
-  return bytes;
-}
 
 //===----------------------------------------------------------------------===//
 // Queues
@@ -122,8 +116,8 @@ void StepQueues::transfer(Operation *op, double times) {
   copyFree = std::max(copyFree, computeFree);
   if (store)
     copyFree = std::max(copyFree, written.lookup(bufferRoot(moved)));
-  double seconds =
-      bytesOf(moved) / hostLink(store ? Value(store.getTarget()) : moved);
+  double seconds = static_cast<double>(sizeInBytes(moved)) /
+                   hostLink(store ? Value(store.getTarget()) : moved);
   record(op, StepQueue::copy, copyFree, copyFree + seconds);
   copyFree += seconds;
   transferSeconds += seconds * times;
