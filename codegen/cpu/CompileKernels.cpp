@@ -1,6 +1,5 @@
-//===- CompileKernels.cpp - Kernels to a shared object --------------------===//
+//===- CompileKernels.cpp - Compiles kernels to a shared object -----------===//
 #include "codegen/cpu/CompileKernels.h"
-#include "codegen/cpu/KernelLinker.h"
 #include "codegen/kernel/CompileStages.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -13,10 +12,9 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
 
@@ -47,8 +45,8 @@ static llvm::Triple hostTriple() {
   return llvm::Triple(llvm::sys::getProcessTriple());
 }
 
-/// Wide vectors: LLVM prefers 256 bits where clocks used to drop, which memory
-/// bound loops do not notice.
+/// LLVM prefers vectors of 256 bits, because wider ones used to lower the
+/// clock. Loops bound by memory do not notice that, so all widths are allowed.
 static std::string attributesOf(bool isNative) {
   llvm::SubtargetFeatures attributes;
   if (isNative)
@@ -59,17 +57,17 @@ static std::string attributesOf(bool isNative) {
   return attributes.getString();
 }
 
-/// Whether compiled loops may use instructions of the feature `name`: vectors
-/// and bits, not what manages processes or memory.
+/// Whether compiled loops may use instructions of the feature `name`. Features
+/// for processes or memory management are not used.
 static bool isUsedByLoops(llvm::StringRef name) {
-  if (name.starts_with("avx10")) // a sum of features that are listed too
+  if (name.starts_with("avx10")) // the union of other features that are listed
     return false;
-  for (const char *prefix :
-       {"sse", "ssse", "avx", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe",
-        "gfni", "vaes", "vpclmulqdq", "adx", "xop"})
-    if (name.starts_with(prefix))
-      return true;
-  return false;
+  static constexpr llvm::StringLiteral prefixes[] = {
+      "sse",    "ssse",  "avx",  "fma",  "f16c",       "bmi", "lzcnt",
+      "popcnt", "movbe", "gfni", "vaes", "vpclmulqdq", "adx", "xop"};
+  return llvm::any_of(prefixes, [&](llvm::StringRef prefix) {
+    return name.starts_with(prefix);
+  });
 }
 
 std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
@@ -93,8 +91,8 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   info.reset(target->createMCSubtargetInfo(triple, cpu, result.attributes));
   if (!triple.isX86())
     return result;
-  // A processor's features are those that hosts are asked for; others of
-  // LLVM's are about tuning.
+  // The features that the host can be checked for; LLVM's other features
+  // concern tuning.
   llvm::StringMap<bool> known = llvm::sys::getHostCPUFeatures();
   for (const llvm::SubtargetFeatureKV &feature :
        info->getEnabledProcessorFeatures())
@@ -104,24 +102,8 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   return result;
 }
 
-static std::unique_ptr<llvm::TargetMachine> createMachine(const TargetCpu &cpu,
-                                                          std::string &error) {
-  llvm::Triple triple = hostTriple();
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return nullptr;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, cpu.name, cpu.attributes, llvm::TargetOptions(),
-      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
-}
-
-//===----------------------------------------------------------------------===//
-// The stages
-//===----------------------------------------------------------------------===//
-
-/// Lowering leaves a loop's annotation on the branch of its header; LLVM reads
-/// that of the latch.
+/// Moves a loop's annotation from its header, where lowering leaves it, to the
+/// latch, where LLVM reads it.
 static void moveLoopMetadata(llvm::Function &function) {
   llvm::DominatorTree dominators(function);
   llvm::LoopInfo loops(dominators);
@@ -135,8 +117,8 @@ static void moveLoopMetadata(llvm::Function &function) {
   }
 }
 
-/// Kernel bodies keep their own functions: their arguments are `noalias`,
-/// which inlining would weaken.
+/// Kernel bodies are not inlined, because that would weaken the `noalias` of
+/// their arguments.
 static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
@@ -153,17 +135,6 @@ static void setFunctionAttributes(llvm::Module &module, const TargetCpu &cpu) {
   }
 }
 
-static llvm::PipelineTuningOptions tuningForCpus() {
-  // Loops are vectorized as loops; straight-line code is not worth the search.
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = true;
-  tuning.LoopInterleaving = true;
-  tuning.SLPVectorization = false;
-  // The vectorizer interleaves; more unrolling triples code and compile time.
-  tuning.LoopUnrolling = false;
-  return tuning;
-}
-
 std::optional<std::string> kernelLinker() {
   for (const char *name : {"ld.lld-22", "ld.lld", "ld"})
     if (auto found = llvm::sys::findProgramByName(name))
@@ -172,47 +143,43 @@ std::optional<std::string> kernelLinker() {
   return found ? std::optional(*found) : std::nullopt;
 }
 
-static LogicalResult linkObject(const std::string &object,
-                                const std::string &path, std::string &error) {
+/// Links and removes `object`; returns an error message, or "".
+static std::string linkObject(const std::string &object,
+                              const std::string &path) {
   std::optional<std::string> linker = kernelLinker();
-  if (!linker) {
-    error = "no linker found: install lld-22 (ld.lld-22, ld.lld and ld were "
-            "looked for in PATH)";
-    return failure();
-  }
+  if (!linker)
+    return "no linker found: install lld-22 (PATH has none of ld.lld-22, "
+           "ld.lld and ld)";
+  llvm::FileRemover remover(object);
   std::string message;
   int status = llvm::sys::ExecuteAndWait(
       *linker, {*linker, "-shared", "-o", path, object}, std::nullopt, {},
       /*SecondsToWait=*/120, /*MemoryLimit=*/0, &message);
-  (void)llvm::sys::fs::remove(object);
-  if (status != 0) {
-    error = *linker + " failed on " + object + " (status " +
-            std::to_string(status) + ") " + message;
-    return failure();
-  }
-  return success();
+  if (status == 0)
+    return "";
+  return *linker + " failed on " + object + " (status " +
+         std::to_string(status) + ") " + message;
 }
 
 LogicalResult compileToSharedObject(ModuleOp module, const TargetCpu &cpu,
                                     const std::string &path) {
-  std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(cpu, error);
-  if (!machine)
-    return module.emitError(error);
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule =
-      translateKernels(module, context, *machine);
-  if (!llvmModule)
-    return failure();
-  setFunctionAttributes(*llvmModule, cpu);
-  optimizeModule(*llvmModule, *machine, tuningForCpus());
+  CompileOptions options{hostTriple(), cpu.name, cpu.attributes};
+  // LLVM vectorizes loops; it takes too long to vectorize straight-line code.
+  options.tuning.LoopVectorization = true;
+  options.tuning.LoopInterleaving = true;
+  options.tuning.SLPVectorization = false;
+  // The vectorizer interleaves iterations. More unrolling triples code size and
+  // compile time.
+  options.tuning.LoopUnrolling = false;
   std::string object = path + ".o";
-  if (failed(writeMachineCode(*llvmModule, *machine,
-                              llvm::CodeGenFileType::ObjectFile, object,
-                              error)) ||
-      failed(linkObject(object, path, error)))
-    return module.emitError(error);
-  return success();
+  if (failed(compileKernels(module, options, object,
+                            [&](llvm::Module &llvmModule) -> std::string {
+                              setFunctionAttributes(llvmModule, cpu);
+                              return "";
+                            })))
+    return failure();
+  std::string error = linkObject(object, path);
+  return error.empty() ? success() : LogicalResult(module.emitError(error));
 }
 
 } // namespace dpc::codegen

@@ -14,62 +14,48 @@ namespace dpc::codegen {
 
 SmallVector<Value> CpuLoops::rowFold(const RowFold &fold, int64_t size,
                                      Value limit, const ColumnBody &body) {
-  Value upper = limit ? limit : constantI64(b, size);
-  return b.foldLoop(upper, fold.init(), [&](Value i, ValueRange carried) {
-    int64_t loop = b.space.push(size, i);
-    SmallVector<Value> next = body(b.space.loop(loop), carried);
-    b.space.pop();
-    return next;
-  });
+  return b.spaceFold(size, fold.init(), body, limit);
 }
 
 void CpuLoops::rowLoop(int64_t size, Value limit,
                        const std::function<void(Index)> &body) {
-  RowFold none{{}, [] { return SmallVector<Value>(); }, {}};
-  rowFold(none, size, limit, [&](Index j, ValueRange) {
-    body(j);
-    return SmallVector<Value>();
-  });
+  b.spaceLoop(size, body, limit);
 }
 
 void CpuLoops::restLoop(int64_t size, Value limit, const LoopBody &body) {
-  Value rest = arith::SubIOp::create(b, constantI64(b, size), limit);
-  b.foldLoop(rest, {}, [&](Value i, ValueRange) {
-    body(arith::AddIOp::create(b, i, limit));
-    return SmallVector<Value>();
-  });
+  Value rest = subI(b, constantI64(b, size), limit);
+  b.forLoop(rest, [&](Value i) { body(addI(b, i, limit)); });
 }
 
 //===----------------------------------------------------------------------===//
 // Nests
 //===----------------------------------------------------------------------===//
 
-/// Both sides of a transpose stay in the nearest cache within a tile.
+/// A tile of both sides of a transpose fits in the L1 cache.
 static constexpr int64_t kTile = 32;
 
-/// Loops `crossed` and the last in tiles, inside all others.
+/// Emits tiles of the loop `crossed` and the last loop, inside all other loops.
 static void emitTiled(ElementEmitter &b, ArrayRef<int64_t> sizes,
                       int64_t crossed, Indices &loops,
                       const std::function<void()> &body) {
   int64_t last = sizes.size() - 1;
   loops.resize(sizes.size());
-  auto tiles = [&](int64_t d) { return (sizes[d] + kTile - 1) / kTile; };
-  // Positions inside tile `tile` of dimension d; the last tile may be smaller.
+  auto tiles = [&](int64_t d) {
+    return llvm::divideCeilSigned(sizes[d], kTile);
+  };
+  // Loops over tile `tile` of dimension d; the last tile may be smaller.
   auto within = [&](int64_t d, const Index &tile, auto next) {
     Value upper = constantI64(b, kTile);
     Index first = LoopSpace::scale(&b, tile, kTile);
     if (sizes[d] % kTile != 0)
-      upper = arith::MinSIOp::create(
+      upper = minS(
           b, upper,
-          arith::SubIOp::create(b, constantI64(b, sizes[d]),
-                                b.space.materialize(b, first)));
-    b.foldLoop(upper, {}, [&](Value i, ValueRange) {
-      int64_t loop = b.space.push(kTile, i);
-      loops[d] = LoopSpace::add(&b, first, b.space.loop(loop));
+          subI(b, constantI64(b, sizes[d]), b.space.materialize(b, first)));
+    auto visit = [&](Index i) {
+      loops[d] = LoopSpace::add(&b, first, i);
       next();
-      b.space.pop();
-      return SmallVector<Value>();
-    });
+    };
+    b.spaceLoop(kTile, visit, upper);
   };
   std::function<void(int64_t)> open = [&](int64_t d) {
     if (d == crossed)
@@ -100,7 +86,8 @@ void CpuLoops::nest(const Nest &nest, const ElementsBody &elements) {
   };
   if (crossed >= 0 && sizes[crossed] >= 2 * kTile && sizes.back() >= 2 * kTile)
     return emitTiled(b, sizes, crossed, loops, body);
-  // `pending`: iterations of the outer loops that were merged into this one.
+  // `pending` is the number of iterations of the outer loops that are merged
+  // into this one.
   std::function<void(unsigned, int64_t)> open =
       [&, &merges = merges](unsigned d, int64_t pending) {
         if (d == sizes.size())
@@ -114,11 +101,8 @@ void CpuLoops::nest(const Nest &nest, const ElementsBody &elements) {
         };
         if (d + 1 < sizes.size() && merges[d])
           return enter({}, pending * sizes[d]);
-        b.foldLoop(constantI64(b, pending * sizes[d]), {},
-                   [&](Value i, ValueRange) {
-                     enter(i, 1);
-                     return SmallVector<Value>();
-                   });
+        b.forLoop(constantI64(b, pending * sizes[d]),
+                  [&](Value i) { enter(i, 1); });
       };
   open(0, 1);
 }
@@ -128,7 +112,7 @@ void CpuLoops::nest(const Nest &nest, const ElementsBody &elements) {
 //===----------------------------------------------------------------------===//
 
 static void emitRows(ElementEmitter &b, Operation *rowOp) {
-  // Column sums grow over the rows.
+  // The loop over rows accumulates these results.
   if (auto grad = dyn_cast<NormGradOp>(rowOp))
     for (auto [value, target] : llvm::zip_equal(b.yields, b.arguments.outputs))
       if (value == grad.getDscale() || value == grad.getDbias())

@@ -26,7 +26,7 @@ private:
 /// Emits the kernel's function and its entry.
 EmittedKernel emitForCpu(ElementEmitter &b);
 
-/// Emits a kernel of sums (CpuReductions.cpp).
+/// Emits a kernel with reductions (CpuReductions.cpp).
 void emitReductions(ElementEmitter &b);
 
 } // namespace dpc::codegen

@@ -1,4 +1,4 @@
-//===- CpuReductions.cpp - Sums over dimensions, tensors and ids ----------===//
+//===- CpuReductions.cpp - Reductions over dimensions, tensors and ids ----===//
 #include "codegen/cpu/CpuLoops.h"
 #include "codegen/kernel/Nests.h"
 #include "codegen/kernel/RowKernels.h"
@@ -8,11 +8,10 @@ using namespace mlir;
 namespace dpc::codegen {
 
 static bool isUnsigned(Value value) {
-  return codegen::isUnsigned(
-      cast<RankedTensorType>(value.getType()).getElementType());
+  return codegen::isUnsigned(elementTypeOf(value));
 }
 
-/// Accumulates over the reduced dimensions from the `next`-th on.
+/// Accumulates over the reduced dimensions from number `next` on.
 static Value reduceElement(ElementEmitter &b, ReduceOp op, Indices &indices,
                            unsigned next, Value sum) {
   if (next == op.getDims().size())
@@ -27,8 +26,9 @@ static Value reduceElement(ElementEmitter &b, ReduceOp op, Indices &indices,
                      })[0];
 }
 
-// Rows are summed in registers; sums over rows add whole rows to the result,
-// so that the inner loop always runs along memory.
+// A reduction along rows accumulates in registers. A reduction over rows
+// accumulates whole rows into the result. In both, the inner loop accesses
+// contiguous memory.
 static void emitReduce(ElementEmitter &b, ReduceOp op,
                        const MemoryRef &target) {
   ArrayRef<int64_t> shape = shapeOf(op.getX()), dims = op.getDims();
@@ -67,31 +67,14 @@ static void emitReduce(ElementEmitter &b, ReduceOp op,
 
 static void emitSumSquares(ElementEmitter &b, SumSquaresOp op,
                            const MemoryRef &target) {
-  Type f64 = b.getF64Type();
-  Value total = b.math.constant(f64, 0);
+  Value total = b.math.constant(b.getF64Type(), 0);
   for (Value input : op.getInputs()) {
-    SmallVector<int64_t> sizes(shapeOf(input));
-    // A dense operand is one long row.
-    auto argument = dyn_cast<BlockArgument>(input);
-    MemoryRef flat;
-    if (argument &&
-        b.arguments.inputs[argument.getArgNumber()].view.isDense()) {
-      int64_t count = 1;
-      for (int64_t size : sizes)
-        count *= size;
-      sizes = {count};
-      flat = {b.arguments.inputs[argument.getArgNumber()].pointer,
-              StridedView::dense(sizes),
-              b.arguments.inputs[argument.getArgNumber()].element};
-    }
+    std::optional<MemoryRef> flat = flatOperand(b, input);
+    SmallVector<int64_t> sizes(flat ? flat->view.shape : shapeOf(input));
     Indices indices;
     std::function<Value(unsigned, Value)> sum = [&](unsigned d, Value partial) {
-      if (d == sizes.size()) {
-        Value x = flat.pointer ? b.load(flat, computeTypeOf(input), indices)
-                               : b.at(input, indices);
-        x = b.math.convert(x, f64);
-        return b.math.accumulate(ReduceKind::sum, partial, b.math.mul(x, x));
-      }
+      if (d == sizes.size())
+        return addSquare(b, partial, input, flat, indices);
       return b.spaceFold(
           sizes[d], partial,
           [&](Index i, ValueRange carried) -> SmallVector<Value> {
@@ -106,7 +89,7 @@ static void emitSumSquares(ElementEmitter &b, SumSquaresOp op,
   b.store(b.math.convert(total, computeTypeOf(op.getResult())), target, {});
 }
 
-// Rows are added in the order of the ids: the same on every run.
+// Rows are added in the order of the ids, so every run gives the same result.
 static void emitEmbeddingGrad(ElementEmitter &b, EmbeddingGradOp op,
                               const MemoryRef &target) {
   Type type = computeTypeOf(op.getDy());
@@ -116,24 +99,20 @@ static void emitEmbeddingGrad(ElementEmitter &b, EmbeddingGradOp op,
   b.spaceLoops(shapeOf(op.getIds()), row, [&] {
     auto [position, found] =
         lookUp(b, op, b.at(op.getIds(), row), shapeOf(op.getResult())[0]);
-    // A loop of no iterations skips ids that are elsewhere.
-    Value count = arith::SelectOp::create(b, found, constantI64(b, columns),
-                                          constantI64(b, 0));
+    // The loop has no iterations for ids of other shards.
+    Value count = select(b, found, constantI64(b, columns), constantI64(b, 0));
     Index targetRow = LoopSpace::opaque(position);
-    b.foldLoop(count, {}, [&](Value i, ValueRange) {
-      int64_t loop = b.space.push(columns, i);
-      Index j = b.space.loop(loop);
+    auto addColumn = [&](Index j) {
       Indices from(row), to{targetRow, j};
       from.push_back(j);
       b.store(b.math.add(b.load(target, type, to), b.at(op.getDy(), from)),
               target, to);
-      b.space.pop();
-      return SmallVector<Value>();
-    });
+    };
+    b.spaceLoop(columns, addColumn, count);
   });
 }
 
-/// Elementwise results first: the reductions then read them from memory.
+/// Emits elementwise results first, so that reductions read them from memory.
 void emitReductions(ElementEmitter &b) {
   SmallVector<unsigned> plain, sums;
   for (auto [i, value] : llvm::enumerate(b.yields)) {

@@ -1,4 +1,4 @@
-//===- CompilePtx.cpp - Kernels to PTX ------------------------------------===//
+//===- CompilePtx.cpp - Compiles kernels to PTX ---------------------------===//
 #include "codegen/gpu/CompilePtx.h"
 #include "codegen/kernel/CompileStages.h"
 
@@ -9,11 +9,9 @@
 #include "llvm/IR/Module.h"
 #include "llvm/IRReader/IRReader.h"
 #include "llvm/Linker/Linker.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
 
 #include <cstdlib>
 #include <mutex>
@@ -30,7 +28,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// A low one, which older drivers read, that has all that is used here.
+/// A low version, which old drivers accept and which has all instructions that
+/// kernels use.
 static constexpr const char *kPtxVersion = "+ptx80";
 
 bool checkTargetGpu(llvm::StringRef name, std::string &error) {
@@ -42,8 +41,7 @@ bool checkTargetGpu(llvm::StringRef name, std::string &error) {
   return false;
 }
 
-static std::unique_ptr<llvm::TargetMachine>
-createMachine(const std::string &gpu, std::string &error) {
+static void initializeNvptx() {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -51,38 +49,31 @@ createMachine(const std::string &gpu, std::string &error) {
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  llvm::Triple triple("nvptx64-nvidia-cuda");
-  const llvm::Target *nvptx = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!nvptx)
-    return nullptr;
-  return std::unique_ptr<llvm::TargetMachine>(nvptx->createTargetMachine(
-      triple, gpu, kPtxVersion, llvm::TargetOptions(), llvm::Reloc::PIC_,
-      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 //===----------------------------------------------------------------------===//
 // Functions of libdevice
 //===----------------------------------------------------------------------===//
 
-/// The name of what computes `op`, or "" where the device has instructions.
+/// The libdevice function that computes `op`, or "" if the device has
+/// instructions for it.
 static std::string deviceFunction(Operation *op) {
-  std::string name =
-      llvm::StringSwitch<std::string>(op->getName().getStringRef())
-          .Case("math.exp", "exp")
-          .Case("math.log", "log")
-          .Case("math.sin", "sin")
-          .Case("math.cos", "cos")
-          .Case("math.tanh", "tanh")
-          .Case("math.erf", "erf")
-          .Case("math.powf", "pow")
-          .Case("arith.remf", "fmod")
-          .Default("");
+  auto name = llvm::StringSwitch<std::string>(op->getName().getStringRef())
+                  .Case("math.exp", "exp")
+                  .Case("math.log", "log")
+                  .Case("math.sin", "sin")
+                  .Case("math.cos", "cos")
+                  .Case("math.tanh", "tanh")
+                  .Case("math.erf", "erf")
+                  .Case("math.powf", "pow")
+                  .Case("arith.remf", "fmod")
+                  .Default("");
   if (name.empty())
     return "";
   return "__nv_" + name + (op->getResult(0).getType().isF32() ? "f" : "");
 }
 
-/// Calls instead of math ops; returns whether there are any.
+/// Replaces math ops by calls; returns whether there are any.
 static bool callDeviceFunctions(ModuleOp module) {
   bool any = false;
   module.walk([&](Operation *op) {
@@ -106,7 +97,7 @@ static bool callDeviceFunctions(ModuleOp module) {
   return any;
 }
 
-/// The toolkit's library, or "".
+/// The path of the toolkit's library, or "".
 static std::string findLibdevice() {
   std::vector<std::string> roots;
   for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
@@ -122,39 +113,35 @@ static std::string findLibdevice() {
   return "";
 }
 
-static LogicalResult linkLibdevice(llvm::Module &module, std::string &error) {
+/// Returns an error message, or "".
+static std::string linkLibdevice(llvm::Module &module) {
   std::string path = findLibdevice();
-  if (path.empty()) {
-    error = "a kernel needs a function of libdevice, and no CUDA toolkit was "
-            "found: set CUDA_HOME to the folder that has "
-            "nvvm/libdevice/libdevice.10.bc, or install it in /usr/local/cuda";
-    return failure();
-  }
+  if (path.empty())
+    return "a kernel needs a function of libdevice, and no CUDA toolkit was "
+           "found: set CUDA_HOME to the folder that has "
+           "nvvm/libdevice/libdevice.10.bc, or install it in /usr/local/cuda";
   llvm::SMDiagnostic diagnostic;
   auto library = llvm::parseIRFile(path, diagnostic, module.getContext());
-  if (!library) {
-    error = path + ": " + diagnostic.getMessage().str();
-    return failure();
-  }
+  if (!library)
+    return path + ": " + diagnostic.getMessage().str();
   library->setTargetTriple(module.getTargetTriple());
   library->setDataLayout(module.getDataLayout());
   for (llvm::Function &function : *library)
     function.addFnAttr(llvm::Attribute::AlwaysInline);
   if (llvm::Linker::linkModules(module, std::move(library),
-                                llvm::Linker::LinkOnlyNeeded)) {
-    error = path + ": cannot be linked";
-    return failure();
-  }
-  // Exact divisions and roots, and denormals as they are.
+                                llvm::Linker::LinkOnlyNeeded))
+    return path + ": cannot be linked";
+  // Divisions and roots are exact, and denormals are kept.
   module.addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", uint32_t(0));
-  return success();
+  return "";
 }
 
 //===----------------------------------------------------------------------===//
-// The stages
+// Compilation
 //===----------------------------------------------------------------------===//
 
-/// Kernels that are to have some more registers, which are no longer marked.
+/// Removes the marks of functions that need more registers, and returns their
+/// names.
 static std::set<std::string> takeMarks(ModuleOp module) {
   std::set<std::string> names;
   for (auto function : module.getOps<func::FuncOp>())
@@ -163,8 +150,9 @@ static std::set<std::string> takeMarks(ModuleOp module) {
   return names;
 }
 
-/// Threads of an SM that leave each of them 64 registers, eight warps of a
-/// quarter with 16,384: loads enough are in flight.
+/// Threads of a multiprocessor such that each has 64 registers. They are eight
+/// warps for each of its quarters, which has 16,384 registers, and keep enough
+/// loads in flight.
 constexpr int64_t kThreadsOfSm = 1024;
 
 static void markKernels(llvm::Module &module,
@@ -192,29 +180,23 @@ LogicalResult
 compileToPtx(ModuleOp module, const std::string &targetGpu,
              const std::map<std::string, rt::KernelLaunch> &launches,
              const std::string &path) {
-  std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine =
-      createMachine(targetGpu, error);
-  if (!machine)
-    return module.emitError(error);
+  initializeNvptx();
   bool needsLibrary = callDeviceFunctions(module);
   std::set<std::string> keepMany = takeMarks(module);
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule =
-      translateKernels(module, context, *machine);
-  if (!llvmModule)
-    return failure();
-  if (needsLibrary && failed(linkLibdevice(*llvmModule, error)))
-    return module.emitError(error);
-  markKernels(*llvmModule, launches, keepMany);
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = false;
-  optimizeModule(*llvmModule, *machine, tuning);
-  if (failed(writeMachineCode(*llvmModule, *machine,
-                              llvm::CodeGenFileType::AssemblyFile, path,
-                              error)))
-    return module.emitError(error);
-  return success();
+  CompileOptions options{llvm::Triple("nvptx64-nvidia-cuda"),
+                         targetGpu,
+                         kPtxVersion,
+                         llvm::CodeGenOptLevel::Aggressive,
+                         {},
+                         llvm::CodeGenFileType::AssemblyFile};
+  options.tuning.LoopVectorization = options.tuning.SLPVectorization = false;
+  return compileKernels(
+      module, options, path, [&](llvm::Module &llvmModule) -> std::string {
+        std::string error = needsLibrary ? linkLibdevice(llvmModule) : "";
+        if (error.empty())
+          markKernels(llvmModule, launches, keepMany);
+        return error;
+      });
 }
 
 } // namespace dpc::codegen

@@ -1,4 +1,4 @@
-//===- EmulatedThreads.cpp - Threads of a GPU as loops of a CPU -----------===//
+//===- EmulatedThreads.cpp - Emulates the threads of a GPU by loops -------===//
 #include "codegen/gpu/GpuThreads.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -17,7 +17,7 @@ public:
 
 private:
   void forThreads(const LoopBody &body) override {
-    b.forLoop(team.shape.threads, body);
+    b.forLoop(constantI64(b, team.shape.threads), body);
   }
   void inFirstThread(const std::function<void()> &body) override { body(); }
   void synchronize() override {}
@@ -31,11 +31,7 @@ private:
 } // namespace
 
 void EmulatedThreads::forTeams(int64_t teams, const LoopBody &body) {
-  b.stepLoop(constantI64(b, 0), constantI64(b, teams), 1, {},
-             [&](Value number, ValueRange) {
-               body(number);
-               return SmallVector<Value>();
-             });
+  b.stepLoop(constantI64(b, 0), constantI64(b, teams), 1, body);
 }
 
 SmallVector<Value> EmulatedThreads::partsOf(ArrayRef<Type> types,
@@ -51,7 +47,7 @@ SmallVector<Value> EmulatedThreads::partsOf(ArrayRef<Type> types,
     arrays.push_back(LLVM::AllocaOp::create(
         b, pointer, type, constantI64(b, team.shape.threads)));
   }
-  b.forLoop(team.shape.threads, [&](Value thread) {
+  b.forLoop(constantI64(b, team.shape.threads), [&](Value thread) {
     for (auto [value, array] : llvm::zip_equal(body(thread), arrays))
       LLVM::StoreOp::create(b, value,
                             LLVM::GEPOp::create(b, pointer, value.getType(),
@@ -60,7 +56,7 @@ SmallVector<Value> EmulatedThreads::partsOf(ArrayRef<Type> types,
   return arrays;
 }
 
-/// In the order of the threads' shuffles, from where they left their values.
+/// Combines in the same order as the shuffles of PTX.
 SmallVector<Value> EmulatedThreads::combineParts(SmallVector<Value> arrays,
                                                  ArrayRef<Type> types,
                                                  const Combine &combine) {
@@ -78,22 +74,22 @@ SmallVector<Value> EmulatedThreads::combineParts(SmallVector<Value> arrays,
   };
   int64_t warps = team.shape.threads / kWarp;
   for (int64_t distance = kWarp / 2; distance > 0; distance /= 2)
-    b.forLoop(warps, [&](Value warp) {
-      Value first = arith::MulIOp::create(b, warp, constantI64(b, kWarp));
-      b.forLoop(distance, [&](Value lane) {
-        Value low = arith::AddIOp::create(b, first, lane);
-        Value high = arith::AddIOp::create(b, low, constantI64(b, distance));
+    b.forLoop(constantI64(b, warps), [&](Value warp) {
+      Value first = mulI(b, warp, kWarp);
+      b.forLoop(constantI64(b, distance), [&](Value lane) {
+        Value low = addI(b, first, lane);
+        Value high = addI(b, low, distance);
         SmallVector<Value> values = combine(read(low), read(high));
         for (auto [i, value] : llvm::enumerate(values))
           LLVM::StoreOp::create(b, value, place(i, low));
       });
     });
-  SmallVector<Value> sums;
+  SmallVector<Value> combined;
   for (int64_t warp = 0; warp < warps; ++warp) {
     SmallVector<Value> others = read(constantI64(b, warp * kWarp));
-    sums = warp == 0 ? others : combine(sums, others);
+    combined = warp == 0 ? others : combine(combined, others);
   }
-  return sums;
+  return combined;
 }
 
 std::unique_ptr<GpuThreads> createEmulatedThreads(ElementEmitter &b) {

@@ -1,11 +1,11 @@
-//===- GpuGroups.cpp - One grid over many tensors -------------------------===//
+//===- GpuGroups.cpp - One grid for many tensors --------------------------===//
 //
 // The tensors of a group (KernelSpec::groupSizes) are cut into chunks of one
-// size, a block to each: block 0 has the first chunk of the first tensor. So
-// tensor i begins at block `first[i]`, the chunks of those before it, and a
-// block finds its tensor by halving: log2(tensors) comparisons with constants,
-// the same in all of its threads. All it needs then are the pointers among the
-// parameters, and where its chunk begins and ends.
+// size, and each block computes one chunk. Tensor i begins at block
+// `firsts[i]`, after the chunks of the tensors before it. A block finds its
+// tensor by bisection: log2(tensors) comparisons with constants, which are
+// uniform in the block. It then needs the pointers among the parameters and the
+// bounds of its chunk.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/gpu/GpuKernel.h"
@@ -17,22 +17,19 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-static bool isScalar(Value value) {
-  return cast<RankedTensorType>(value.getType()).getRank() == 0;
-}
+static bool isScalar(Value value) { return shapeOf(value).empty(); }
 
-/// Enough blocks for any device to be busy, and enough work for each to be
-/// worth what it does first.
+/// Chooses enough blocks to keep any device busy, with enough work in each to
+/// be worth the search for its tensor.
 static int64_t chunkOf(ArrayRef<int64_t> sizes) {
   constexpr int64_t least = 4096, most = 65536, blocks = 4096;
-  int64_t all = 0;
-  for (int64_t size : sizes)
-    all += size;
-  int64_t even = (all / blocks + least - 1) / least * least;
+  int64_t even =
+      llvm::divideCeilSigned(llvm::sum_of(sizes) / blocks, least) * least;
   return std::clamp(even, least, most);
 }
 
-/// Scalars of all, then operands and results of each; see lowerGroup().
+/// The arguments are the scalars of all tensors, then the operands and results
+/// of each; see lowerGroup().
 func::FuncOp createGroupFunction(ElementEmitter &b, const std::string &name) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   size_t numScalars = llvm::count_if(b.spec.op.getInputs(), isScalar);
@@ -48,17 +45,16 @@ func::FuncOp createGroupFunction(ElementEmitter &b, const std::string &name) {
 
 using MemberValues = llvm::function_ref<SmallVector<Value>(size_t)>;
 
-/// What tensor `member` of those from `low` to `high` gives: `number`, of a
-/// block, says which.
+/// Returns `values(member)` for the member, between `low` and `high`, to which
+/// block `number` belongs.
 static SmallVector<Value> ofMember(KernelBuilder &b, Value number,
                                    ArrayRef<int64_t> firsts, size_t low,
                                    size_t high, MemberValues values) {
   if (high - low == 1)
     return values(low);
   size_t middle = (low + high) / 2;
-  Value isBelow = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, number,
-                                        constantI64(b, firsts[middle]));
-  SmallVector<Value> some = values(low); // for their types
+  Value isBelow = cmp(b, IntPredicate::slt, number, firsts[middle]);
+  SmallVector<Value> some = values(low); // only their types are used
   SmallVector<Type> types(ValueRange(some).getTypes());
   auto branch = scf::IfOp::create(b, types, isBelow, /*withElseRegion=*/true);
   auto fill = [&](Region &region, size_t from, size_t to) {
@@ -71,15 +67,12 @@ static SmallVector<Value> ofMember(KernelBuilder &b, Value number,
   return branch.getResults();
 }
 
-/// Binds operands and results to the chunk of a block; returns how many
-/// elements it has, or more.
+/// Binds operands and results to the chunk of block `number`. Returns the
+/// number of elements to the end of the tensor.
 static Value bindChunk(GpuKernel &k, Value number, ArrayRef<int64_t> firsts,
                        int64_t chunk) {
   ElementEmitter &b = k.b;
   func::FuncOp function = k.functions.back();
-  auto elementOf = [](Value value) {
-    return cast<RankedTensorType>(value.getType()).getElementType();
-  };
   size_t numScalars = llvm::count_if(b.spec.op.getInputs(), isScalar);
   size_t tensors = b.spec.op.getInputs().size() - numScalars;
   size_t own = tensors + b.spec.op.getOutputs().size();
@@ -92,8 +85,7 @@ static Value bindChunk(GpuKernel &k, Value number, ArrayRef<int64_t> firsts,
         values.push_back(constantI64(b, b.spec.groupSizes[member]));
         return values;
       });
-  Value begin = arith::MulIOp::create(
-      b, arith::SubIOp::create(b, number, found[own]), constantI64(b, chunk));
+  Value begin = mulI(b, subI(b, number, found[own]), chunk);
   auto chunkAt = [&](Value pointer, Type element) {
     return LLVM::GEPOp::create(b, pointer.getType(), storageTypeOf(element),
                                pointer, ValueRange{begin});
@@ -102,7 +94,7 @@ static Value bindChunk(GpuKernel &k, Value number, ArrayRef<int64_t> firsts,
   b.arguments.outputs.clear();
   size_t nextScalar = 0, next = 0;
   for (Value input : b.spec.op.getInputs()) {
-    Type element = elementOf(input);
+    Type element = elementTypeOf(input);
     if (isScalar(input))
       b.arguments.inputs.push_back({function.getArgument(nextScalar++),
                                     StridedView::dense({}), element});
@@ -112,13 +104,13 @@ static Value bindChunk(GpuKernel &k, Value number, ArrayRef<int64_t> firsts,
   }
   for (auto [i, output] : llvm::enumerate(b.spec.op.getOutputs())) {
     int64_t alias = b.spec.aliases[i];
-    Value pointer = alias >= 0
-                        ? b.arguments.inputs[alias].pointer
-                        : Value(chunkAt(found[tensors + i], elementOf(output)));
+    Value pointer =
+        alias >= 0 ? b.arguments.inputs[alias].pointer
+                   : Value(chunkAt(found[tensors + i], elementTypeOf(output)));
     b.arguments.outputs.push_back(
-        {pointer, StridedView::dense({chunk}), elementOf(output)});
+        {pointer, StridedView::dense({chunk}), elementTypeOf(output)});
   }
-  return arith::SubIOp::create(b, found[own + 1], begin);
+  return subI(b, found[own + 1], begin);
 }
 
 void emitGroupStage(GpuKernel &k) {
@@ -127,12 +119,11 @@ void emitGroupStage(GpuKernel &k) {
   SmallVector<int64_t> firsts;
   for (int64_t size : b.spec.groupSizes) {
     firsts.push_back(blocks);
-    blocks += (size + chunk - 1) / chunk;
+    blocks += llvm::divideCeilSigned(size, chunk);
   }
   emitStage(k, blocks, {kBlock, 1}, [&](Value number) {
     keepValues(k);
-    Value limit = arith::MinSIOp::create(b, bindChunk(k, number, firsts, chunk),
-                                         constantI64(b, chunk));
+    Value limit = minS(b, bindChunk(k, number, firsts, chunk), chunk);
     k.threads.rowLoop(chunk, limit, [&](Index i) {
       SmallVector<Value> elements;
       for (Value value : b.yields)

@@ -43,9 +43,10 @@ void emitStage(GpuKernel &k, int64_t teams, TeamShape shape,
        {blocks, shape.threads * shape.perBlock, k.threads.team.sharedBytes}});
 }
 
-/// Of several lines that are read and written at once the assembler would spill
-/// a register for more threads than the memory needs. What libdevice computes
-/// (sin, pow) takes more registers by itself, which it is left.
+/// If several lines are read and written at once, the assembler spills
+/// registers in order to run more threads than memory bandwidth needs.
+/// Functions of libdevice (sin, pow) use more registers, so kernels with them
+/// are left to the assembler.
 void keepValues(GpuKernel &k) {
   bool isLong = llvm::any_of(k.b.body(), [](Operation &op) {
     auto unary = dyn_cast<UnaryOp>(op);
@@ -61,19 +62,18 @@ void keepValues(GpuKernel &k) {
     k.functions.back()->setAttr(kKeepsManyValues, k.b.getUnitAttr());
 }
 
-Value loadScratch(ElementEmitter &b, const Scratch &part, Value position) {
+static MemoryRef memoryOf(const ElementEmitter &b, const Scratch &part) {
   int64_t bytes = part.type.getIntOrFloatBitWidth() / 8;
-  MemoryRef memory{
-      b.arguments.scratch, {part.offset / bytes, {1}, {1}}, Type()};
-  return b.load(memory, part.type, LoopSpace::opaque(position));
+  return {b.arguments.scratch, {part.offset / bytes, {1}, {1}}, Type()};
+}
+
+Value loadScratch(ElementEmitter &b, const Scratch &part, Value position) {
+  return b.load(memoryOf(b, part), part.type, LoopSpace::opaque(position));
 }
 
 void storeScratch(ElementEmitter &b, Value value, const Scratch &part,
                   Value position) {
-  int64_t bytes = part.type.getIntOrFloatBitWidth() / 8;
-  MemoryRef memory{
-      b.arguments.scratch, {part.offset / bytes, {1}, {1}}, Type()};
-  b.store(value, memory, LoopSpace::opaque(position));
+  b.store(value, memoryOf(b, part), LoopSpace::opaque(position));
 }
 
 namespace {
@@ -84,7 +84,7 @@ struct Touch {
 
 } // namespace
 
-/// Which kinds of accesses there are through a pointer.
+/// Whether a pointer is read or written.
 static Touch touchOf(Value pointer) {
   Touch touch;
   for (Operation *user : pointer.getUsers()) {
@@ -101,8 +101,8 @@ static Touch touchOf(Value pointer) {
   return touch;
 }
 
-/// Takes results and scratch memory out of the parameters of a stage that does
-/// not touch them: in the plan it then writes what it stores, and nothing else.
+/// Removes the parameters of results and scratch memory that a stage does not
+/// access. The plan then states exactly what the stage writes.
 static void dropUntouched(const KernelSpec &spec, bool hasScratch,
                           func::FuncOp impl, KernelStage &stage) {
   unsigned numInputs = spec.inputs.size();
@@ -113,7 +113,7 @@ static void dropUntouched(const KernelSpec &spec, bool hasScratch,
     int64_t alias = isOutput ? spec.aliases[i - numInputs] : -1;
     Touch touch = touchOf(impl.getArgument(alias >= 0 ? alias : i));
     bool isWritten = i >= numInputs && touch.writes;
-    // An aliased one that is read is among the operands.
+    // If an aliased result is read, it is among the operands.
     bool isRead = i < numInputs || (alias < 0 && touch.reads);
     if (!isRead && !isWritten) {
       dropped.set(i);

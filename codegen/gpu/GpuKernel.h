@@ -1,43 +1,41 @@
-//===- GpuKernel.h - How a kernel is spread over threads --------*- C++ -*-===//
+//===- GpuKernel.h - The stages, teams and phases of a kernel ---*- C++ -*-===//
 //
-// A kernel for GPUs is a sequence of launches ("stages"), each a function of
-// its own; a stage sees all that the stages before it wrote. Within a stage
+// A kernel for GPUs is a sequence of launches, called stages. Each is a
+// separate function and sees all memory that earlier stages wrote. Terms:
 //
-//   * a *team* is a group of threads that work on one thing together: the
-//     columns of a row, a part of a sum. Teams do not talk to each other. A
-//     team is a whole block, or 32 threads (a warp) of a block of several, or
-//     one thread;
-//   * code that is emitted for a team is *uniform*: all its threads compute the
-//     same values. It loads but does not store;
-//   * a *phase* is code in which the threads of a team differ. What a phase
-//     stores, the whole team may read after it. Values do not leave a phase,
-//     except through a `fold`;
-//   * a *fold* is a phase in which each thread accumulates some of the
-//     iterations of a loop; then the team combines what its threads have, in an
-//     order that depends on the sizes only. The result is uniform.
+// * A *team* is a group of threads that work together, for example on the
+//   columns of a row or on one part of a reduction. Teams do not communicate. A
+//   team is a block, one of several warps (32 threads) of a block, or a thread.
+// * Code emitted for a team is *uniform*: all its threads compute the same
+//   values. It loads but does not store.
+// * A *phase* is code in which the threads of a team differ. After a phase, the
+//   whole team may read what the phase stored. Values leave a phase only
+//   through a fold.
+// * A *fold* is a phase in which each thread accumulates some iterations of a
+//   loop. The team then combines the values of its threads, in an order that
+//   depends only on the sizes. The result is uniform.
 //
-// So one body has two lowerings:
+// Each kernel can be lowered in two ways:
 //
-//   PTX        every thread runs the uniform code; a phase is its code for the
-//              own thread, with a barrier behind it; a fold ends with shuffles
-//              within the warps and, through shared memory, between them;
-//   emulation  a function for the CPU, with the ABI of kernels for the CPU,
-//              that loops over blocks and teams; a phase is a loop over the
-//              threads; a fold leaves what each thread has in an array, which
-//              is combined in the same order. For tests where no GPU is.
+// * PTX: Every thread runs the uniform code. A phase is the code of one thread,
+//   with a barrier after it. A fold ends with shuffles within warps, and
+//   combines warps through shared memory.
+// * Emulation, for tests without a GPU: One function, with the ABI of kernels
+//   for CPUs, loops over blocks and teams. A phase is a loop over threads. A
+//   fold stores the value of each thread in an array and combines the array in
+//   the same order.
 //
-// Elements are given to threads in vectors: a thread computes `width`
-// neighbours and loads and stores them by accesses that LLVM merges into one of
-// 16 bytes where alignment allows; neighbouring threads take neighbouring
-// vectors.
+// Threads compute vectors of `width` adjacent elements. LLVM merges their loads
+// and stores into accesses of 16 bytes where the alignment allows it. Adjacent
+// threads take adjacent vectors.
 //
 // Invariants:
-//   * No atomics: a sum is combined in one order, equal on every run.
-//   * What a stage stores, no other team of the stage reads.
-//   * A stage writes any element of memory once, or its own team wrote it.
+// * There are no atomics: each run combines in the same order.
+// * A team does not read what other teams of its stage store.
+// * A stage writes each element once, unless the same team writes it again.
 //
-// Sums that need more teams than there are results are cut into `parts`: one
-// stage computes them into scratch memory, the next one adds them up.
+// A reduction with fewer results than teams is split in `parts`: one stage
+// computes parts in scratch memory, and the next stage combines them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_GPU_GPUKERNEL_H
@@ -53,11 +51,11 @@ struct GpuKernel {
   GpuThreads &threads;
   EmittedKernel result;
   std::vector<mlir::func::FuncOp> functions; ///< of `result.stages`
-  /// Results that earlier stages stored; later ones read them.
+  /// Results that earlier stages stored and later ones read.
   llvm::SmallVector<unsigned> storedResults;
 };
 
-/// A piece of scratch memory: elements of `type` from `offset` bytes on.
+/// Elements of `type` in scratch memory, from byte `offset` on.
 struct Scratch {
   int64_t offset = 0;
   mlir::Type type;
@@ -70,13 +68,14 @@ void storeScratch(ElementEmitter &b, mlir::Value value, const Scratch &part,
 /// Emits all stages of a kernel.
 EmittedKernel emitForGpu(ElementEmitter &b);
 
-/// Emits a stage of `teams` teams; `body` gets the number of a team.
+/// Emits a stage of `teams` teams; the argument of `body` is the number of the
+/// team.
 void emitStage(GpuKernel &k, int64_t teams, TeamShape shape,
                const LoopBody &body);
-/// Tells the assembler to leave the stage's threads more registers.
+/// Tells the assembler to give the threads of this stage more registers.
 void keepValues(GpuKernel &k);
 
-/// Stages in which each thread of a grid has elements of a nest (GpuNests.cpp).
+/// Stages whose threads share the elements of a nest (GpuNests.cpp).
 void emitElementwiseStage(GpuKernel &k, llvm::ArrayRef<unsigned> results);
 void emitFillStage(GpuKernel &k, unsigned result, double value);
 
@@ -85,7 +84,7 @@ mlir::func::FuncOp createGroupFunction(ElementEmitter &b,
                                        const std::string &name);
 void emitGroupStage(GpuKernel &k);
 
-/// Stages of row ops and of sums (GpuReductions.cpp).
+/// Stages of row ops and of reductions (GpuReductions.cpp).
 void emitRowStages(GpuKernel &k, mlir::Operation *rowOp);
 void emitReductionStages(GpuKernel &k);
 

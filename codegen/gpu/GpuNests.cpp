@@ -1,16 +1,15 @@
 //===- GpuNests.cpp - Elementwise stages ----------------------------------===//
 //
-// A nest becomes one line of vectors: loops over which all accesses advance
-// evenly are one number, the others are told apart by divisions. Neighbouring
-// threads take neighbouring vectors. A nest that reads along one dimension and
-// writes along another goes through tiles, a block to each, so that the parts
-// of a cache line that a warp leaves are read soon by another of its block.
+// A nest becomes a sequence of vectors. Loops that all accesses advance through
+// linearly are merged; divisions find the indices of the others. Adjacent
+// threads take adjacent vectors. A nest that reads along one dimension and
+// writes along another is cut into tiles, one for each block. So the part of a
+// cache line that one warp does not use is soon read by another warp of the
+// block.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/gpu/GpuKernel.h"
 #include "codegen/kernel/Nests.h"
-
-#include <numeric>
 
 using namespace mlir;
 
@@ -18,16 +17,11 @@ namespace dpc::codegen {
 
 static constexpr int64_t kTile = 32;
 
-static int64_t productOf(ArrayRef<int64_t> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1),
-                         std::multiplies<>());
-}
-
 static void gridStage(GpuKernel &k, int64_t elements,
                       const std::function<void()> &body) {
   int64_t vectors = elements / vectorWidth(k.b.spec, 0) + 1;
-  int64_t teams =
-      std::clamp<int64_t>((vectors + kBlock - 1) / kBlock, 1, kMaxBlocks);
+  int64_t teams = std::clamp<int64_t>(llvm::divideCeilSigned(vectors, kBlock),
+                                      1, kMaxBlocks);
   emitStage(k, teams, {kBlock, 1}, [&](Value number) {
     if (k.b.yields.size() > 1)
       keepValues(k);
@@ -41,15 +35,15 @@ static void gridStage(GpuKernel &k, int64_t elements,
 void emitElementwiseStage(GpuKernel &k, ArrayRef<unsigned> results) {
   int64_t elements = 0;
   for (unsigned i : results)
-    elements = std::max(elements, productOf(k.b.outputShape(i)));
+    elements = std::max(elements, llvm::product_of(shapeOf(k.b.yields[i])));
   gridStage(k, elements, [&] { emitResults(k.b, results); });
   k.storedResults.append(results.begin(), results.end());
 }
 
 void emitFillStage(GpuKernel &k, unsigned number, double value) {
   ElementEmitter &b = k.b;
-  ArrayRef<int64_t> shape = b.outputShape(number);
-  gridStage(k, productOf(shape), [&] {
+  ArrayRef<int64_t> shape = shapeOf(b.yields[number]);
+  gridStage(k, llvm::product_of(shape), [&] {
     Type type = computeTypeOf(b.yields[number]);
     SmallVector<int64_t> zeros(shape.size(), 0);
     k.threads.nest({{}, b.arguments.outputs[number], zeros, shape},
@@ -59,29 +53,24 @@ void emitFillStage(GpuKernel &k, unsigned number, double value) {
   });
 }
 
-/// Gives the numbers from `begin` to `end` to the threads of all blocks.
+/// Distributes the numbers from `begin` to `end` over the threads of all
+/// blocks.
 static void gridLoop(KernelBuilder &b, const GridThread &grid, int64_t begin,
                      int64_t end, const LoopBody &body) {
   if (begin >= end)
     return;
-  Value first = arith::AddIOp::create(
-      b, arith::MulIOp::create(b, grid.team, constantI64(b, kBlock)),
-      grid.thread);
+  Value first = addI(b, mulI(b, grid.team, kBlock), grid.thread);
   if (begin != 0)
-    first = arith::AddIOp::create(b, first, constantI64(b, begin));
+    first = addI(b, first, begin);
   int64_t threads = grid.teams * kBlock;
   if (end - begin <= threads)
     return b.whenBelow(first, end, [&] { body(first); });
-  b.stepLoop(first, constantI64(b, end), threads, {},
-             [&](Value number, ValueRange) {
-               body(number);
-               return SmallVector<Value>();
-             });
+  b.stepLoop(first, constantI64(b, end), threads, body);
 }
 
-/// Calls `body` at all places of a box of `sizes`, in vectors of `width` along
-/// its last dimension of more than one. mergesNext[d]: dimensions d and d + 1
-/// advance as one.
+/// Calls `body` for all indices of a box of `sizes`, in vectors of `width`
+/// along its last dimension larger than 1. If mergesNext[d], dimensions d and d
+/// + 1 are one loop.
 static void emitVectors(ElementEmitter &b, GpuThreads &threads,
                         ArrayRef<int64_t> sizes, ArrayRef<bool> mergesNext,
                         int64_t width,
@@ -89,7 +78,8 @@ static void emitVectors(ElementEmitter &b, GpuThreads &threads,
   int64_t rank = sizes.size(), last = rank - 1;
   while (last > 0 && sizes[last] == 1)
     --last;
-  // Sizes of what is told apart, and the dimension whose loop has its number.
+  // The sizes of the merged loops, and the dimension whose variable each of
+  // them becomes.
   SmallVector<int64_t> groups, owners;
   int64_t pending = 1;
   for (int64_t d = 0; d <= last; ++d) {
@@ -111,7 +101,7 @@ static void emitVectors(ElementEmitter &b, GpuThreads &threads,
       vars[owner] = b.space.var(b.space.numLoops() - owners.size() + i);
     b.popDims(vectors.size());
     if (count > 1)
-      vars[last] = arith::MulIOp::create(b, vars[last], constantI64(b, count));
+      vars[last] = mulI(b, vars[last], count);
     Indices indices;
     for (int64_t d = 0; d < rank; ++d)
       indices.push_back(
@@ -120,26 +110,28 @@ static void emitVectors(ElementEmitter &b, GpuThreads &threads,
       for (int64_t i = 0; i < count; ++i) {
         Indices own(indices);
         if (rank > 0)
-          own[last] = LoopSpace::add(&b, own[last], LoopSpace::constant(i));
+          own[last] = LoopSpace::shift(own[last], i);
         body(own);
       }
     });
     b.popDims(rank);
   };
-  int64_t total = productOf(sizes), whole = total / width * width;
+  int64_t total = llvm::product_of(sizes), whole = total / width * width;
   gridLoop(b, threads.grid, 0, whole / width,
            [&](Value number) { emitAt(number, width); });
   gridLoop(b, threads.grid, whole, total,
            [&](Value number) { emitAt(number, 1); });
 }
 
-/// A tile of two dimensions to each block.
+/// Each block takes a tile of two dimensions.
 static void emitTiles(KernelBuilder &b, const GridThread &grid,
                       ArrayRef<int64_t> sizes, int64_t crossed,
                       const std::function<void(ArrayRef<Index>)> &body) {
   int64_t last = sizes.size() - 1;
-  auto tilesOf = [&](int64_t d) { return (sizes[d] + kTile - 1) / kTile; };
-  // Other dimensions, then the tiles of the two.
+  auto tilesOf = [&](int64_t d) {
+    return llvm::divideCeilSigned(sizes[d], kTile);
+  };
+  // The other dimensions, and the tiles of these two.
   SmallVector<int64_t> outer, places;
   for (int64_t d = 0; d < last; ++d)
     if (d != crossed) {
@@ -149,14 +141,14 @@ static void emitTiles(KernelBuilder &b, const GridThread &grid,
   outer.push_back(tilesOf(crossed));
   outer.push_back(tilesOf(last));
   Value tile = constantI64(b, kTile);
-  Value row = arith::DivUIOp::create(b, grid.thread, tile);
-  Value column = arith::RemUIOp::create(b, grid.thread, tile);
+  Value row = divU(b, grid.thread, tile);
+  Value column = remU(b, grid.thread, tile);
   auto inside = [&](const Index &index, int64_t size, auto next) {
     if (size % kTile == 0)
       return next();
     b.whenBelow(b.space.materialize(b, index), size, next);
   };
-  auto emitTile = [&](Value number, ValueRange) {
+  auto emitTile = [&](Value number) {
     Indices parts, indices(sizes.size());
     b.pushDims(number, outer, parts);
     for (auto [i, d] : llvm::enumerate(places))
@@ -165,11 +157,11 @@ static void emitTiles(KernelBuilder &b, const GridThread &grid,
     indices[last] =
         LoopSpace::add(&b, LoopSpace::scale(&b, parts.back(), kTile), j);
     for (int64_t step = 0; step < kTile; step += kBlock / kTile) {
-      Value own = arith::AddIOp::create(b, row, constantI64(b, step));
+      Value own = addI(b, row, step);
       Index i = b.space.loop(b.space.push(kTile, own));
       indices[crossed] = LoopSpace::add(
           &b, LoopSpace::scale(&b, parts[parts.size() - 2], kTile), i);
-      b.openScope(); // the next step's loop looks the same
+      b.openScope(); // the next step's loop has the same number
       inside(indices[last], sizes[last], [&] {
         inside(indices[crossed], sizes[crossed], [&] { body(indices); });
       });
@@ -177,9 +169,8 @@ static void emitTiles(KernelBuilder &b, const GridThread &grid,
       b.space.pop();
     }
     b.popDims(1 + outer.size());
-    return SmallVector<Value>();
   };
-  b.stepLoop(grid.team, constantI64(b, productOf(outer)), grid.teams, {},
+  b.stepLoop(grid.team, constantI64(b, llvm::product_of(outer)), grid.teams,
              emitTile);
 }
 
@@ -194,12 +185,13 @@ void GpuThreads::nest(const Nest &nest, const ElementsBody &elements) {
   };
   if (crossed >= 0 && sizes[crossed] >= kTile && sizes.back() >= kTile)
     return emitTiles(b, grid, sizes, crossed, body);
-  // A line of its own may end in less than a vector; rows may not.
-  int64_t line = productOf(sizes);
+  // If the nest is one line, a remainder shorter than a vector is allowed at
+  // its end.
+  int64_t line = llvm::product_of(sizes);
   for (int64_t d = 0, e = sizes.size(); d + 1 < e; ++d)
     if (sizes[d] != 1 && !(merges[d] && sizes[d + 1] != 1))
-      line = productOf(sizes.drop_front(d + 1));
-  bool isOneLine = line == productOf(sizes) && line >= kWarp;
+      line = llvm::product_of(sizes.drop_front(d + 1));
+  bool isOneLine = line == llvm::product_of(sizes) && line >= kWarp;
   int64_t width = vectorWidth(b.spec, isOneLine ? 0 : line);
   emitVectors(b, *this, sizes, merges, width, body);
 }

@@ -1,5 +1,5 @@
-//===- GpuReductions.cpp - Stages of row ops and of sums ------------------===//
-#include "codegen/gpu/GpuSums.h"
+//===- GpuReductions.cpp - Stages of row ops and of reductions ------------===//
+#include "codegen/gpu/SplitReduction.h"
 #include "codegen/kernel/RowKernels.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,31 +9,32 @@ using namespace mlir;
 namespace dpc::codegen {
 
 static int64_t countOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
+  return tensorType(value).getNumElements();
 }
 
 //===----------------------------------------------------------------------===//
-// Rows, and sums over them
+// Rows, and reductions over them
 //===----------------------------------------------------------------------===//
 
-/// dscale = sum of dy h and dbias = sum of dy over the rows, with
-/// h = (x - mean) rstd; those that the kernel yields.
-static std::optional<GpuSums> columnSums(ElementEmitter &b, NormGradOp op) {
-  GpuSums sums;
-  llvm::append_range(sums.shape, shapeOf(op.getX()));
-  for (int64_t d = 0, e = sums.shape.size(); d + 1 < e; ++d)
-    sums.dims.push_back(d);
+/// The reductions of a norm's gradient that the kernel yields: dscale = sum of
+/// dy h and dbias = sum of dy over the rows, with h = (x - mean) rstd.
+static std::optional<SplitReduction> columnReduction(ElementEmitter &b,
+                                                     NormGradOp op) {
+  SplitReduction reduction;
+  llvm::append_range(reduction.shape, shapeOf(op.getX()));
+  for (int64_t d = 0, e = reduction.shape.size(); d + 1 < e; ++d)
+    reduction.dims.push_back(d);
   Type type = computeTypeOf(op.getX());
   bool layer = op.getKind() == NormKind::layer;
   auto add = [&](Value value, auto element) {
     for (auto [i, yield] : llvm::enumerate(b.yields))
       if (yield == value)
-        sums.terms.push_back({ReduceKind::sum,
-                              type,
-                              false,
-                              static_cast<unsigned>(i),
-                              element,
-                              {}});
+        reduction.terms.push_back({ReduceKind::sum,
+                                   type,
+                                   false,
+                                   static_cast<unsigned>(i),
+                                   element,
+                                   {}});
   };
   add(op.getDscale(), [=, &b](ArrayRef<Index> indices) mutable -> Value {
     ArrayRef<Index> row = indices.drop_back();
@@ -46,17 +47,15 @@ static std::optional<GpuSums> columnSums(ElementEmitter &b, NormGradOp op) {
   add(op.getDbias(), [=, &b](ArrayRef<Index> indices) mutable -> Value {
     return b.at(op.getDy(), indices);
   });
-  if (sums.terms.empty())
+  if (reduction.terms.empty())
     return std::nullopt;
-  return sums;
+  return reduction;
 }
 
 static void emitRowStage(GpuKernel &k, Operation *rowOp) {
   ElementEmitter &b = k.b;
   ArrayRef<int64_t> shape = shapeOf(rowOp->getOperand(0));
-  int64_t rows = 1;
-  for (int64_t size : shape.drop_back())
-    rows *= size;
+  int64_t rows = llvm::product_of(shape.drop_back());
   TeamShape team = teamFor(shape.back(), vectorWidth(b.spec, shape.back()));
   if (isSerial(rowOp))
     team = {1, kBlock / 2};
@@ -69,114 +68,91 @@ static void emitRowStage(GpuKernel &k, Operation *rowOp) {
 }
 
 void emitRowStages(GpuKernel &k, Operation *rowOp) {
-  std::optional<GpuSums> sums;
+  std::optional<SplitReduction> reduction;
   if (auto grad = dyn_cast<NormGradOp>(rowOp))
-    sums = columnSums(k.b, grad);
-  if (sums)
-    planSums(k, *sums);
+    reduction = columnReduction(k.b, grad);
+  if (reduction)
+    planReduction(k, *reduction);
   emitRowStage(k, rowOp);
-  if (sums)
-    emitSums(k, *sums);
+  if (reduction)
+    emitReduction(k, *reduction);
 }
 
-static GpuSums sumsOf(ElementEmitter &b, ReduceOp op, unsigned number) {
-  GpuSums sums;
-  llvm::append_range(sums.shape, shapeOf(op.getX()));
-  llvm::append_range(sums.dims, op.getDims());
-  llvm::sort(sums.dims);
-  Type stored = cast<RankedTensorType>(op.getX().getType()).getElementType();
-  sums.terms.push_back({op.getKind(),
-                        computeTypeOf(op.getX()),
-                        isUnsigned(stored),
-                        number,
-                        [=, &b](ArrayRef<Index> indices) mutable {
-                          return b.at(op.getX(), indices);
-                        },
-                        {}});
-  return sums;
+static SplitReduction reductionOf(ElementEmitter &b, ReduceOp op,
+                                  unsigned number) {
+  SplitReduction reduction;
+  llvm::append_range(reduction.shape, shapeOf(op.getX()));
+  llvm::append_range(reduction.dims, op.getDims());
+  llvm::sort(reduction.dims);
+  reduction.terms.push_back({op.getKind(),
+                             computeTypeOf(op.getX()),
+                             isUnsigned(elementTypeOf(op.getX())),
+                             number,
+                             [=, &b](ArrayRef<Index> indices) mutable {
+                               return b.at(op.getX(), indices);
+                             },
+                             {}});
+  return reduction;
 }
 
 //===----------------------------------------------------------------------===//
-// Reductions
+// Sums of squares
 //===----------------------------------------------------------------------===//
 
-/// Teams for each input of a sum of squares.
+/// The number of teams for each input of a sum of squares.
 static SmallVector<int64_t> squareTeams(SumSquaresOp op) {
   constexpr int64_t kShare = kBlock * 32, kMost = 1024;
   SmallVector<int64_t> teams;
   for (Value input : op.getInputs())
-    teams.push_back(
-        std::clamp<int64_t>((countOf(input) + kShare - 1) / kShare, 1, kMost));
+    teams.push_back(std::clamp<int64_t>(
+        llvm::divideCeilSigned(countOf(input), kShare), 1, kMost));
   return teams;
 }
 
-/// The sum of the squares of one input's elements that are the team's.
+/// The sum of the squares of the elements that the team takes from one input.
 static Value squaresOf(GpuKernel &k, Value input, Value part, int64_t parts) {
   ElementEmitter &b = k.b;
   GpuThreads &threads = k.threads;
   Type f64 = b.getF64Type();
-  int64_t count = countOf(input);
-  auto argument = dyn_cast<BlockArgument>(input);
-  bool isDense =
-      argument && b.arguments.inputs[argument.getArgNumber()].view.isDense();
-  // A dense operand is one long row.
-  SmallVector<int64_t> sizes(shapeOf(input));
-  MemoryRef flat;
-  if (isDense) {
-    sizes = {count};
-    flat = {b.arguments.inputs[argument.getArgNumber()].pointer,
-            StridedView::dense(sizes),
-            b.arguments.inputs[argument.getArgNumber()].element};
-  }
+  std::optional<MemoryRef> flat = flatOperand(b, input);
+  SmallVector<int64_t> sizes(flat ? flat->view.shape : shapeOf(input));
   int64_t width = vectorWidth(b.spec, sizes.empty() ? 1 : sizes.back());
   int64_t step = threads.team.shape.threads * width * parts;
   return threads.fold(f64, accumulation(b, ReduceKind::sum), [&](Value thread) {
-    // Neighbouring teams take neighbouring pieces.
-    Value first = arith::AddIOp::create(
-        b,
-        arith::MulIOp::create(
-            b, part, constantI64(b, threads.team.shape.threads * width)),
-        arith::MulIOp::create(b, thread, constantI64(b, width)));
-    return b.stepLoop(
-        first, constantI64(b, count), step, b.math.constant(f64, 0),
-        [&](Value position, ValueRange carried) {
-          Indices indices;
-          b.pushDims(position, sizes, indices, width);
-          Value sum = carried[0];
-          for (int64_t i = 0; i < width; ++i) {
-            Indices own(indices);
-            if (width > 1)
-              own.back() =
-                  LoopSpace::add(&b, own.back(), LoopSpace::constant(i));
-            Value x = isDense ? b.load(flat, computeTypeOf(input), own)
-                              : b.at(input, own);
-            x = b.math.convert(x, f64);
-            sum = b.math.accumulate(ReduceKind::sum, sum, b.math.mul(x, x));
-          }
-          b.popDims(indices.size());
-          return SmallVector<Value>{sum};
-        });
+    // Adjacent teams take adjacent elements.
+    Value first = addI(b, mulI(b, part, threads.team.shape.threads * width),
+                       mulI(b, thread, width));
+    return b.stepLoop(first, constantI64(b, countOf(input)), step,
+                      b.math.constant(f64, 0),
+                      [&](Value position, ValueRange carried) {
+                        Indices indices;
+                        b.pushDims(position, sizes, indices, width);
+                        Value sum = carried[0];
+                        for (int64_t i = 0; i < width; ++i)
+                          sum = addSquare(b, sum, input, flat,
+                                          LoopSpace::advance(indices, i));
+                        b.popDims(indices.size());
+                        return SmallVector<Value>{sum};
+                      });
   })[0];
 }
 
-// One stage over all inputs, in which each team has a piece of one of them.
+// One stage covers all inputs; each team takes part of one of them.
 static void emitSquareStages(GpuKernel &k, SumSquaresOp op, unsigned number,
                              int64_t offset) {
   ElementEmitter &b = k.b;
   GpuThreads &threads = k.threads;
   SmallVector<int64_t> teams = squareTeams(op);
   Scratch parts{offset, b.getF64Type()};
-  int64_t total = 0;
-  for (int64_t count : teams)
-    total += count;
+  int64_t total = llvm::sum_of(teams);
   emitStage(k, total, {kBlock, 1}, [&](Value number) {
     int64_t begin = 0, most = 0;
     for (auto [input, count] : llvm::zip_equal(op.getInputs(), teams)) {
-      Value part = arith::SubIOp::create(b, number, constantI64(b, begin));
-      Value own = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, part,
-                                        constantI64(b, count));
+      Value part = subI(b, number, begin);
+      Value own = cmp(b, IntPredicate::ult, part, count);
       b.when(own, [&, input = input, count = count] {
-        threads.team.sharedBytes = 0; // A team has one input.
+        // A team runs only one of these branches.
+        threads.team.sharedBytes = 0;
         Value sum = squaresOf(k, input, part, count);
         b.loops->once([&] { storeScratch(b, sum, parts, number); });
       });
@@ -206,8 +182,8 @@ static void emitSquareStages(GpuKernel &k, SumSquaresOp op, unsigned number,
 // The gradient of an embedding
 //===----------------------------------------------------------------------===//
 
-/// Position `position` of the ids: its row of the table, and whether it is
-/// here.
+/// The row of the table that the id at `position` selects, and whether this
+/// shard has it.
 static std::pair<Value, Value> rowOfId(ElementEmitter &b, EmbeddingGradOp op,
                                        Value position, Indices &indices) {
   b.pushDims(position, shapeOf(op.getIds()), indices);
@@ -221,14 +197,11 @@ static void emitEmbeddingLinks(GpuKernel &k, EmbeddingGradOp op,
   int64_t count = countOf(op.getIds());
   TeamShape shape = teamFor(count, 1);
   Type i64 = b.getI64Type();
-  using P = arith::CmpIPredicate;
+  using P = IntPredicate;
   emitStage(k, count, shape, [&](Value own) {
     Indices indices;
     auto [row, found] = rowOfId(b, op, own, indices);
     Value end = constantI64(b, count), none = constantI64(b, -1);
-    auto compare = [&](P predicate, Value x, Value y) -> Value {
-      return arith::CmpIOp::create(b, predicate, x, y);
-    };
     auto links = threads.fold(
         {i64, i64}, accumulation(b, {ReduceKind::min, ReduceKind::max}),
         [&, row = row](Value thread) {
@@ -237,24 +210,22 @@ static void emitEmbeddingLinks(GpuKernel &k, EmbeddingGradOp op,
               [&](Value other, ValueRange carried) {
                 Indices inner;
                 Value same =
-                    compare(P::eq, rowOfId(b, op, other, inner).first, row);
+                    cmp(b, P::eq, rowOfId(b, op, other, inner).first, row);
                 b.popDims(inner.size());
                 auto linked = [&](P side, ReduceKind kind, Value best) {
-                  Value is =
-                      arith::AndIOp::create(b, same, compare(side, other, own));
-                  return arith::SelectOp::create(
-                      b, is, b.math.accumulate(kind, best, other), best);
+                  Value is = andI(b, same, cmp(b, side, other, own));
+                  return select(b, is, b.math.accumulate(kind, best, other),
+                                best);
                 };
                 return SmallVector<Value>{
                     linked(P::sgt, ReduceKind::min, carried[0]),
                     linked(P::slt, ReduceKind::max, carried[1])};
               });
         });
-    Value isFirst =
-        arith::AndIOp::create(b, found, compare(P::eq, links[1], none));
+    Value isFirst = andI(b, found, cmp(b, P::eq, links[1], none));
     b.loops->once([&] {
       storeScratch(b, links[0], next, own);
-      storeScratch(b, arith::ExtUIOp::create(b, i64, isFirst), first, own);
+      storeScratch(b, extendU(b, i64, isFirst), first, own);
     });
     b.popDims(indices.size());
   });
@@ -269,9 +240,8 @@ whileBelow(ImplicitLocOpBuilder &b, int64_t limit, ValueRange init,
   auto loop = scf::WhileOp::create(b, types, init);
   OpBuilder::InsertionGuard guard(b);
   Block *before = b.createBlock(&loop.getBefore(), {}, types, places);
-  Value isBelow = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                        before->getArguments().back(),
-                                        constantI64(b, limit));
+  Value isBelow =
+      cmp(b, IntPredicate::slt, before->getArguments().back(), limit);
   scf::ConditionOp::create(b, isBelow, before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, types, places);
   scf::YieldOp::create(b, body(after->getArguments()));
@@ -286,7 +256,7 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
   int64_t width = vectorWidth(b.spec, columns);
   TeamShape shape = teamFor(columns, width);
   Type type = computeTypeOf(op.getDy());
-  // Adds the rows from `position` on to the sums of a vector of columns.
+  // Adds the rows from `position` on, for a vector of columns.
   auto walk = [&](Value position, const Index &column) {
     SmallVector<Value> state(width, b.math.constant(type, 0));
     state.push_back(position);
@@ -297,7 +267,7 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
       SmallVector<Value> sums;
       for (int64_t i = 0; i < width; ++i) {
         Indices from(indices);
-        from.push_back(LoopSpace::add(&b, column, LoopSpace::constant(i)));
+        from.push_back(LoopSpace::shift(column, i));
         sums.push_back(b.math.add(carried[i], b.at(op.getDy(), from)));
       }
       b.popDims(indices.size());
@@ -311,34 +281,29 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
   emitStage(k, count, shape, [&](Value own) {
     Indices indices;
     Value row = rowOfId(b, op, own, indices).first;
-    // Others than the first have no columns to do.
-    Value isFirst =
-        arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
-                              loadScratch(b, first, own), constantI64(b, 0));
-    Value vectors = arith::SelectOp::create(
-        b, isFirst, constantI64(b, columns / width), constantI64(b, 0));
+    // The other positions of this id have no columns to compute.
+    Value isFirst = cmp(b, IntPredicate::ne, loadScratch(b, first, own), 0);
+    Value vectors =
+        select(b, isFirst, constantI64(b, columns / width), constantI64(b, 0));
     threads.phase([&](Value thread) {
-      b.stepLoop(
-          thread, vectors, shape.threads, {}, [&](Value vector, ValueRange) {
-            Value start =
-                arith::MulIOp::create(b, vector, constantI64(b, width));
-            Index column = b.space.loop(b.space.push(columns, start, width));
-            SmallVector<Value> sums = walk(own, column);
-            for (auto [i, sum] : llvm::enumerate(sums))
-              b.store(sum, b.arguments.outputs[number],
-                      {LoopSpace::opaque(row),
-                       LoopSpace::add(&b, column, LoopSpace::constant(i))});
-            b.space.pop();
-            return SmallVector<Value>();
-          });
+      b.stepLoop(thread, vectors, shape.threads, [&](Value vector) {
+        Value start = mulI(b, vector, width);
+        Index column = b.space.loop(b.space.push(columns, start, width));
+        SmallVector<Value> sums = walk(own, column);
+        for (auto [i, sum] : llvm::enumerate(sums))
+          b.store(sum, b.arguments.outputs[number],
+                  {LoopSpace::opaque(row), LoopSpace::shift(column, i)});
+        b.space.pop();
+      });
     });
     b.popDims(indices.size());
   });
 }
 
-// Rows of one id are added in their order, without atomics: a stage links each
-// position to the next one of the same id and marks the first ones; then each
-// first one's team walks along its links.
+// Rows of one id are added in their order, without atomics. The first stage
+// links each position to the next one with the same id and marks the first
+// position of each id. In the second stage the team of each first position
+// follows its links.
 static void emitEmbeddingStages(GpuKernel &k, EmbeddingGradOp op,
                                 unsigned number, int64_t offset) {
   int64_t count = countOf(op.getIds());
@@ -356,7 +321,7 @@ static void emitEmbeddingStages(GpuKernel &k, EmbeddingGradOp op,
 // All of a kernel's results
 //===----------------------------------------------------------------------===//
 
-/// Elementwise results first: the reductions then read them from memory.
+/// Emits elementwise results first, so that reductions read them from memory.
 void emitReductionStages(GpuKernel &k) {
   SmallVector<unsigned> plain;
   std::vector<std::function<void()>> stages;
@@ -364,13 +329,12 @@ void emitReductionStages(GpuKernel &k) {
     Operation *op = value.getDefiningOp();
     auto number = static_cast<unsigned>(i);
     if (auto reduce = dyn_cast_or_null<ReduceOp>(op)) {
-      GpuSums sums = sumsOf(k.b, reduce, number);
-      planSums(k, sums);
-      stages.push_back([&k, sums] { emitSums(k, sums); });
+      SplitReduction reduction = reductionOf(k.b, reduce, number);
+      planReduction(k, reduction);
+      stages.push_back([&k, reduction] { emitReduction(k, reduction); });
     } else if (auto squares = dyn_cast_or_null<SumSquaresOp>(op)) {
-      int64_t offset = k.result.scratchBytes, count = 0;
-      for (int64_t teams : squareTeams(squares))
-        count += teams;
+      int64_t offset = k.result.scratchBytes;
+      int64_t count = llvm::sum_of(squareTeams(squares));
       k.result.scratchBytes += (count + 7) / 8 * 64;
       stages.push_back([&k, squares, number, offset] {
         emitSquareStages(k, squares, number, offset);

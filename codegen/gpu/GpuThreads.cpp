@@ -8,20 +8,20 @@ using namespace mlir;
 namespace dpc::codegen {
 
 TeamShape teamFor(int64_t size, int64_t width) {
-  // Registers are shared by the threads of a block: not too many.
+  // The threads of a block share its registers.
   constexpr int64_t kMaxThreads = 512;
-  int64_t vectors = std::max<int64_t>(1, (size + width - 1) / width);
+  int64_t vectors = std::max<int64_t>(1, llvm::divideCeilSigned(size, width));
   if (vectors <= kWarp)
     return {kWarp, kBlock / kWarp};
-  int64_t passes = (vectors + kMaxThreads - 1) / kMaxThreads;
-  int64_t threads = (vectors + passes - 1) / passes;
-  return {(threads + kWarp - 1) / kWarp * kWarp, 1};
+  int64_t passes = llvm::divideCeilSigned(vectors, kMaxThreads);
+  int64_t threads = llvm::divideCeilSigned(vectors, passes);
+  return {llvm::divideCeilSigned(threads, kWarp) * kWarp, 1};
 }
 
 int64_t vectorWidth(const KernelSpec &spec, int64_t size) {
   KernelOp kernel = spec.op;
   for (Operation &op : kernel.getBody().front())
-    if (isa<MaxPoolOp, MaxPoolGradOp>(op)) // a window for each element
+    if (isa<MaxPoolOp, MaxPoolGradOp>(op)) // each element reads its own window
       return 1;
   int64_t floats = 16, integers = 16;
   for (Type type :
@@ -35,7 +35,7 @@ int64_t vectorWidth(const KernelSpec &spec, int64_t size) {
         isa<FloatType>(tensor.getElementType()) ? floats : integers;
     least = std::min(least, bytes);
   }
-  // Masks and ids beside floats are few bytes.
+  // Masks and ids do not limit the width, since they have few bytes.
   int64_t width = 16 / (floats < 16 ? floats : integers);
   return std::gcd(std::min<int64_t>(width, 8), size);
 }
@@ -116,8 +116,8 @@ void GpuThreads::storeTogether(const std::function<void()> &body) {
   std::vector<KeptStore> stores, *outer = std::exchange(kept, &stores);
   body();
   kept = outer;
-  // Those of one buffer, one after the other: LLVM merges no stores with others
-  // between them that might be to the same place.
+  // Stores are grouped by buffer: LLVM does not merge two stores if a store
+  // between them may alias.
   SmallVector<Value> pointers;
   for (const KeptStore &one : stores)
     if (!llvm::is_contained(pointers, one.memory.pointer))
@@ -138,9 +138,7 @@ SmallVector<Value> GpuThreads::threadColumns(Value thread, int64_t size,
     SmallVector<Value> next(carried);
     storeTogether([&] {
       for (int64_t i = 0; i < count; ++i)
-        next =
-            body(LoopSpace::add(&b, b.space.loop(loop), LoopSpace::constant(i)),
-                 next);
+        next = body(LoopSpace::shift(b.space.loop(loop), i), next);
     });
     b.space.pop();
     return next;
@@ -150,18 +148,16 @@ SmallVector<Value> GpuThreads::threadColumns(Value thread, int64_t size,
         thread, upper, team.shape.threads, init,
         [&](Value j, ValueRange carried) { return columns(j, 1, carried); });
   Value factor = constantI64(b, width);
-  Value vectors = limit ? Value(arith::DivUIOp::create(b, limit, factor))
-                        : constantI64(b, size / width);
-  SmallVector<Value> carried = b.stepLoop(
-      thread, vectors, team.shape.threads, init,
-      [&](Value vector, ValueRange inner) {
-        return columns(arith::MulIOp::create(b, vector, factor), width, inner);
-      });
+  Value vectors = limit ? divU(b, limit, factor) : constantI64(b, size / width);
+  SmallVector<Value> carried =
+      b.stepLoop(thread, vectors, team.shape.threads, init,
+                 [&](Value vector, ValueRange inner) {
+                   return columns(mulI(b, vector, factor), width, inner);
+                 });
   if (!limit)
     return carried;
-  // Less than a vector is left below the limit.
-  Value rest = arith::AddIOp::create(
-      b, arith::MulIOp::create(b, vectors, factor), thread);
+  // The remainder is shorter than a vector.
+  Value rest = addI(b, mulI(b, vectors, factor), thread);
   return b.stepLoop(
       rest, upper, team.shape.threads, carried,
       [&](Value j, ValueRange inner) { return columns(j, 1, inner); });
@@ -186,8 +182,8 @@ void GpuThreads::rowLoop(int64_t size, Value limit,
 
 void GpuThreads::restLoop(int64_t size, Value limit, const LoopBody &body) {
   phase([&](Value thread) {
-    b.stepLoop(arith::AddIOp::create(b, limit, thread), constantI64(b, size),
-               team.shape.threads, {}, [&](Value column, ValueRange) {
+    b.stepLoop(addI(b, limit, thread), constantI64(b, size), team.shape.threads,
+               {}, [&](Value column, ValueRange) {
                  body(column);
                  return SmallVector<Value>();
                });

@@ -1,6 +1,6 @@
 //===- GpuThreads.h - Teams of threads, phases and folds --------*- C++ -*-===//
 //
-// See GpuKernel.h for the terms and what holds.
+// GpuKernel.h defines the terms and the invariants.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_GPU_GPUTHREADS_H
@@ -12,40 +12,40 @@ namespace dpc::codegen {
 
 /// Threads of a warp, which exchange values without memory.
 inline constexpr int64_t kWarp = 32;
-/// Threads of a block of an elementwise stage, or of several small teams.
+/// Threads of a block that runs an elementwise stage or several small teams.
 inline constexpr int64_t kBlock = 256;
-/// More blocks than any device runs at once; elementwise stages loop beyond.
+/// More blocks than any device runs at once; larger elementwise stages loop.
 inline constexpr int64_t kMaxBlocks = 2048;
 
-/// The threads that work on a row, or the like, of `size` elements.
+/// The threads that work together on one row, or on one part of a reduction.
 struct TeamShape {
-  int64_t threads = kBlock; ///< of a team: 1, kWarp, or a multiple of it
-  int64_t perBlock = 1;     ///< teams; 1 if a team has several warps
+  int64_t threads = kBlock; ///< per team: 1, kWarp, or a multiple of kWarp
+  int64_t perBlock = 1;     ///< teams per block; 1 if a team has several warps
 };
 
-/// A team that has something to do for each of its threads.
+/// The largest team for `size` elements in which no thread is idle.
 TeamShape teamFor(int64_t size, int64_t width);
 
-/// Elements of a vector, at most, that divide `size`.
+/// The number of elements of a vector; it divides `size`.
 int64_t vectorWidth(const KernelSpec &spec, int64_t size);
 
-/// The team that a stage is emitted for.
+/// The team for which a stage is emitted.
 struct Team {
   TeamShape shape;
-  int64_t sharedBytes = 0; ///< of the block's memory that folds have taken
+  int64_t sharedBytes = 0; ///< of the block's memory that folds use
   bool inPhase = false;
   bool hasStored = false;    ///< since the last barrier
   bool needsBarrier = false; ///< before the team reads
 };
 
-/// The thread of an elementwise stage, whose blocks are teams.
+/// The thread of an elementwise stage; its teams are blocks.
 struct GridThread {
   mlir::Value team, thread;
   int64_t teams = 0;
 };
 
-/// What the threads of a team do. What differs between PTX and its emulation is
-/// virtual.
+/// The work of the threads of a team. The virtual functions differ between PTX
+/// and its emulation.
 class GpuThreads : public LoopTarget {
 public:
   using ThreadBody = std::function<llvm::SmallVector<mlir::Value>(mlir::Value)>;
@@ -64,18 +64,19 @@ public:
   bool keepsStore(mlir::Value scalar, const MemoryRef &memory,
                   llvm::ArrayRef<Index> indices) override;
 
-  /// Code in which threads differ; `body` gets the thread's number.
+  /// Emits code in which threads differ; the argument of `body` is the thread's
+  /// number.
   void phase(const LoopBody &body);
-  /// A phase whose threads each give values, which are combined.
+  /// A phase in which each thread computes values, which are then combined.
   llvm::SmallVector<mlir::Value> fold(llvm::ArrayRef<mlir::Type> types,
                                       const Combine &combine,
                                       const ThreadBody &body);
-  /// The columns of a row that are the thread's, in vectors.
+  /// Visits the columns of a row that belong to the thread, in vectors.
   llvm::SmallVector<mlir::Value> threadColumns(mlir::Value thread, int64_t size,
                                                mlir::Value limit,
                                                mlir::ValueRange init,
                                                const ColumnBody &body);
-  /// What `body` stores, behind all that it computes.
+  /// Emits the stores of `body` after all of its computations.
   void storeTogether(const std::function<void()> &body);
   /// Calls `body` in each team of the stage.
   virtual void forTeams(int64_t teams, const LoopBody &body) = 0;
@@ -88,9 +89,9 @@ protected:
 
   virtual void forThreads(const LoopBody &body) = 0;
   virtual void inFirstThread(const std::function<void()> &body) = 0;
-  /// All threads of the team see what they stored.
+  /// Makes the stores of each thread visible to the team.
   virtual void synchronize() = 0;
-  /// What the threads have of each type: values, or arrays of them.
+  /// The values of the threads for each type: values, or arrays of them.
   virtual llvm::SmallVector<mlir::Value>
   partsOf(llvm::ArrayRef<mlir::Type> types, const ThreadBody &body) = 0;
   virtual llvm::SmallVector<mlir::Value>

@@ -1,4 +1,4 @@
-//===- PtxThreads.cpp - The code of one thread ----------------------------===//
+//===- PtxThreads.cpp - The code of one thread in PTX ---------------------===//
 #include "codegen/gpu/GpuThreads.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -53,34 +53,27 @@ void PtxThreads::forTeams(int64_t teams, const LoopBody &body) {
                      ("llvm.nvvm.read.ptx.sreg." + name).str(), {});
   };
   Type i64 = b.getI64Type();
-  Value block = arith::ExtUIOp::create(b, i64, read("ctaid.x"));
+  Value block = extendU(b, i64, read("ctaid.x"));
   Value inBlock = read("tid.x");
   if (team.shape.perBlock == 1) {
-    thread = arith::ExtUIOp::create(b, i64, inBlock);
+    thread = extendU(b, i64, inBlock);
     return teams > 0 ? body(block) : void();
   }
-  Value size =
-      arith::ConstantOp::create(b, b.getI32IntegerAttr(team.shape.threads));
-  thread =
-      arith::ExtUIOp::create(b, i64, arith::RemUIOp::create(b, inBlock, size));
-  Value own =
-      arith::ExtUIOp::create(b, i64, arith::DivUIOp::create(b, inBlock, size));
-  Value number = arith::AddIOp::create(
-      b, arith::MulIOp::create(b, block, constantI64(b, team.shape.perBlock)),
-      own);
+  Value size = constantI32(b, team.shape.threads);
+  thread = extendU(b, i64, remU(b, inBlock, size));
+  Value own = extendU(b, i64, divU(b, inBlock, size));
+  Value number = addI(b, mulI(b, block, team.shape.perBlock), own);
   b.whenBelow(number, teams, [&] { body(number); });
 }
 
 void PtxThreads::synchronize() {
   if (team.shape.threads == 1)
     return;
-  auto number = [&](int32_t value) -> Value {
-    return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
-  };
   if (team.shape.threads == kWarp)
-    intrinsic(b, {}, "llvm.nvvm.bar.warp.sync", number(-1));
+    intrinsic(b, {}, "llvm.nvvm.bar.warp.sync", constantI32(b, -1));
   else
-    intrinsic(b, {}, "llvm.nvvm.barrier.cta.sync.aligned.all", number(0));
+    intrinsic(b, {}, "llvm.nvvm.barrier.cta.sync.aligned.all",
+              constantI32(b, 0));
 }
 
 /// The value of the thread whose number differs in the bit `distance`.
@@ -89,32 +82,27 @@ static Value shuffle(KernelBuilder &b, Value value, int64_t distance) {
   unsigned width = type.getIntOrFloatBitWidth();
   Type bits = b.getIntegerType(width);
   if (type != bits)
-    value = arith::BitcastOp::create(b, bits, value);
-  auto number = [&](int64_t n) -> Value {
-    return arith::ConstantOp::create(b, b.getI32IntegerAttr(int32_t(n)));
-  };
+    value = bitcast(b, bits, value);
   auto exchange = [&](Value word) {
     return intrinsic(b, i32, "llvm.nvvm.shfl.sync.bfly.i32",
-                     {number(-1), word, number(distance), number(31)});
+                     {constantI32(b, -1), word, constantI32(b, distance),
+                      constantI32(b, 31)});
   };
   if (width == 64) {
     Value half = constantI64(b, 32);
-    Value low = exchange(arith::TruncIOp::create(b, i32, value));
-    Value high = exchange(arith::TruncIOp::create(
-        b, i32, arith::ShRUIOp::create(b, value, half)));
-    value = arith::OrIOp::create(
-        b, arith::ExtUIOp::create(b, bits, low),
-        arith::ShLIOp::create(b, arith::ExtUIOp::create(b, bits, high), half));
+    Value low = exchange(truncate(b, i32, value));
+    Value high = exchange(truncate(b, i32, shiftRightU(b, value, half)));
+    value = orI(b, extendU(b, bits, low),
+                shiftLeft(b, extendU(b, bits, high), half));
   } else if (width < 32) {
-    value = arith::TruncIOp::create(
-        b, bits, exchange(arith::ExtUIOp::create(b, i32, value)));
+    value = truncate(b, bits, exchange(extendU(b, i32, value)));
   } else {
     value = exchange(value);
   }
-  return type == bits ? value : arith::BitcastOp::create(b, type, value);
+  return type == bits ? value : bitcast(b, type, value);
 }
 
-/// Memory of the block, which the launch sizes.
+/// The shared memory of a block; the launch sets its size.
 static Value sharedMemory(KernelBuilder &b) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 3);
   auto module = b.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
@@ -129,9 +117,9 @@ static Value sharedMemory(KernelBuilder &b) {
   return LLVM::AddressOfOp::create(b, pointer, kSharedMemory);
 }
 
-/// Within warps by shuffles; then each thread adds up what the warps have, all
-/// in one order. Each fold of a stage has places of its own in shared memory:
-/// one barrier will do.
+/// Shuffles combine the values of each warp. Then each thread combines the
+/// results of the warps, all in one order. One barrier suffices, because each
+/// fold of a stage has its own part of shared memory.
 SmallVector<Value> PtxThreads::combineParts(SmallVector<Value> values,
                                             ArrayRef<Type>,
                                             const Combine &combine) {
@@ -149,32 +137,28 @@ SmallVector<Value> PtxThreads::combineParts(SmallVector<Value> values,
   auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 3);
   Value shared = sharedMemory(b);
   auto place = [&](size_t i, Value warp) -> Value {
-    Value at = arith::AddIOp::create(
-        b, warp,
-        constantI64(b, team.sharedBytes / 8 + static_cast<int64_t>(i) * warps));
+    Value at =
+        addI(b, warp, team.sharedBytes / 8 + static_cast<int64_t>(i) * warps);
     return LLVM::GEPOp::create(b, pointer, b.getI64Type(), shared,
                                ValueRange{at});
   };
   Value size = constantI64(b, kWarp);
-  b.when(arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                               arith::RemUIOp::create(b, thread, size),
-                               constantI64(b, 0)),
-         [&] {
-           Value warp = arith::DivUIOp::create(b, thread, size);
-           for (auto [i, value] : llvm::enumerate(values))
-             LLVM::StoreOp::create(b, value, place(i, warp));
-         });
+  b.when(cmp(b, IntPredicate::eq, remU(b, thread, size), 0), [&] {
+    Value warp = divU(b, thread, size);
+    for (auto [i, value] : llvm::enumerate(values))
+      LLVM::StoreOp::create(b, value, place(i, warp));
+  });
   barrier();
-  SmallVector<Value> sums;
+  SmallVector<Value> combined;
   for (int64_t warp = 0; warp < warps; ++warp) {
     SmallVector<Value> others;
     for (auto [i, value] : llvm::enumerate(values))
       others.push_back(LLVM::LoadOp::create(b, value.getType(),
                                             place(i, constantI64(b, warp))));
-    sums = warp == 0 ? others : combine(sums, others);
+    combined = warp == 0 ? others : combine(combined, others);
   }
   team.sharedBytes += static_cast<int64_t>(values.size()) * warps * 8;
-  return sums;
+  return combined;
 }
 
 std::unique_ptr<GpuThreads> createPtxThreads(ElementEmitter &b) {

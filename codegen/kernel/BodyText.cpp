@@ -1,4 +1,4 @@
-//===- BodyText.cpp - When do kernels compute the same? -------------------===//
+//===- BodyText.cpp - Compares the bodies of kernels ----------------------===//
 #include "codegen/kernel/BodyText.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- BodyText.h - When do kernels compute the same? -----------*- C++ -*-===//
+//===- BodyText.h - Compares the bodies of kernels --------------*- C++ -*-===//
 #ifndef DPC_CODEGEN_KERNEL_BODYTEXT_H
 #define DPC_CODEGEN_KERNEL_BODYTEXT_H
 
@@ -8,9 +8,10 @@
 
 namespace dpc::codegen {
 
-/// The operations of a kernel's body, their attributes and which value each
-/// reads: equal for bodies that compute the same of values that `describe` says
-/// are alike. Attributes of dpc itself (phase, stage, ..) do not count.
+/// The text of a kernel's body: its operations, their attributes and which
+/// values they read. Two bodies with equal texts compute the same function if
+/// `describe` prints equal texts for equal types. Attributes of dpc (phase,
+/// stage, ...) are left out.
 std::string
 bodyText(KernelOp op,
          llvm::function_ref<void(mlir::Value, llvm::raw_ostream &)> describe);

@@ -1,4 +1,4 @@
-//===- CompileStages.cpp - What all targets' compilation shares -----------===//
+//===- CompileStages.cpp - The compilation steps that all targets share ---===//
 #include "codegen/kernel/CompileStages.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -14,13 +14,15 @@
 
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
 
 namespace dpc::codegen {
 
-/// func, scf, arith and math ops to the LLVM dialect.
+/// Lowers func, scf, arith and math ops to the LLVM dialect.
 static LogicalResult lowerToLLVMDialect(ModuleOp module) {
   PassManager pm(module.getContext());
   pm.enableVerifier(false);
@@ -34,24 +36,9 @@ static LogicalResult lowerToLLVMDialect(ModuleOp module) {
   return pm.run(module);
 }
 
-std::unique_ptr<llvm::Module> translateKernels(ModuleOp module,
-                                               llvm::LLVMContext &context,
-                                               llvm::TargetMachine &machine) {
-  if (failed(lowerToLLVMDialect(module)))
-    return nullptr;
-  std::unique_ptr<llvm::Module> llvmModule =
-      translateModuleToLLVMIR(module, context, "kernels");
-  if (!llvmModule) {
-    module.emitError("cannot translate the kernels to LLVM IR");
-    return nullptr;
-  }
-  llvmModule->setTargetTriple(machine.getTargetTriple());
-  llvmModule->setDataLayout(machine.createDataLayout());
-  return llvmModule;
-}
-
-void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine,
-                    const llvm::PipelineTuningOptions &tuning) {
+/// Runs LLVM's -O3 pipeline.
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+                     const llvm::PipelineTuningOptions &tuning) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
@@ -66,22 +53,39 @@ void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine,
       .run(module, modules);
 }
 
-LogicalResult writeMachineCode(llvm::Module &module,
-                               llvm::TargetMachine &machine,
-                               llvm::CodeGenFileType kind,
-                               const std::string &path, std::string &error) {
+LogicalResult
+compileKernels(ModuleOp module, const CompileOptions &options,
+               const std::string &path,
+               llvm::function_ref<std::string(llvm::Module &)> prepare) {
+  std::string error;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(options.triple, error);
+  if (!target)
+    return module.emitError(error);
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      options.triple, options.cpu, options.features, llvm::TargetOptions(),
+      llvm::Reloc::PIC_, std::nullopt, options.level));
+  if (failed(lowerToLLVMDialect(module)))
+    return failure();
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateModuleToLLVMIR(module, context, "kernels");
+  if (!llvmModule)
+    return module.emitError("cannot translate the kernels to LLVM IR");
+  llvmModule->setTargetTriple(machine->getTargetTriple());
+  llvmModule->setDataLayout(machine->createDataLayout());
+  error = prepare(*llvmModule);
+  if (!error.empty())
+    return module.emitError(error);
+  optimize(*llvmModule, *machine, options.tuning);
   std::error_code code;
   llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
-  if (code) {
-    error = "cannot write " + path + ": " + code.message();
-    return failure();
-  }
+  if (code)
+    return module.emitError("cannot write " + path + ": " + code.message());
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, out, nullptr, kind)) {
-    error = "this LLVM cannot write object files";
-    return failure();
-  }
-  passes.run(module);
+  if (machine->addPassesToEmitFile(passes, out, nullptr, options.output))
+    return module.emitError("this LLVM cannot write object files");
+  passes.run(*llvmModule);
   return success();
 }
 

@@ -1,4 +1,5 @@
-//===- CompileStages.h - What all targets' compilation shares ---*- C++ -*-===//
+//===- CompileStages.h - The compilation steps that all targets share -*- C++
+//-*-===//
 #ifndef DPC_CODEGEN_KERNEL_COMPILESTAGES_H
 #define DPC_CODEGEN_KERNEL_COMPILESTAGES_H
 
@@ -6,29 +7,29 @@
 
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CodeGen.h"
-#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
 
-#include <memory>
 #include <string>
 
 namespace dpc::codegen {
 
-/// Lowers `module` (func, scf, arith, math and llvm ops; consumed) to LLVM IR
-/// for the machine. Null after a diagnostic on the module.
-std::unique_ptr<llvm::Module> translateKernels(mlir::ModuleOp module,
-                                               llvm::LLVMContext &context,
-                                               llvm::TargetMachine &machine);
+/// How kernels are compiled for one target.
+struct CompileOptions {
+  llvm::Triple triple;
+  std::string cpu, features; ///< as LLVM names them
+  llvm::CodeGenOptLevel level = llvm::CodeGenOptLevel::Default;
+  llvm::PipelineTuningOptions tuning;
+  llvm::CodeGenFileType output = llvm::CodeGenFileType::ObjectFile;
+};
 
-/// LLVM's -O3 for the machine.
-void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine,
-                    const llvm::PipelineTuningOptions &tuning);
-
-/// Writes an object file or assembly. Fails with a message in `error`.
-llvm::LogicalResult writeMachineCode(llvm::Module &module,
-                                     llvm::TargetMachine &machine,
-                                     llvm::CodeGenFileType kind,
-                                     const std::string &path,
-                                     std::string &error);
+/// Lowers `module` (func, scf, arith, math and llvm ops; consumed) to LLVM IR,
+/// applies `prepare` and LLVM's -O3 pipeline, and writes machine code to
+/// `path`. `prepare` returns an error message, or "". Fails with a diagnostic
+/// on the module.
+llvm::LogicalResult
+compileKernels(mlir::ModuleOp module, const CompileOptions &options,
+               const std::string &path,
+               llvm::function_ref<std::string(llvm::Module &)> prepare);
 
 } // namespace dpc::codegen
 

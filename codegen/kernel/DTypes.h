@@ -10,7 +10,7 @@
 
 namespace dpc::codegen {
 
-/// Element type of buffers for `type`; nullopt when it cannot be executed.
+/// The element type of a plan's buffers for `type`; nullopt if plans have none.
 std::optional<rt::DType> dtypeOf(mlir::Type type);
 
 } // namespace dpc::codegen

@@ -1,4 +1,4 @@
-//===- DataMovement.cpp - Indices behind ops that move elements -----------===//
+//===- DataMovement.cpp - Indices of ops that move elements ---------------===//
 #include "codegen/kernel/ElementEmitter.h"
 
 using namespace mlir;
@@ -30,8 +30,8 @@ Indices delinearize(ImplicitLocOpBuilder *b, const LoopSpace &space,
     }
     Value whole = space.materialize(*b, linear);
     Value size = constantI64(*b, shape[d]);
-    indices[d] = LoopSpace::opaque(arith::RemUIOp::create(*b, whole, size));
-    linear = LoopSpace::opaque(arith::DivUIOp::create(*b, whole, size));
+    indices[d] = LoopSpace::opaque(remU(*b, whole, size));
+    linear = LoopSpace::opaque(divU(*b, whole, size));
   }
   indices[first] = linear;
   return indices;
@@ -40,7 +40,7 @@ Indices delinearize(ImplicitLocOpBuilder *b, const LoopSpace &space,
 static Indices reshapedIndices(ImplicitLocOpBuilder *b, const LoopSpace &space,
                                ReshapeOp op, ArrayRef<Index> indices) {
   ArrayRef<int64_t> from = shapeOf(op.getX()), to = shapeOf(op.getResult());
-  // Unit dimensions come and go without arithmetic.
+  // Unit dimensions need no arithmetic.
   SmallVector<int64_t> fromSizes, toSizes;
   for (int64_t size : from)
     if (size != 1)
@@ -83,8 +83,8 @@ std::optional<Indices> movedIndices(ImplicitLocOpBuilder *b,
   if (auto slice = dyn_cast<SliceOp>(op)) {
     for (auto [index, offset, stride] :
          llvm::zip_equal(indices, slice.getOffsets(), slice.getStrides()))
-      result.push_back(LoopSpace::add(b, LoopSpace::scale(b, index, stride),
-                                      LoopSpace::constant(offset)));
+      result.push_back(
+          LoopSpace::shift(LoopSpace::scale(b, index, stride), offset));
     return result;
   }
   if (auto reshape = dyn_cast<ReshapeOp>(op))

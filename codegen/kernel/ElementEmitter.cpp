@@ -1,4 +1,4 @@
-//===- ElementEmitter.cpp - One element of any value of a kernel ----------===//
+//===- ElementEmitter.cpp - Emits one element of any value ----------------===//
 #include "codegen/kernel/ElementEmitter.h"
 #include "codegen/kernel/KernelScalars.h"
 
@@ -10,11 +10,7 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-static Type storedType(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
-
-/// Least and greatest value of an affine index.
+/// The smallest and the largest value of an affine index.
 static std::optional<std::pair<int64_t, int64_t>> range(const LoopSpace &space,
                                                         const Index &index) {
   if (index.isOpaque)
@@ -26,27 +22,38 @@ static std::optional<std::pair<int64_t, int64_t>> range(const LoopSpace &space,
 }
 
 //===----------------------------------------------------------------------===//
-// Index-dependent ops
+// Ops that depend on indices
 //===----------------------------------------------------------------------===//
 
-// Local position in a dimension of factors f0 x f1 x ..: the mask holds when
-// every uneven factor's own position is below its valid size.
+/// The local positions of an index in its factors.
+static Indices positionsIn(ElementEmitter &b, ArrayRef<LocalFactor> factors,
+                           const Index &index) {
+  return delinearize(&b, b.space, index,
+                     llvm::map_to_vector(factors, [](const LocalFactor &f) {
+                       return f.local;
+                     }));
+}
+
+/// Emits the position in [0, size) that is closest to `position`. Loads must
+/// stay inside their operand even where the result is not used.
+static Index clamped(ElementEmitter &b, Value position, int64_t size) {
+  return LoopSpace::opaque(minS(b, maxS(b, position, 0), size - 1));
+}
+
+// An index may consist of several factors f0 x f1 x ... The mask holds where
+// the position in every uneven factor is below that factor's valid size.
 static Value maskAt(ElementEmitter &b, MaskOp op, ArrayRef<Index> indices) {
   Value keep;
   unsigned next = 0;
   for (auto [d, index] : llvm::enumerate(indices)) {
     auto factors = factorsOf(op.getGlobal(), d, shapeOf(op.getX())[d]);
-    SmallVector<int64_t> sizes;
-    for (const LocalFactor &factor : factors)
-      sizes.push_back(factor.local);
-    Indices positions = delinearize(&b, b.space, index, sizes);
+    Indices positions = positionsIn(b, factors, index);
     for (auto [factor, position] : llvm::zip_equal(factors, positions)) {
       if (!factor.uneven)
         continue;
-      Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt,
-                                           b.space.materialize(b, position),
-                                           b.scalar(op, next++));
-      keep = keep ? Value(arith::AndIOp::create(b, keep, inside)) : inside;
+      Value inside = cmp(b, IntPredicate::slt, b.space.materialize(b, position),
+                         b.scalar(op, next++));
+      keep = keep ? andI(b, keep, inside) : inside;
     }
   }
   Value x = b.at(op.getX(), indices);
@@ -54,28 +61,24 @@ static Value maskAt(ElementEmitter &b, MaskOp op, ArrayRef<Index> indices) {
     return x;
   double fill = op.getValue().convertToDouble();
   ReduceKind kind = fill < 0 ? ReduceKind::max : ReduceKind::min;
-  Value other =
-      std::isinf(fill)
-          ? b.math.neutral(kind, x.getType(), isUnsigned(storedType(op.getX())))
-          : b.math.constant(x.getType(), fill);
-  return arith::SelectOp::create(b, keep, x, other);
+  Value other = std::isinf(fill)
+                    ? b.math.neutral(kind, x.getType(),
+                                     isUnsigned(elementTypeOf(op.getX())))
+                    : b.math.constant(x.getType(), fill);
+  return select(b, keep, x, other);
 }
 
 static Value iotaAt(ElementEmitter &b, IotaOp op, ArrayRef<Index> indices) {
   int64_t d = op.getDim();
   auto factors = factorsOf(op.getGlobal(), d, shapeOf(op.getResult())[d]);
-  SmallVector<int64_t> sizes;
-  for (const LocalFactor &factor : factors)
-    sizes.push_back(factor.local);
-  Indices positions = delinearize(&b, b.space, indices[d], sizes);
+  Indices positions = positionsIn(b, factors, indices[d]);
   Value sum = constantI64(b, 0);
   unsigned next = 0;
   for (auto [factor, position] : llvm::zip_equal(factors, positions)) {
     Value global = b.space.materialize(b, position);
     if (!factor.axes.empty())
-      global = arith::AddIOp::create(b, global, b.scalar(op, next++));
-    sum = arith::AddIOp::create(
-        b, arith::MulIOp::create(b, sum, constantI64(b, factor.size)), global);
+      global = addI(b, global, b.scalar(op, next++));
+    sum = addI(b, mulI(b, sum, factor.size), global);
   }
   return b.math.convert(sum, computeTypeOf(op.getResult()));
 }
@@ -87,24 +90,16 @@ static Value concatAt(ElementEmitter &b, ConcatOp op, ArrayRef<Index> indices) {
   for (Value part : op.getParts()) {
     int64_t end = begin + shapeOf(part)[dim];
     Indices inner(indices);
-    inner[dim] = LoopSpace::add(&b, indices[dim], LoopSpace::constant(-begin));
+    inner[dim] = LoopSpace::shift(indices[dim], -begin);
     if (bounds && bounds->first >= begin && bounds->second < end)
       return b.at(part, inner);
     if (!position)
       position = b.space.materialize(b, indices[dim]);
-    // Out-of-range positions are clamped: the load must stay inside.
-    Value shifted = arith::SubIOp::create(b, position, constantI64(b, begin));
-    shifted = arith::MaxSIOp::create(b, shifted, constantI64(b, 0));
-    shifted =
-        arith::MinSIOp::create(b, shifted, constantI64(b, end - begin - 1));
-    inner[dim] = LoopSpace::opaque(shifted);
+    inner[dim] = clamped(b, subI(b, position, begin), end - begin);
     Value element = b.at(part, inner);
     if (result)
-      element = arith::SelectOp::create(
-          b,
-          arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
-                                constantI64(b, begin)),
-          result, element);
+      element = select(b, cmp(b, IntPredicate::slt, position, begin), result,
+                       element);
     result = element;
     begin = end;
   }
@@ -115,8 +110,7 @@ static Value padAt(ElementEmitter &b, PadOp op, ArrayRef<Index> indices) {
   Value inside;
   Indices inner;
   auto require = [&](Value condition) {
-    inside =
-        inside ? Value(arith::AndIOp::create(b, inside, condition)) : condition;
+    inside = inside ? andI(b, inside, condition) : condition;
   };
   for (auto [d, index] : llvm::enumerate(indices)) {
     int64_t low = op.getLow()[d], stride = op.getStrides()[d];
@@ -127,34 +121,27 @@ static Value padAt(ElementEmitter &b, PadOp op, ArrayRef<Index> indices) {
       return b.math.constant(computeTypeOf(op.getResult()), 0);
     if (stride == 1 && bounds && bounds->first >= low &&
         bounds->second < low + size) {
-      inner.push_back(LoopSpace::add(&b, index, LoopSpace::constant(-low)));
+      inner.push_back(LoopSpace::shift(index, -low));
       continue;
     }
-    Value shifted = arith::SubIOp::create(b, b.space.materialize(b, index),
-                                          constantI64(b, low));
-    Value zero = constantI64(b, 0);
-    require(arith::CmpIOp::create(b, arith::CmpIPredicate::sge, shifted, zero));
+    Value shifted = subI(b, b.space.materialize(b, index), low);
+    require(cmp(b, IntPredicate::sge, shifted, 0));
     Value position = shifted;
     if (stride != 1) {
-      Value step = constantI64(b, stride);
-      position = arith::DivSIOp::create(b, shifted, step);
-      Value rest = arith::RemSIOp::create(b, shifted, step);
-      require(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rest, zero));
+      position = divS(b, shifted, stride);
+      require(cmp(b, IntPredicate::eq, remS(b, shifted, stride), 0));
     }
-    require(arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position,
-                                  constantI64(b, size)));
-    position = arith::MaxSIOp::create(b, position, zero);
-    position = arith::MinSIOp::create(b, position, constantI64(b, size - 1));
-    inner.push_back(LoopSpace::opaque(position));
+    require(cmp(b, IntPredicate::slt, position, size));
+    inner.push_back(clamped(b, position, size));
   }
   Value x = b.at(op.getX(), inner);
   if (!inside)
     return x;
-  return arith::SelectOp::create(b, inside, x, b.math.constant(x.getType(), 0));
+  return select(b, inside, x, b.math.constant(x.getType(), 0));
 }
 
-// Nests are cut at D / 2 (emitCut), so that the half is known here; the
-// selects are for a rope that is read at odd places.
+// emitCut() cuts nests at D / 2, so that the half is usually known here. The
+// selects serve ropes that are read at other places.
 static Value ropeAt(ElementEmitter &b, RopeOp op, ArrayRef<Index> indices) {
   int64_t size = shapeOf(op.getX()).back(), half = size / 2;
   Indices other(indices), table(indices.take_back(2));
@@ -162,18 +149,15 @@ static Value ropeAt(ElementEmitter &b, RopeOp op, ArrayRef<Index> indices) {
   Value isFirst;
   bool first = bounds && bounds->second < half;
   if (first || (bounds && bounds->first >= half)) {
-    other.back() = LoopSpace::add(&b, indices.back(),
-                                  LoopSpace::constant(first ? half : -half));
+    other.back() = LoopSpace::shift(indices.back(), first ? half : -half);
   } else {
     Value j = b.space.materialize(b, indices.back());
-    isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, j,
-                                    constantI64(b, half));
-    other.back() = LoopSpace::opaque(arith::SelectOp::create(
-        b, isFirst, arith::AddIOp::create(b, j, constantI64(b, half)),
-        arith::SubIOp::create(b, j, constantI64(b, half))));
+    isFirst = cmp(b, IntPredicate::slt, j, half);
+    other.back() = LoopSpace::opaque(
+        select(b, isFirst, addI(b, j, half), subI(b, j, half)));
   }
-  // y = x cos + rot(x) sin with rot = (-x2, x1); the inverse is x cos +
-  // (x2 sin2, -x1 sin1).
+  // y = x cos + rot(x) sin with rot(x) = (-x2, x1). The inverse is x cos + (x2
+  // sin2, -x1 sin1).
   Value straight =
       b.math.mul(b.at(op.getX(), indices), b.at(op.getCos(), table));
   Indices turnedTable(table);
@@ -187,8 +171,8 @@ static Value ropeAt(ElementEmitter &b, RopeOp op, ArrayRef<Index> indices) {
                                 : b.math.add(straight, turned);
   Value plus = b.math.add(straight, turned),
         minus = b.math.sub(straight, turned);
-  return negateFirst ? arith::SelectOp::create(b, isFirst, minus, plus)
-                     : arith::SelectOp::create(b, isFirst, plus, minus);
+  return negateFirst ? select(b, isFirst, minus, plus)
+                     : select(b, isFirst, plus, minus);
 }
 
 std::pair<Value, Value> lookUp(ElementEmitter &b, Operation *op, Value id,
@@ -196,11 +180,11 @@ std::pair<Value, Value> lookUp(ElementEmitter &b, Operation *op, Value id,
   Value row = b.math.convert(id, b.getI64Type());
   Value valid = constantI64(b, localSize);
   if (b.hasScalars(op)) {
-    row = arith::SubIOp::create(b, row, b.scalar(op, 0));
+    row = subI(b, row, b.scalar(op, 0));
     valid = b.scalar(op, 1);
   }
-  // Unsigned: negative rows are large.
-  Value found = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, valid);
+  // As unsigned numbers, negative rows are large.
+  Value found = cmp(b, IntPredicate::ult, row, valid);
   return {row, found};
 }
 
@@ -208,11 +192,10 @@ static Value embeddingAt(ElementEmitter &b, EmbeddingOp op,
                          ArrayRef<Index> indices) {
   Value id = b.at(op.getIds(), indices.drop_back());
   auto [row, found] = lookUp(b, op, id, shapeOf(op.getTable())[0]);
-  Value safe = arith::SelectOp::create(b, found, row, constantI64(b, 0));
+  Value safe = select(b, found, row, constantI64(b, 0));
   Index rowIndex = LoopSpace::opaque(safe);
   Value element = b.at(op.getTable(), {rowIndex, indices.back()});
-  return arith::SelectOp::create(b, found, element,
-                                 b.math.constant(element.getType(), 0));
+  return select(b, found, element, b.math.constant(element.getType(), 0));
 }
 
 static Value crossEntropyGradAt(ElementEmitter &b, CrossEntropyGradOp op,
@@ -223,18 +206,16 @@ static Value crossEntropyGradAt(ElementEmitter &b, CrossEntropyGradOp op,
   auto [column, found] =
       lookUp(b, op, b.at(op.getLabels(), row), shapeOf(op.getLogits())[1]);
   Value j = b.space.materialize(b, indices[1]);
-  Value isLabel = arith::AndIOp::create(
-      b, found, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, column, j));
+  Value isLabel = andI(b, found, cmp(b, IntPredicate::eq, column, j));
   Value prob = b.math.expOfDifference(logit, b.at(op.getLse(), row));
-  Value one = arith::SelectOp::create(b, isLabel, b.math.constant(type, 1),
-                                      b.math.constant(type, 0));
+  Value one =
+      select(b, isLabel, b.math.constant(type, 1), b.math.constant(type, 0));
   Value dloss = b.at(op.getDloss(), row);
-  // Ignored rows have dloss 0, and their lse may be anything.
+  // Ignored rows have dloss 0, and any lse.
   Value result = b.math.mul(b.math.sub(prob, one), dloss);
   Value zero = b.math.constant(type, 0);
-  Value ignored =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, dloss, zero);
-  return arith::SelectOp::create(b, ignored, zero, result);
+  Value ignored = cmp(b, FloatPredicate::OEQ, dloss, zero);
+  return select(b, ignored, zero, result);
 }
 
 Value maskTerm(ElementEmitter &b, Value mask, ArrayRef<Index> indices) {
@@ -242,6 +223,26 @@ Value maskTerm(ElementEmitter &b, Value mask, ArrayRef<Index> indices) {
   for (auto [size, index] : llvm::zip_equal(shapeOf(mask), indices))
     inner.push_back(size == 1 ? LoopSpace::constant(0) : index);
   return b.at(mask, inner);
+}
+
+std::optional<MemoryRef> flatOperand(ElementEmitter &b, Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return std::nullopt;
+  const MemoryRef &memory = b.arguments.inputs[argument.getArgNumber()];
+  if (!memory.view.isDense())
+    return std::nullopt;
+  return MemoryRef{memory.pointer,
+                   StridedView::dense({tensorType(value).getNumElements()}),
+                   memory.element};
+}
+
+Value addSquare(ElementEmitter &b, Value sum, Value x,
+                const std::optional<MemoryRef> &flat, ArrayRef<Index> indices) {
+  Value element =
+      flat ? b.load(*flat, computeTypeOf(x), indices) : b.at(x, indices);
+  element = b.math.convert(element, b.getF64Type());
+  return b.math.accumulate(ReduceKind::sum, sum, b.math.mul(element, element));
 }
 
 static Value scoresGradAt(ElementEmitter &b, AttentionScoresGradOp op,
@@ -253,47 +254,44 @@ static Value scoresGradAt(ElementEmitter &b, AttentionScoresGradOp op,
   Value exponent = b.math.mul(score, scale);
   if (op.getMask())
     exponent = b.math.add(exponent, maskTerm(b, op.getMask(), indices));
-  // A row whose every score is -inf has lse -inf, and probabilities of 0.
+  // A row whose scores are all -inf has lse -inf and probabilities of 0.
   Value lse = b.at(op.getLse(), row);
-  Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, lse,
-                                        b.math.neutral(ReduceKind::max, type));
+  Value visible =
+      cmp(b, FloatPredicate::UNE, lse, b.math.neutral(ReduceKind::max, type));
   Value zero = b.math.constant(type, 0);
   if (op.getCausal()) {
     ArrayRef<int64_t> shape = shapeOf(op.getScores());
     Value s = b.space.materialize(b, indices[3]);
-    Value t = arith::AddIOp::create(b, b.space.materialize(b, indices[2]),
-                                    constantI64(b, shape[3] - shape[2]));
-    visible = arith::AndIOp::create(
-        b, visible, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, s, t));
+    Value t = addI(b, b.space.materialize(b, indices[2]), shape[3] - shape[2]);
+    visible = andI(b, visible, cmp(b, IntPredicate::sle, s, t));
   }
-  Value p = arith::SelectOp::create(
-      b, visible, b.math.expOfDifference(exponent, lse), zero);
+  Value p = select(b, visible, b.math.expOfDifference(exponent, lse), zero);
   if (result == 0)
     return p;
   Value inner =
       b.math.sub(b.at(op.getDprobs(), indices), b.at(op.getDelta(), row));
   Value ds = b.math.mul(scale, b.math.mul(p, inner));
-  return arith::SelectOp::create(b, visible, ds, zero);
+  return select(b, visible, ds, zero);
 }
 
 //===----------------------------------------------------------------------===//
 // Optimizers
 //===----------------------------------------------------------------------===//
 
-/// `next`, or `old` where `apply` (null: true) is false.
+/// `next` where `apply` is true or null, else `old`.
 static Value unlessSkipped(ElementEmitter &b, Value apply, Value next,
                            Value old) {
-  return apply ? arith::SelectOp::create(b, b.at(apply, {}), next, old) : next;
+  return apply ? select(b, b.at(apply, {}), next, old) : next;
 }
 
-// The powers are in f64: 1 - beta2^step loses half of f32's digits.
+// The powers are f64: in f32, 1 - beta2^step loses half of its digits.
 static Value adamwAt(ElementEmitter &b, AdamWOp op, unsigned result,
                      ArrayRef<Index> indices) {
   Type f64 = b.getF64Type();
   Value p = b.at(op.getP(), indices), m = b.at(op.getM(), indices);
   Value v = b.at(op.getV(), indices);
   Type type = p.getType();
-  // The scalars of a step are f32, whatever is trained.
+  // The scalars of a step are always f32.
   Value g = b.math.mul(b.at(op.getG(), indices),
                        b.math.convert(b.at(op.getScale(), {}), type));
   Value lr = b.math.convert(b.at(op.getLr(), {}), type);
@@ -340,10 +338,9 @@ static Value sgdAt(ElementEmitter &b, SgdOp op, unsigned result,
   Value momentum = b.math.constant(type, op.getMomentum().convertToDouble());
   Value old = b.at(op.getBuffer(), indices);
   Value buffer = b.math.add(b.math.mul(momentum, old), g);
-  Value first =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, scalar(op.getStep()),
-                            b.math.constant(type, 1));
-  Value b1 = arith::SelectOp::create(b, first, g, buffer);
+  Value first = cmp(b, FloatPredicate::OLE, scalar(op.getStep()),
+                    b.math.constant(type, 1));
+  Value b1 = select(b, first, g, buffer);
   if (result == 1)
     return unlessSkipped(b, op.getApply(), b1, old);
   Value p1 = b.math.sub(p, b.math.mul(scalar(op.getLr()), b1));
@@ -365,17 +362,9 @@ Value ElementEmitter::scalar(Operation *op, unsigned position) const {
   return arguments.scalars.find(op)->second[position];
 }
 
-bool ElementEmitter::hasScalars(Operation *op) const {
-  return arguments.scalars.contains(op);
-}
-
 const MemoryRef *ElementEmitter::targetOf(Value value) const {
   const auto *it = llvm::find(yields, value);
   return it == yields.end() ? nullptr : &arguments.outputs[it - yields.begin()];
-}
-
-ArrayRef<int64_t> ElementEmitter::outputShape(unsigned number) const {
-  return shapeOf(yields[number]);
 }
 
 Value ElementEmitter::load(const MemoryRef &memory, Type elementType,
@@ -435,7 +424,7 @@ Value ElementEmitter::at(Value value, ArrayRef<Index> indices) {
   return element;
 }
 
-/// The ops whose result depends on where they are or on several indices.
+/// Ops whose result depends on the position, or reads several positions.
 static Value computePlaced(ElementEmitter &b, Value value,
                            ArrayRef<Index> indices) {
   unsigned number = cast<OpResult>(value).getResultNumber();
@@ -480,27 +469,27 @@ Value ElementEmitter::compute(Value value, ArrayRef<Index> indices) {
           .Case([&](ConstantOp c) { return loadConstant(c, indices); })
           .Case([&](UnaryOp u) {
             return math.unary(u.getKind(), at(u.getX(), indices),
-                              isUnsigned(storedType(u.getX())));
+                              isUnsigned(elementTypeOf(u.getX())));
           })
           .Case([&](BinaryOp o) {
             Value x = at(o.getA(), indices);
             return math.binary(o.getKind(), x, at(o.getB(), indices),
-                               isUnsigned(storedType(o.getA())));
+                               isUnsigned(elementTypeOf(o.getA())));
           })
           .Case([&](CompareOp o) {
             Value x = at(o.getA(), indices);
             return math.compare(o.getKind(), x, at(o.getB(), indices),
-                                isUnsigned(storedType(o.getA())));
+                                isUnsigned(elementTypeOf(o.getA())));
           })
           .Case([&](SelectOp o) -> Value {
             Value c = at(o.getCondition(), indices);
             Value x = at(o.getOnTrue(), indices);
-            return arith::SelectOp::create(*this, c, x,
-                                           at(o.getOnFalse(), indices));
+            return select(*this, c, x, at(o.getOnFalse(), indices));
           })
           .Case([&](ConvertOp o) {
             return convertElement(*this, at(o.getX(), indices),
-                                  storedType(o.getX()), storedType(value));
+                                  elementTypeOf(o.getX()),
+                                  elementTypeOf(value));
           })
           .Default([&](Operation *) {
             return computePlaced(*this, value, indices);

@@ -26,7 +26,7 @@ void LoopSpace::pop() {
 
 Index LoopSpace::loop(int64_t loop) const {
   Index index;
-  // A loop of one iteration contributes nothing: fewer terms to compare.
+  // A loop with one iteration is left out, so that fewer terms are compared.
   if (sizes[loop] == 1)
     return index;
   index.coefs.assign(loop + 1, 0);
@@ -57,8 +57,7 @@ Index LoopSpace::add(ImplicitLocOpBuilder *b, const Index &x, const Index &y) {
     sum.multiple = x.isOpaque ? std::gcd(x.multiple, y.multiple) : y.multiple;
   sum.isOpaque |= y.isOpaque;
   if (y.opaque)
-    sum.opaque = x.opaque ? Value(arith::AddIOp::create(*b, x.opaque, y.opaque))
-                          : y.opaque;
+    sum.opaque = x.opaque ? addI(*b, x.opaque, y.opaque) : y.opaque;
   return sum;
 }
 
@@ -71,8 +70,7 @@ Index LoopSpace::scale(ImplicitLocOpBuilder *b, const Index &x,
   if (x.isOpaque)
     product.multiple = x.multiple * factor;
   if (x.opaque && factor != 1)
-    product.opaque =
-        arith::MulIOp::create(*b, x.opaque, constantI64(*b, factor));
+    product.opaque = mulI(*b, x.opaque, factor);
   return product;
 }
 
@@ -117,18 +115,14 @@ Value LoopSpace::materialize(ImplicitLocOpBuilder &b,
       continue;
     Value term = vars[d];
     if (c != 1)
-      term = arith::MulIOp::create(b, term, constantI64(b, c));
-    sum = sum ? Value(arith::AddIOp::create(b, sum, term)) : term;
+      term = mulI(b, term, c);
+    sum = sum ? addI(b, sum, term) : term;
   }
   if (!sum)
     return constantI64(b, index.constant);
   if (index.constant != 0)
-    sum = arith::AddIOp::create(b, sum, constantI64(b, index.constant));
+    sum = addI(b, sum, index.constant);
   return sum;
-}
-
-Value constantI64(ImplicitLocOpBuilder &b, int64_t value) {
-  return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
 }
 
 } // namespace dpc::codegen

@@ -1,30 +1,30 @@
 //===- Index.h - Affine element indices of a loop nest ----------*- C++ -*-===//
 //
-// An index is sum(coefs[d] * loop d) + constant + opaque, with loop d running
-// from 0 to size[d] - 1. Kept symbolic so that
-//   * reshapes of what is affine stay affine (no division at run time):
-//     loops i < 8, j < 64: (64 i + j) / 64 = i, (64 i + j) % 64 = j;
-//   * a nest can be flattened: loops d, d+1 become one loop when every access
-//     has coefs[d] = size[d+1] * coefs[d+1].
+// An index is sum(coefs[d] * loop d) + constant + opaque, where loop d runs
+// from 0 to size[d] - 1. It stays symbolic for two reasons:
+// * A reshape of an affine index stays affine and needs no division at run
+//   time. For example, with loops i < 8 and j < 64, (64 i + j) / 64 = i and (64
+//   i + j) % 64 = j.
+// * A nest can be flattened: loops d and d + 1 become one loop if every access
+//   has coefs[d] = size[d+1] * coefs[d+1].
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_KERNEL_INDEX_H
 #define DPC_CODEGEN_KERNEL_INDEX_H
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "codegen/kernel/Arithmetic.h"
 
 namespace dpc::codegen {
 
-/// See the file comment.
+/// An affine index of a loop nest; see the file comment.
 struct Index {
   llvm::SmallVector<int64_t, 6> coefs;
   int64_t constant = 0;
-  /// A value known at run time only, or null; `isOpaque` without a value
-  /// appears while a nest is analyzed, before anything is emitted.
+  /// A value that is known only at run time, or null. During the analysis of a
+  /// nest, when nothing is emitted, `isOpaque` is set and `opaque` is null.
   mlir::Value opaque;
   bool isOpaque = false;
-  /// The opaque part is a multiple of this.
+  /// A divisor of the opaque part.
   int64_t multiple = 1;
 
   bool operator==(const Index &) const = default;
@@ -32,42 +32,53 @@ struct Index {
 };
 using Indices = llvm::SmallVector<Index, 6>;
 
-/// The loops that are open where code is being emitted.
+/// The loops around the insertion point.
 class LoopSpace {
 public:
-  /// Adds a loop and returns its number. `var` is null while analyzing. It may
-  /// be known to take multiples of a number only, less than `size`.
+  /// Adds a loop and returns its number. `var` is null during analysis. The
+  /// loop variable is a multiple of `multiple` and less than `size`.
   int64_t push(int64_t size, mlir::Value var, int64_t multiple = 1);
   void pop();
   int64_t numLoops() const { return static_cast<int64_t>(sizes.size()); }
   int64_t size(int64_t loop) const { return sizes[loop]; }
   mlir::Value var(int64_t loop) const { return vars[loop]; }
   int64_t multiple(int64_t loop) const { return multiples[loop]; }
-  /// The greatest value of a loop.
+  /// The largest value of a loop variable.
   int64_t largest(int64_t loop) const { return sizes[loop] - multiples[loop]; }
 
-  /// The index that is loop `loop` itself.
+  /// The index that equals the variable of `loop`.
   Index loop(int64_t loop) const;
   static Index constant(int64_t value);
   static Index opaque(mlir::Value value);
 
-  /// Sums and products; `b` emits what run-time terms need and is null while
-  /// analyzing.
+  /// Sums and products. `b` emits their opaque terms; it is null during
+  /// analysis.
   static Index add(mlir::ImplicitLocOpBuilder *b, const Index &x,
                    const Index &y);
+  static Index shift(Index x, int64_t offset) {
+    x.constant += offset;
+    return x;
+  }
+  /// Adds `offset` to the last of several indices, or to none.
+  static Indices advance(Indices indices, int64_t offset) {
+    if (!indices.empty())
+      indices.back() = shift(indices.back(), offset);
+    return indices;
+  }
   static Index scale(mlir::ImplicitLocOpBuilder *b, const Index &x,
                      int64_t factor);
-  /// offset + sum(indices[d] * strides[d]).
+  /// Returns offset + sum(indices[d] * strides[d]).
   static Index linearize(mlir::ImplicitLocOpBuilder *b,
                          llvm::ArrayRef<Index> indices,
                          llvm::ArrayRef<int64_t> strides, int64_t offset);
 
-  /// Quotient and remainder by `divisor` if both are affine.
+  /// The quotient and the remainder by `divisor`, or nullopt if one of them is
+  /// not affine.
   std::optional<std::pair<Index, Index>> divide(const Index &index,
                                                 int64_t divisor) const;
 
-  /// Emits the index as an i64. A loop without a variable must be flattened
-  /// into a later one (see the file comment).
+  /// Emits the index as an i64. A loop without a variable must have been merged
+  /// into a later loop (see the file comment).
   mlir::Value materialize(mlir::ImplicitLocOpBuilder &b,
                           const Index &index) const;
 
@@ -75,9 +86,6 @@ private:
   llvm::SmallVector<int64_t, 6> sizes, multiples;
   llvm::SmallVector<mlir::Value, 6> vars;
 };
-
-/// i64 constant.
-mlir::Value constantI64(mlir::ImplicitLocOpBuilder &b, int64_t value);
 
 } // namespace dpc::codegen
 

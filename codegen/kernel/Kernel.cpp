@@ -1,4 +1,4 @@
-//===- Kernel.cpp - The code of a dpc.kernel ------------------------------===//
+//===- Kernel.cpp - Emits the code of a dpc.kernel ------------------------===//
 #include "codegen/kernel/Kernel.h"
 #include "codegen/cpu/CpuLoops.h"
 #include "codegen/gpu/GpuKernel.h"

@@ -1,25 +1,24 @@
-//===- Kernel.h - A dpc.kernel and the code of it ---------------*- C++ -*-===//
+//===- Kernel.h - Emits the code of a dpc.kernel ----------------*- C++ -*-===//
 //
 // emitKernel() turns the body of a dpc.kernel into functions of scf, arith,
-// math and llvm ops:
+// math and llvm ops. Its parts are:
+// * ElementEmitter emits one element of any value. It starts from a result and
+//   follows the operands back to loads. Data movement only changes indices, so
+//   fused transposes, slices, broadcasts and reshapes cost no code.
+// * Nests and RowKernels choose the elements to compute, and their order.
+// * LoopTarget runs the loops: in one thread of a CPU, or in the threads of a
+//   GPU (as PTX, or emulated on a CPU).
 //
-//   ElementEmitter   emits one element of any value, from the results backwards
-//                    down to loads of the operands. Data movement only changes
-//                    the indices, so that fused transposes, slices, broadcasts
-//                    and reshapes cost nothing but strides.
-//   Nests, Rows      say which elements a kernel computes and in which order.
-//   LoopTarget       says what runs the loops: one thread of a CPU, or the
-//                    threads of a GPU (PTX, or their emulation on a CPU).
-//
-// A kernel is one of
-//   * elementwise: a loop nest per result shape, flattened as far as all
-//     accesses allow; in each iteration all results are computed, then stored
-//     (so a result may share the memory of an operand that is read at the same
-//     index);
-//   * row: loops over rows; inside, values needed before the row op, the row
-//     op's passes over the row, then what depends on it;
-//   * reduction, embedding gradient, sum of squares: cpu/CpuReductions.cpp,
-//     and gpu/GpuReductions.cpp in stages.
+// There are three kinds of kernels:
+// * Elementwise: one loop nest for each result shape, flattened as far as all
+//   accesses allow. Each iteration computes all results and then stores them,
+//   so a result may share the memory of an operand that is read at the same
+//   index.
+// * Row: loops over rows. Each iteration computes the operands of the row op,
+//   runs the passes of the row op over the row, and computes the results that
+//   depend on the row op.
+// * Reduction, embedding gradient, sum of squares: cpu/CpuReductions.cpp, and
+//   in several stages gpu/GpuReductions.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_KERNEL_KERNEL_H
@@ -34,45 +33,48 @@
 
 namespace dpc::codegen {
 
-/// What runs a kernel; `emulation` is a GPU's code on a CPU (GpuKernel.h).
+/// The processor that runs a kernel. `emulation` runs the code for a GPU on a
+/// CPU (GpuKernel.h).
 enum class KernelTarget { cpu, ptx, emulation };
 
-/// A kernel and how its operands and results lie in memory.
+/// A kernel, and the memory layout of its operands and results.
 struct KernelSpec {
   KernelOp op;
   llvm::SmallVector<StridedView> inputs;
   llvm::SmallVector<StridedView> outputs;
-  /// Result i shares the memory of operand aliases[i], or -1.
+  /// The number of the operand whose memory result i shares, or -1.
   llvm::SmallVector<int64_t> aliases;
-  /// The memory of such an operand is passed as another operand as well.
+  /// True if that memory is also passed as another operand.
   bool overlaps = false;
-  /// Elements of each of the tensors that one launch is for: the kernel is done
-  /// to all of them (GpuGroups.cpp). Empty: to the op's own.
+  /// For a launch that applies the kernel to a group of tensors, the number of
+  /// elements of each (GpuGroups.cpp); else empty.
   llvm::SmallVector<int64_t> groupSizes = {};
 };
 
 /// One launch of a kernel.
 struct KernelStage {
   std::string symbol;
-  rt::KernelLaunch launch; ///< nothing on a CPU
-  /// Of one stage of several: the kernel's buffers that are its parameters, and
-  /// which of these it stores to. It has all operands, and of results and
-  /// scratch memory what it touches.
+  rt::KernelLaunch launch; ///< unused on a CPU
+  /// Used if a kernel has several stages. `buffers` are the kernel's buffers
+  /// that the stage takes as parameters: all operands, and the results and
+  /// scratch memory that it accesses. `writes` are the buffers that it stores
+  /// to.
   std::vector<int> buffers = {}, writes = {};
 };
 
-/// The code of a kernel: a single stage on a CPU.
+/// The code of a kernel. On a CPU it is one stage.
 struct EmittedKernel {
   std::vector<KernelStage> stages;
-  /// Of a buffer that stages pass values in, behind the results; 0: none.
+  /// Size of the buffer after the results, through which stages pass values.
   int64_t scratchBytes = 0;
 };
 
-/// Emits where `builder` inserts, between functions of a module: for each
-/// stage, `void SYMBOL(void *const *buffers, const int64_t *scalars)`, or for
-/// PTX `void SYMBOL(void *buffer0, .., int64_t scalar0, ..)`. Buffers are the
-/// operands, then the results, then scratch memory if there is some. Fails with
-/// a diagnostic at the op that has no code.
+/// Emits the functions of a kernel at the insertion point of `builder`, which
+/// is between functions of a module. Each stage has the signature `void
+/// SYMBOL(void *const *buffers, const int64_t *scalars)`, or for PTX `void
+/// SYMBOL(void *buffer0, ..., int64_t scalar0, ...)`. The buffers are the
+/// operands, the results and, if any, the scratch memory. Fails with a
+/// diagnostic at the op that has no code.
 llvm::FailureOr<EmittedKernel> emitKernel(mlir::OpBuilder &builder,
                                           const KernelSpec &spec,
                                           llvm::StringRef symbol,

@@ -1,7 +1,7 @@
 //===- KernelBuilder.cpp - A builder that knows the open loops ------------===//
 #include "codegen/kernel/KernelBuilder.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -53,30 +53,41 @@ SmallVector<Value> KernelBuilder::stepLoop(Value lower, Value upper,
   return {loop.getResults().begin(), loop.getResults().end()};
 }
 
-void KernelBuilder::forLoop(int64_t size, const LoopBody &body) {
-  foldLoop(constantI64(*this, size), {}, [&](Value i, ValueRange) {
+void KernelBuilder::stepLoop(Value lower, Value upper, int64_t step,
+                             const LoopBody &body) {
+  stepLoop(lower, upper, step, {}, [&](Value i, ValueRange) {
+    body(i);
+    return SmallVector<Value>();
+  });
+}
+
+void KernelBuilder::forLoop(Value upper, const LoopBody &body) {
+  foldLoop(upper, {}, [&](Value i, ValueRange) {
     body(i);
     return SmallVector<Value>();
   });
 }
 
 SmallVector<Value> KernelBuilder::spaceFold(int64_t size, ValueRange init,
-                                            const ColumnBody &body) {
-  return foldLoop(constantI64(*this, size), init,
-                  [&](Value i, ValueRange carried) {
-                    int64_t loop = space.push(size, i);
-                    SmallVector<Value> next = body(space.loop(loop), carried);
-                    space.pop();
-                    return next;
-                  });
+                                            const ColumnBody &body,
+                                            Value limit) {
+  Value upper = limit ? limit : constantI64(*this, size);
+  return foldLoop(upper, init, [&](Value i, ValueRange carried) {
+    int64_t loop = space.push(size, i);
+    SmallVector<Value> next = body(space.loop(loop), carried);
+    space.pop();
+    return next;
+  });
 }
 
 void KernelBuilder::spaceLoop(int64_t size,
-                              const std::function<void(Index)> &body) {
-  spaceFold(size, {}, [&](Index i, ValueRange) {
+                              const std::function<void(Index)> &body,
+                              Value limit) {
+  auto fold = [&](Index i, ValueRange) {
     body(i);
     return SmallVector<Value>();
-  });
+  };
+  spaceFold(size, {}, fold, limit);
 }
 
 void KernelBuilder::spaceLoops(ArrayRef<int64_t> sizes, Indices &indices,
@@ -101,9 +112,7 @@ void KernelBuilder::when(Value condition, const std::function<void()> &body) {
 
 void KernelBuilder::whenBelow(Value number, int64_t limit,
                               const std::function<void()> &body) {
-  when(arith::CmpIOp::create(*this, arith::CmpIPredicate::slt, number,
-                             constantI64(*this, limit)),
-       body);
+  when(cmp(*this, IntPredicate::slt, number, limit), body);
 }
 
 void KernelBuilder::pushDims(Value linear, ArrayRef<int64_t> sizes,
@@ -111,20 +120,20 @@ void KernelBuilder::pushDims(Value linear, ArrayRef<int64_t> sizes,
   int64_t count = 1;
   for (int64_t size : sizes)
     count *= std::max<int64_t>(size, 1);
-  // Divisions of 64 bits cost much.
+  // 64-bit divisions are slow.
   bool isSmall = count <= std::numeric_limits<int32_t>::max();
   Type type = isSmall ? getI32Type() : getI64Type(), i64 = getI64Type();
   if (isSmall)
-    linear = arith::TruncIOp::create(*this, type, linear);
+    linear = truncate(*this, type, linear);
   SmallVector<Value> vars(sizes.size());
   for (size_t d = sizes.size(); d-- > 0;) {
     Value size = math.constant(type, static_cast<double>(sizes[d]));
     Value rest = linear;
     if (llvm::any_of(sizes.take_front(d), [](int64_t s) { return s > 1; })) {
-      rest = arith::RemUIOp::create(*this, linear, size);
-      linear = arith::DivUIOp::create(*this, linear, size);
+      rest = remU(*this, linear, size);
+      linear = divU(*this, linear, size);
     }
-    vars[d] = isSmall ? Value(arith::ExtUIOp::create(*this, i64, rest)) : rest;
+    vars[d] = isSmall ? extendU(*this, i64, rest) : rest;
     if (rest == linear)
       break;
   }
@@ -152,22 +161,11 @@ Combine accumulation(KernelBuilder &b, ArrayRef<ReduceKind> kinds) {
 }
 
 void annotateLoops(KernelBuilder &b, func::FuncOp function) {
-  MLIRContext *context = b.getContext();
-  BoolAttr yes = b.getBoolAttr(true);
-  auto vectorize =
-      LLVM::LoopVectorizeAttr::get(context, yes, {}, {}, {}, {}, {}, {});
+  Attribute noVectors = parseAttribute(
+      "#llvm.loop_annotation<vectorize = <disable = true>>", b.getContext());
   function.walk([&](scf::ForOp loop) {
-    if (!b.strided.contains(loop.getBody()))
-      return;
-    loop->setAttr("llvm.loop_annotation",
-                  LLVM::LoopAnnotationAttr::get(
-                      context, /*disableNonforced=*/{}, vectorize,
-                      /*interleave=*/{}, /*unroll=*/{},
-                      /*unrollAndJam=*/{},
-                      /*licm=*/{}, /*distribute=*/{}, /*pipeline=*/{},
-                      /*peeled=*/{}, /*unswitch=*/{}, /*mustProgress=*/{},
-                      /*isVectorized=*/{}, /*startLoc=*/{}, /*endLoc=*/{},
-                      /*parallelAccesses=*/{}));
+    if (b.strided.contains(loop.getBody()))
+      loop->setAttr("llvm.loop_annotation", noVectors);
   });
 }
 

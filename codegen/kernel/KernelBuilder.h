@@ -5,16 +5,13 @@
 #include "codegen/kernel/Index.h"
 #include "codegen/kernel/Kernel.h"
 #include "codegen/kernel/ScalarMath.h"
+#include "ir/TensorUtils.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <functional>
 
 namespace dpc::codegen {
-
-inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
-}
 
 using LoopBody = std::function<void(mlir::Value)>;
 using FoldBody = std::function<llvm::SmallVector<mlir::Value>(
@@ -24,28 +21,33 @@ using ColumnBody =
 using Combine = std::function<llvm::SmallVector<mlir::Value>(mlir::ValueRange,
                                                              mlir::ValueRange)>;
 
-/// Emits loops and remembers which elements have been computed inside them.
-/// Scopes nest as blocks do: an element is known in the scope that computed it
-/// and in those inside of it, so what is recalled dominates its use.
+/// Emits loops and remembers the elements computed inside them. Scopes nest
+/// like blocks: an element is known in the scope that computed it and in the
+/// scopes inside that one. So a recalled element dominates its use.
 class KernelBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   KernelBuilder(mlir::OpBuilder &builder, KernelTarget target);
 
   bool isForGpu() const { return target != KernelTarget::cpu; }
 
-  /// From `lower` to below `upper`; carries values from `init` on.
+  /// A loop from `lower` to below `upper`, which carries values from `init` on.
   llvm::SmallVector<mlir::Value> stepLoop(mlir::Value lower, mlir::Value upper,
                                           int64_t step, mlir::ValueRange init,
                                           const FoldBody &body);
-  /// From 0 to below `upper`; a single iteration has no loop.
+  void stepLoop(mlir::Value lower, mlir::Value upper, int64_t step,
+                const LoopBody &body);
+  /// The same from 0. A single iteration is emitted without a loop.
   llvm::SmallVector<mlir::Value>
   foldLoop(mlir::Value upper, mlir::ValueRange init, const FoldBody &body);
-  void forLoop(int64_t size, const LoopBody &body);
+  void forLoop(mlir::Value upper, const LoopBody &body);
 
-  /// Loops that are dimensions of `space` while `body` emits.
+  /// A loop whose variable is a dimension of `space` inside `body`.
+  /// It runs below `limit` (null: `size`).
   llvm::SmallVector<mlir::Value> spaceFold(int64_t size, mlir::ValueRange init,
-                                           const ColumnBody &body);
-  void spaceLoop(int64_t size, const std::function<void(Index)> &body);
+                                           const ColumnBody &body,
+                                           mlir::Value limit = {});
+  void spaceLoop(int64_t size, const std::function<void(Index)> &body,
+                 mlir::Value limit = {});
   void spaceLoops(llvm::ArrayRef<int64_t> sizes, Indices &indices,
                   const std::function<void()> &body);
 
@@ -53,17 +55,18 @@ public:
   void whenBelow(mlir::Value number, int64_t limit,
                  const std::function<void()> &body);
 
-  /// Adds dimensions of `sizes` of which `linear` is the row-major position, a
-  /// multiple of `multiple`, which divides the last size.
+  /// Adds dimensions of `sizes` to `space`. `linear` is their row-major
+  /// position. It is a multiple of `multiple`, and `multiple` divides the last
+  /// size.
   void pushDims(mlir::Value linear, llvm::ArrayRef<int64_t> sizes,
                 Indices &indices, int64_t multiple = 1);
   void popDims(size_t count);
 
   void openScope() { memos.emplace_back(); }
   void closeScope() { memos.pop_back(); }
-  /// Closes all scopes and opens that of a function.
+  /// Closes all scopes and opens the outermost scope of a function.
   void resetScopes() { memos.assign(1, Memo()); }
-  /// The element if an open scope knows it, or null.
+  /// The element if an open scope knows it, else null.
   mlir::Value recall(mlir::Value value, llvm::ArrayRef<Index> indices) const;
   void remember(mlir::Value value, llvm::ArrayRef<Index> indices,
                 mlir::Value element);
@@ -71,7 +74,7 @@ public:
   const KernelTarget target;
   ScalarMath math;
   LoopSpace space;
-  /// Bodies of loops with accesses that are not contiguous.
+  /// Bodies of loops that have accesses that are not contiguous.
   llvm::SmallPtrSet<mlir::Block *, 8> strided;
 
 private:
@@ -81,11 +84,12 @@ private:
   std::vector<Memo> memos;
 };
 
-/// Accumulates values of these kinds with others of them.
+/// A function that accumulates two lists of values; list item i has kind
+/// `kinds[i]`.
 Combine accumulation(KernelBuilder &b, llvm::ArrayRef<ReduceKind> kinds);
 
-/// Keeps LLVM from vectorizing the `strided` loops: that would make much code
-/// and little speed.
+/// Tells LLVM not to vectorize the `strided` loops, because that needs much
+/// code and makes them hardly faster.
 void annotateLoops(KernelBuilder &b, mlir::func::FuncOp function);
 
 } // namespace dpc::codegen

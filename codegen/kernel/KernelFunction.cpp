@@ -8,7 +8,6 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// Pointers of all buffers, then scalars.
 func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
                             bool hasScratch) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
@@ -33,8 +32,8 @@ func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
     bool isOutput = i >= numInputs && i - numInputs < b.spec.outputs.size();
     bool shared =
         b.spec.overlaps || (isOutput && b.spec.aliases[i - numInputs] >= 0);
-    // What other threads wrote may be read after a barrier: LLVM would take
-    // `noalias` for a promise that a barrier changes nothing.
+    // After a barrier, a thread may read values of other threads. With
+    // `noalias`, LLVM would assume that the barrier changes nothing.
     bool isWrittenByThreads = b.isForGpu() && i >= numInputs;
     if (!shared && !isWrittenByThreads)
       impl.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
@@ -43,8 +42,8 @@ func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
   return impl;
 }
 
-// The code proper is in a function of its own, because only arguments can be
-// `noalias`, and without it no loop is vectorized.
+// The code is in a separate function because only arguments can be `noalias`.
+// Without `noalias` LLVM vectorizes no loop.
 void emitEntry(KernelBuilder &b, func::FuncOp impl, const std::string &name) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   impl.setPrivate();
@@ -70,19 +69,16 @@ void emitEntry(KernelBuilder &b, func::FuncOp impl, const std::string &name) {
 void bindArguments(ElementEmitter &b, func::FuncOp impl, bool hasScratch) {
   unsigned next = 0;
   KernelArguments bound;
-  auto elementOf = [](Value value) {
-    return cast<RankedTensorType>(value.getType()).getElementType();
-  };
   for (auto [operand, view] :
        llvm::zip_equal(b.spec.op.getInputs(), b.spec.inputs))
     bound.inputs.push_back(
-        {impl.getArgument(next++), view, elementOf(operand)});
+        {impl.getArgument(next++), view, elementTypeOf(operand)});
   for (auto [i, view] : llvm::enumerate(b.spec.outputs)) {
-    // One pointer per memory: two names for it would break `noalias`.
+    // Aliased memory gets one pointer, since `noalias` forbids two.
     Value own = impl.getArgument(next++);
     int64_t alias = b.spec.aliases[i];
     bound.outputs.push_back({alias >= 0 ? bound.inputs[alias].pointer : own,
-                             view, elementOf(b.spec.op.getOutputs()[i])});
+                             view, elementTypeOf(b.spec.op.getOutputs()[i])});
   }
   if (hasScratch)
     bound.scratch = impl.getArgument(next++);

@@ -6,17 +6,17 @@
 
 namespace dpc::codegen {
 
-/// A function without code of a kernel's operands, results, scratch memory (if
-/// `hasScratch`) and scalars, in this order. Emits a diagnostic where a GPU
-/// cannot take so many.
+/// Creates a function without body. Its arguments are the kernel's operands,
+/// results, scratch memory (if `hasScratch`) and scalars, in this order. Emits
+/// a diagnostic if a GPU cannot take that many.
 mlir::func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
                                   bool hasScratch);
 
-/// Makes `impl`'s arguments those that `b` emits accesses to.
+/// Lets `b` access the arguments of `impl`.
 void bindArguments(ElementEmitter &b, mlir::func::FuncOp impl, bool hasScratch);
 
-/// Makes `impl` private and emits `name`, which calls it: `void (void *const
-/// *buffers, const int64_t *scalars)`.
+/// Makes `impl` private and emits the function `name`, which calls it: `void
+/// (void *const *buffers, const int64_t *scalars)`.
 void emitEntry(KernelBuilder &b, mlir::func::FuncOp impl,
                const std::string &name);
 

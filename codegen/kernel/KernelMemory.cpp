@@ -15,25 +15,17 @@ static bool isHalf(Type type) {
   return type && (type.isBF16() || type.isF16());
 }
 
-/// The format of floats of at most 8 bits.
+/// The format of a float of at most 8 bits; nullopt for other types.
 static std::optional<rt::NarrowFloat> narrowFormat(Type type) {
   std::optional<rt::DType> dtype =
       isa_and_nonnull<FloatType>(type) ? dtypeOf(type) : std::nullopt;
   return dtype ? rt::narrowFloatOf(*dtype) : std::nullopt;
 }
 
-/// The signless integer that holds elements of `type`: a byte at least, unless
-/// it is a boolean.
-static Type signless(Type type) {
-  unsigned width = type.getIntOrFloatBitWidth();
-  return IntegerType::get(type.getContext(),
-                          width > 1 && width < 8 ? 8 : width);
-}
-
 Type computeTypeOf(Value value) {
-  Type type = cast<RankedTensorType>(value.getType()).getElementType();
+  Type type = elementTypeOf(value);
   if (isa<IntegerType>(type))
-    return signless(type);
+    return computedInteger(type);
   return isHalf(type) || narrowFormat(type)
              ? Float32Type::get(type.getContext())
              : type;
@@ -44,11 +36,12 @@ Type storageTypeOf(Type elementType) {
     return IntegerType::get(elementType.getContext(), 16);
   if (narrowFormat(elementType) || elementType.isInteger(1))
     return IntegerType::get(elementType.getContext(), 8);
-  return isa<IntegerType>(elementType) ? signless(elementType) : elementType;
+  return isa<IntegerType>(elementType) ? computedInteger(elementType)
+                                       : elementType;
 }
 
-/// Vectorizing a loop that jumps through memory makes much code and little
-/// speed: remembers the loop.
+/// Records the enclosing loop if the access at `linear` is strided in it: see
+/// annotateLoops().
 static void noteStride(KernelBuilder &b, const Index &linear) {
   Block *block = b.getInsertionBlock();
   bool inLoop = isa<scf::ForOp>(block->getParentOp());
@@ -63,7 +56,8 @@ static void noteStride(KernelBuilder &b, const Index &linear) {
       b.strided.insert(block);
 }
 
-/// Buffers begin at multiples of 64 bytes; accesses of more than 16 do not pay.
+/// The alignment in bytes of an access. Buffers begin at multiples of 64 bytes;
+/// more than 16 bytes do not help.
 static unsigned alignmentOf(const KernelBuilder &b, const Index &linear,
                             Type storage) {
   int64_t step = linear.constant;
@@ -76,8 +70,7 @@ static unsigned alignmentOf(const KernelBuilder &b, const Index &linear,
   return std::gcd<int64_t>(16, step * bytes);
 }
 
-/// Where an element lies, and to how many bytes that is aligned (0: as its
-/// type asks for).
+/// The address of an element, and its alignment in bytes (0: that of its type).
 static std::pair<Value, unsigned> address(KernelBuilder &b,
                                           const MemoryRef &memory, Type storage,
                                           ArrayRef<Index> indices) {
@@ -91,44 +84,37 @@ static std::pair<Value, unsigned> address(KernelBuilder &b,
   return {pointer, b.isForGpu() ? alignmentOf(b, linear, storage) : 0};
 }
 
-/// The f32 of stored bits of `half`. bf16 is the upper half of f32; written
-/// with integers, it is vectorized everywhere.
+/// Converts the stored bits of `half` to f32. bf16 is the upper half of f32; as
+/// integer code the conversion is vectorized on every CPU.
 static Value widen(KernelBuilder &b, Value element, Type half) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   if (auto format = narrowFormat(half))
     return b.math.decodeFloat(element, *format);
   if (half.isF16())
     return arith::ExtFOp::create(b, f32, element);
-  Value bits = arith::ExtUIOp::create(b, i32, element);
-  Value shift = arith::ConstantOp::create(b, b.getI32IntegerAttr(16));
-  return arith::BitcastOp::create(b, f32,
-                                  arith::ShLIOp::create(b, bits, shift));
+  Value bits = extendU(b, i32, element);
+  Value shift = constantI32(b, 16);
+  return bitcast(b, f32, shiftLeft(b, bits, shift));
 }
 
-/// To the nearest, ties to even. NaN stays NaN: its payload could carry over.
+/// Rounds to the nearest value, ties to even. NaN is handled separately,
+/// because adding to its payload could overflow.
 static Value round(KernelBuilder &b, Value scalar, Type half) {
   if (auto format = narrowFormat(half))
     return b.math.encodeFloat(scalar, *format);
   if (half.isF16())
     return arith::TruncFOp::create(b, half, scalar);
   if (b.target == KernelTarget::ptx) // one instruction
-    return arith::BitcastOp::create(b, b.getIntegerType(16),
-                                    arith::TruncFOp::create(b, half, scalar));
-  auto number = [&](int32_t value) -> Value {
-    return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
-  };
-  Value bits = arith::BitcastOp::create(b, b.getI32Type(), scalar);
-  Value high = arith::ShRUIOp::create(b, bits, number(16));
-  Value odd = arith::AndIOp::create(b, high, number(1));
-  Value raised = arith::AddIOp::create(
-      b, arith::AddIOp::create(b, bits, number(0x7FFF)), odd);
-  Value rounded = arith::ShRUIOp::create(b, raised, number(16));
-  Value isNan =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, scalar, scalar);
-  Value quiet = arith::OrIOp::create(b, high, number(0x40));
-  return arith::TruncIOp::create(
-      b, b.getIntegerType(16),
-      arith::SelectOp::create(b, isNan, quiet, rounded));
+    return bitcast(b, b.getIntegerType(16),
+                   arith::TruncFOp::create(b, half, scalar));
+  Value bits = bitcast(b, b.getI32Type(), scalar);
+  Value high = shiftRightU(b, bits, 16);
+  Value odd = andI(b, high, 1);
+  Value raised = addI(b, addI(b, bits, 0x7FFF), odd);
+  Value rounded = shiftRightU(b, raised, 16);
+  Value isNan = cmp(b, FloatPredicate::UNO, scalar, scalar);
+  Value quiet = orI(b, high, 0x40);
+  return truncate(b, b.getIntegerType(16), select(b, isNan, quiet, rounded));
 }
 
 Value loadElement(KernelBuilder &b, const MemoryRef &memory, Type elementType,
@@ -141,8 +127,7 @@ Value loadElement(KernelBuilder &b, const MemoryRef &memory, Type elementType,
     return widen(b, element, stored);
   if (storage == elementType)
     return element;
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, element,
-                               b.math.constant(storage, 0));
+  return cmp(b, IntPredicate::ne, element, b.math.constant(storage, 0));
 }
 
 void storeElement(KernelBuilder &b, Value scalar, const MemoryRef &memory,
@@ -152,14 +137,14 @@ void storeElement(KernelBuilder &b, Value scalar, const MemoryRef &memory,
   if (isHalf(stored) || narrowFormat(stored))
     scalar = round(b, scalar, stored);
   else if (storage != scalar.getType())
-    scalar = arith::ExtUIOp::create(b, storage, scalar);
+    scalar = extendU(b, storage, scalar);
   auto [pointer, alignment] = address(b, memory, storage, indices);
   LLVM::StoreOp::create(b, scalar, pointer, alignment);
 }
 
 Value convertElement(KernelBuilder &b, Value x, Type from, Type to) {
   x = b.math.convertElement(x, from, to);
-  // What cannot be told from its code must be one of its type's numbers.
+  // The result must be a value that the narrow type can represent.
   bool isNarrow = isa<FloatType>(to) && to.getIntOrFloatBitWidth() < 16;
   return isNarrow ? widen(b, round(b, x, to), to) : x;
 }
@@ -175,11 +160,11 @@ DenseElementsAttr computedElements(DenseElementsAttr value) {
                        &inexact);
           return wide.bitcastToAPInt();
         });
-  if (!isa<IntegerType>(type) || signless(type) == type)
+  if (!isa<IntegerType>(type) || computedInteger(type) == type)
     return value;
-  unsigned width = signless(type).getIntOrFloatBitWidth();
+  unsigned width = computedInteger(type).getIntOrFloatBitWidth();
   return cast<DenseIntElementsAttr>(value).mapValues(
-      signless(type), [&](const APInt &number) {
+      computedInteger(type), [&](const APInt &number) {
         return isUnsigned(type) ? number.zextOrTrunc(width)
                                 : number.sextOrTrunc(width);
       });

@@ -6,34 +6,36 @@
 
 namespace dpc::codegen {
 
-/// Elements of a value of the body in memory.
+/// A value of a kernel's body that is in memory.
 struct MemoryRef {
   mlir::Value pointer;
   StridedView view;
-  /// As they are stored; null when they are stored as they are computed with.
+  /// The stored element type; null if elements are stored in their compute
+  /// type.
   mlir::Type element;
 };
 
-/// What elements of a value are computed with: f32 for narrower floats, which
-/// are widened on load and rounded on store; signless integers of 8 bits at
-/// least; and else their own type.
+/// The compute type of a value's elements: f32 for narrower floats, which are
+/// widened by loads and rounded by stores; signless integers of at least 8
+/// bits; and else the type itself.
 mlir::Type computeTypeOf(mlir::Value value);
 
-/// What elements of a type are loaded and stored as: booleans as bytes, bf16
-/// and narrower floats as bits.
+/// The type that loads and stores use for elements of `elementType`: bytes for
+/// booleans, integers for bf16 and narrower floats.
 mlir::Type storageTypeOf(mlir::Type elementType);
 
-/// A constant with elements as they are computed with.
+/// A constant whose elements are converted to their compute type.
 mlir::DenseElementsAttr computedElements(mlir::DenseElementsAttr value);
 
-/// Emits the load or store of an element; of `elementType`, or of the scalar's,
-/// as it is computed with.
+/// Emits the load or the store of an element. `elementType` and the type of
+/// `scalar` are compute types.
 mlir::Value loadElement(KernelBuilder &b, const MemoryRef &memory,
                         mlir::Type elementType, llvm::ArrayRef<Index> indices);
 void storeElement(KernelBuilder &b, mlir::Value scalar, const MemoryRef &memory,
                   llvm::ArrayRef<Index> indices);
 
-/// Converts an element between types of values, as both are computed with.
+/// Converts an element between types of values; `x` and the result have the
+/// compute types of `from` and `to`.
 mlir::Value convertElement(KernelBuilder &b, mlir::Value x, mlir::Type from,
                            mlir::Type to);
 

@@ -1,5 +1,6 @@
-//===- KernelScalars.cpp - What a kernel asks about its rank --------------===//
+//===- KernelScalars.cpp - The arguments of a kernel that differ by rank --===//
 #include "codegen/kernel/KernelScalars.h"
+#include "ir/TensorUtils.h"
 
 using namespace mlir;
 
@@ -34,39 +35,37 @@ static rt::ScalarExpr expr(rt::ScalarKind kind, const LocalFactor &factor) {
   return {kind, 0, factor.size, factor.axes};
 }
 
-/// Offset and valid size of the rows (or columns) that an op looks up in.
-static void addLookup(std::optional<Type> global, int64_t dim,
-                      int64_t localSize, SmallVector<rt::ScalarExpr> &out) {
-  for (const LocalFactor &factor : factorsOf(global, dim, localSize)) {
-    if (factor.axes.empty())
-      continue;
-    out.push_back(expr(rt::ScalarKind::Offset, factor));
-    out.push_back(expr(rt::ScalarKind::Valid, factor));
-  }
-}
+namespace {
 
-static int64_t dimSize(Value value, int64_t dim) {
-  return cast<RankedTensorType>(value.getType()).getDimSize(dim);
-}
+/// A sharded value in whose dimension `dim` an op looks up rows or columns.
+struct Lookup {
+  std::optional<Type> global;
+  Value local;
+  int64_t dim;
+};
 
-/// The sharded type and dimension in which `op` looks rows or columns up.
-static std::optional<std::pair<std::optional<Type>, int64_t>>
-lookupOf(Operation *op) {
+} // namespace
+
+static std::optional<Lookup> lookupOf(Operation *op) {
   if (auto embedding = dyn_cast<EmbeddingOp>(op))
-    return std::pair(embedding.getGlobal(), 0);
+    return Lookup{embedding.getGlobal(), embedding.getTable(), 0};
   if (auto grad = dyn_cast<EmbeddingGradOp>(op))
-    return std::pair(grad.getGlobal(), 0);
+    return Lookup{grad.getGlobal(), grad.getResult(), 0};
   if (auto sums = dyn_cast<CrossEntropySumsOp>(op))
-    return std::pair(sums.getGlobal(), 1);
+    return Lookup{sums.getGlobal(), sums.getLogits(), 1};
   if (auto grad = dyn_cast<CrossEntropyGradOp>(op))
-    return std::pair(grad.getGlobal(), 1);
+    return Lookup{grad.getGlobal(), grad.getLogits(), 1};
   return std::nullopt;
+}
+
+static SmallVector<LocalFactor> factorsOf(const Lookup &lookup) {
+  return factorsOf(lookup.global, lookup.dim,
+                   shapeOf(lookup.local)[lookup.dim]);
 }
 
 bool looksUpInFactors(Operation *op) {
   auto lookup = lookupOf(op);
-  auto factors = lookup ? factorsOf(lookup->first, lookup->second, 0)
-                        : SmallVector<LocalFactor>();
+  auto factors = lookup ? factorsOf(*lookup) : SmallVector<LocalFactor>();
   return factors.size() > 1 &&
          llvm::any_of(factors, [](const LocalFactor &factor) {
            return !factor.axes.empty();
@@ -76,26 +75,23 @@ bool looksUpInFactors(Operation *op) {
 SmallVector<rt::ScalarExpr> scalarsOf(Operation *op) {
   SmallVector<rt::ScalarExpr> out;
   if (auto mask = dyn_cast<MaskOp>(op)) {
-    int64_t rank = cast<RankedTensorType>(mask.getX().getType()).getRank();
-    for (int64_t d = 0; d < rank; ++d)
-      for (const LocalFactor &factor :
-           factorsOf(mask.getGlobal(), d, dimSize(mask.getX(), d)))
+    for (auto [d, size] : llvm::enumerate(shapeOf(mask.getX())))
+      for (const LocalFactor &factor : factorsOf(mask.getGlobal(), d, size))
         if (factor.uneven)
           out.push_back(expr(rt::ScalarKind::Valid, factor));
   } else if (auto iota = dyn_cast<IotaOp>(op)) {
     int64_t d = iota.getDim();
     for (const LocalFactor &factor :
-         factorsOf(iota.getGlobal(), d, dimSize(iota.getResult(), d)))
+         factorsOf(iota.getGlobal(), d, shapeOf(iota.getResult())[d]))
       if (!factor.axes.empty())
         out.push_back(expr(rt::ScalarKind::Offset, factor));
-  } else if (auto embedding = dyn_cast<EmbeddingOp>(op)) {
-    addLookup(embedding.getGlobal(), 0, dimSize(embedding.getTable(), 0), out);
-  } else if (auto grad = dyn_cast<EmbeddingGradOp>(op)) {
-    addLookup(grad.getGlobal(), 0, dimSize(grad.getResult(), 0), out);
-  } else if (auto sums = dyn_cast<CrossEntropySumsOp>(op)) {
-    addLookup(sums.getGlobal(), 1, dimSize(sums.getLogits(), 1), out);
-  } else if (auto ce = dyn_cast<CrossEntropyGradOp>(op)) {
-    addLookup(ce.getGlobal(), 1, dimSize(ce.getLogits(), 1), out);
+  } else if (auto lookup = lookupOf(op)) {
+    for (const LocalFactor &factor : factorsOf(*lookup)) {
+      if (factor.axes.empty())
+        continue;
+      out.push_back(expr(rt::ScalarKind::Offset, factor));
+      out.push_back(expr(rt::ScalarKind::Valid, factor));
+    }
   } else if (auto slice = dyn_cast<RankSliceOp>(op)) {
     rt::ScalarExpr coord{rt::ScalarKind::Coord, 0, 0, {}};
     for (Attribute axis : slice.getAxes())

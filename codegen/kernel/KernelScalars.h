@@ -1,10 +1,10 @@
-//===- KernelScalars.h - What a kernel asks about its rank ------*- C++ -*-===//
+//===- KernelScalars.h - The arguments of a kernel that differ by rank -*- C++
+//-*-===//
 //
-// A kernel is compiled once for all ranks and micro-batches. What differs,
-// where a shard begins and how much of it exists, reaches it as int64 arguments
-// that the runtime evaluates. This file is the one list of them, read by the
-// writer of the plan and by the emitter of the code.
-//
+// A kernel is compiled once for all ranks and micro-batches. Numbers that
+// differ by rank, such as the offset and the valid size of a shard, are int64
+// arguments, which the runtime evaluates. The writer of the plan and the
+// emitter of the code both get them from scalarsOf().
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_KERNEL_KERNELSCALARS_H
 #define DPC_CODEGEN_KERNEL_KERNELSCALARS_H
@@ -14,7 +14,7 @@
 
 namespace dpc::codegen {
 
-/// A factor of one dimension of an index-dependent op.
+/// One factor of a dimension of an op that depends on indices.
 struct LocalFactor {
   int64_t size = 1;  ///< global
   int64_t local = 1; ///< capacity of a shard
@@ -22,19 +22,20 @@ struct LocalFactor {
   std::vector<std::string> axes;
 };
 
-/// The factors of dimension `dim` of `global` (a TypeAttr's type, or null for
-/// an unsplit dimension of `localSize`).
+/// The factors of dimension `dim` of the sharded type `global`. Without one,
+/// the dimension is one factor of `localSize` that is not sharded.
 llvm::SmallVector<LocalFactor> factorsOf(std::optional<mlir::Type> global,
                                          int64_t dim, int64_t localSize);
 
-/// The scalars of `op`, in the order in which its emitter takes them.
+/// The scalars of `op`, in the order in which the code of `op` takes them.
 llvm::SmallVector<rt::ScalarExpr> scalarsOf(mlir::Operation *op);
 
-/// Whether `op` looks rows or columns up in a dimension of several factors of
-/// which one is split: a shard of it is no range, as the scalars describe it.
+/// Whether `op` looks up rows or columns in a sharded dimension of several
+/// factors. Scalars cannot describe that, because a shard is not a range of
+/// rows.
 bool looksUpInFactors(mlir::Operation *op);
 
-/// The layout that the runtime packs a value of type `global` by.
+/// The layout by which the runtime packs a value of type `global`.
 rt::Layout layoutOf(mlir::RankedTensorType global);
 
 } // namespace dpc::codegen

@@ -1,4 +1,4 @@
-//===- LoopTarget.h - What runs the loops of a kernel -----------*- C++ -*-===//
+//===- LoopTarget.h - Runs the loops of a kernel ----------------*- C++ -*-===//
 #ifndef DPC_CODEGEN_KERNEL_LOOPTARGET_H
 #define DPC_CODEGEN_KERNEL_LOOPTARGET_H
 
@@ -9,24 +9,25 @@ namespace dpc::codegen {
 using ElementsBody =
     std::function<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<Index>)>;
 
-/// What is accumulated over the columns of a row: values of `types`, from those
-/// that `init` emits on. `combine` joins what two parts of the row gave.
+/// Accumulates over the columns of a row. `init` emits the initial values of
+/// `types`, and `combine` joins the results of two parts of the row.
 struct RowFold {
   llvm::SmallVector<mlir::Type> types;
   std::function<llvm::SmallVector<mlir::Value>()> init;
   Combine combine;
 };
 
-/// A box of the indices of some values, and where their elements go.
+/// A box of indices, the values to compute there, and their memory.
 struct Nest {
-  llvm::ArrayRef<mlir::Value> values; ///< none when all are filled alike
+  llvm::ArrayRef<mlir::Value>
+      values; ///< empty if all targets get the same element
   llvm::ArrayRef<MemoryRef> targets;
   llvm::ArrayRef<int64_t> begin, sizes;
 };
 
-/// Loops over nests and rows: those of a CPU, or the work of threads. Row ops
-/// are written once, in terms of these. Columns are below `limit` (null: all of
-/// `size`).
+/// Runs loops over nests and rows on a CPU, or in the threads of a GPU. The
+/// code of row ops is written once, in terms of these functions. `limit` is the
+/// number of columns to visit (null: all of `size`).
 class LoopTarget {
 public:
   virtual ~LoopTarget() = default;
@@ -37,18 +38,18 @@ public:
                                                  const ColumnBody &body) = 0;
   virtual void rowLoop(int64_t size, mlir::Value limit,
                        const std::function<void(Index)> &body) = 0;
-  /// The columns from `limit` on.
+  /// Visits the columns from `limit` to the end.
   virtual void restLoop(int64_t size, mlir::Value limit,
                         const LoopBody &body) = 0;
-  /// What is done once for a row; may store.
+  /// Runs `body` once per row; it may store.
   virtual void once(const std::function<void()> &body) = 0;
-  /// All elements at an index are computed before any is stored: results may
+  /// Computes all elements at an index before it stores any, since results may
   /// share the memory of operands.
   virtual void nest(const Nest &nest, const ElementsBody &elements) = 0;
 
-  /// What was stored before may be read from here on.
+  /// Called before each load: earlier stores must be visible.
   virtual void beforeLoad() {}
-  /// True when the target keeps the store, to emit it later.
+  /// Returns true if the target keeps the store and emits it later.
   virtual bool keepsStore(mlir::Value /*scalar*/, const MemoryRef & /*memory*/,
                           llvm::ArrayRef<Index> /*indices*/) {
     return false;

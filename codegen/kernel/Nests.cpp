@@ -8,13 +8,13 @@ using namespace mlir;
 namespace dpc::codegen {
 
 //===----------------------------------------------------------------------===//
-// Which neighbouring loops may become one
+// Which adjacent loops may become one
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// Follows a value back to memory, noting how indices are used: every access
-/// must advance evenly over a pair of loops, and no op may look at either.
+/// Follows values back to memory. Two adjacent loops merge if every access is
+/// linear over both and no op depends on the index of either.
 class FlattenAnalysis {
 public:
   explicit FlattenAnalysis(ArrayRef<int64_t> sizes)
@@ -27,10 +27,7 @@ public:
              ArrayRef<StridedView> inputs);
   void access(const StridedView &view, ArrayRef<Index> indices);
   LoopSpace space;
-  /// merges[d]: loops d and d + 1 may become one.
   SmallVector<bool> merges;
-  /// A loop along which some access is contiguous that jumps along the last
-  /// loop, or -1.
   int64_t crossed = -1;
 
 private:
@@ -96,7 +93,7 @@ void FlattenAnalysis::visit(Value value, ArrayRef<Index> indices,
         visit(operand, indices, inputs);
     return;
   }
-  // Everything else looks at its indices.
+  // All other ops depend on their indices.
   for (const Index &index : indices)
     inspect(index);
 }
@@ -105,7 +102,7 @@ Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
                 ArrayRef<int64_t> begin) {
   Indices result;
   for (auto [index, offset] : llvm::zip_equal(indices, begin))
-    result.push_back(LoopSpace::add(b, index, LoopSpace::constant(offset)));
+    result.push_back(LoopSpace::shift(index, offset));
   return result;
 }
 
@@ -126,7 +123,7 @@ NestLoops analyzeNest(const Nest &nest, ArrayRef<StridedView> inputs) {
 // Emission
 //===----------------------------------------------------------------------===//
 
-/// One nest over a box of the results' shape.
+/// Emits one nest over a box of the results' shape.
 static void emitNest(ElementEmitter &b, ArrayRef<unsigned> results,
                      ArrayRef<int64_t> begin, ArrayRef<int64_t> sizes) {
   SmallVector<Value> values;
@@ -143,8 +140,8 @@ static void emitNest(ElementEmitter &b, ArrayRef<unsigned> results,
   });
 }
 
-/// Where along `dim` an op chooses between parts: inside a piece the choice is
-/// the same for all elements, so that no code is left of it.
+/// Adds the positions along `dim` at which an op switches between operands.
+/// Between two cuts the choice is constant and needs no code.
 static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
                     std::set<int64_t> &cuts) {
   if (op.getNumResults() == 0 || shapeOf(op.getResult(0)) != shape)
@@ -165,10 +162,9 @@ static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
   }
 }
 
-/// More pieces than this cost more code than they save.
+/// More boxes than this need more code than they save.
 static constexpr int64_t kMaxPieces = 12;
 
-/// Nests over the pieces between all cuts.
 void emitCut(ElementEmitter &b, ArrayRef<unsigned> results) {
   ArrayRef<int64_t> shape = shapeOf(b.yields[results.front()]);
   SmallVector<SmallVector<int64_t>> bounds;
@@ -207,7 +203,8 @@ void fill(ElementEmitter &b, const MemoryRef &target, Type elementType,
   });
 }
 
-// Joins and pads write box by box instead of choosing per element.
+// Concatenations and pads are written box by box, so that no element needs a
+// choice.
 static void emitBox(ElementEmitter &b, Value value, const MemoryRef &target) {
   ArrayRef<int64_t> shape = shapeOf(value);
   SmallVector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
@@ -240,7 +237,8 @@ static void emitBox(ElementEmitter &b, Value value, const MemoryRef &target) {
                [&] { b.store(b.at(value, indices), target, indices); });
 }
 
-/// Boxes of a GPU's stage are written at the same time: none twice.
+/// The boxes of a GPU's stage are written concurrently, so none may be written
+/// twice.
 static bool isWrittenByBoxes(Value value, bool onGpu) {
   Operation *op = value.getDefiningOp();
   return isa_and_nonnull<ConcatOp>(op) ||

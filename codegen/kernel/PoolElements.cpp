@@ -5,14 +5,10 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-static Type elementOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getElementType();
-}
-
 using TapBody =
     llvm::function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)>;
 
-/// Carries values through all taps of a window, row-major.
+/// Carries values through all taps of a window, in row-major order.
 static SmallVector<Value> foldTaps(ElementEmitter &b, ArrayRef<int64_t> kernel,
                                    SmallVector<Value> &taps, ValueRange init,
                                    TapBody body) {
@@ -27,76 +23,57 @@ static SmallVector<Value> foldTaps(ElementEmitter &b, ArrayRef<int64_t> kernel,
                     });
 }
 
-namespace {
+static Value both(ElementEmitter &b, Value x, Value y) {
+  return x ? andI(b, x, y) : y;
+}
 
-/// Arithmetic on positions, which are i64.
-struct Positions {
-  ImplicitLocOpBuilder &b;
+/// 0 <= x < size, as one unsigned comparison.
+static Value isInside(ElementEmitter &b, Value x, int64_t size) {
+  return cmp(b, IntPredicate::ult, x, size);
+}
 
-  Value constant(int64_t value) { return constantI64(b, value); }
-  Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
-  Value sub(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
-  Value mul(Value x, int64_t factor) {
-    return arith::MulIOp::create(b, x, constant(factor));
-  }
-  Value is(arith::CmpIPredicate predicate, Value x, Value y) {
-    return arith::CmpIOp::create(b, predicate, x, y);
-  }
-  /// 0 <= x < size, by one unsigned comparison.
-  Value inside(Value x, int64_t size) {
-    return is(arith::CmpIPredicate::ult, x, constant(size));
-  }
-  /// `x` where `condition` holds, else 0: always safe to read.
-  Value orZero(Value condition, Value x) {
-    return arith::SelectOp::create(b, condition, x, constant(0));
-  }
-  Value both(Value x, Value y) {
-    return x ? Value(arith::AndIOp::create(b, x, y)) : y;
-  }
-};
+/// `x` if `condition` holds, else 0, which is always a valid index.
+static Value orZero(ElementEmitter &b, Value condition, Value x) {
+  return select(b, condition, x, constantI64(b, 0));
+}
 
-} // namespace
-
-// y and the index of its element are found together; the other one is noted
-// for whoever asks for it at the same indices.
+// The loop finds both results at once. The other one is remembered for later
+// use at the same indices.
 Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
                 ArrayRef<Index> indices) {
-  Positions p{b};
   ArrayRef<int64_t> image = shapeOf(op.getX()).drop_front(2);
-  Type type = elementOf(op.getX());
+  Type type = elementTypeOf(op.getX());
   SmallVector<Value> windows, taps;
   for (auto [d, index] : llvm::enumerate(indices.drop_front(2)))
     windows.push_back(
-        p.sub(p.mul(b.space.materialize(b, index), op.getStrides()[d]),
-              p.constant(op.getPads()[d])));
+        subI(b, mulI(b, b.space.materialize(b, index), op.getStrides()[d]),
+             op.getPads()[d]));
   Value lowest = b.math.neutral(ReduceKind::max, type);
   auto found = foldTaps(
-      b, op.getKernel(), taps, ValueRange{lowest, p.constant(-1)},
+      b, op.getKernel(), taps, ValueRange{lowest, constantI64(b, -1)},
       [&](ArrayRef<Value> tap, ValueRange best) {
         Indices place(indices.take_front(2));
-        Value inside, position = p.constant(0);
+        Value inside, position = constantI64(b, 0);
         for (size_t d = 0; d < image.size(); ++d) {
-          Value i = p.add(windows[d], p.mul(tap[d], op.getDilations()[d]));
-          Value valid = p.inside(i, image[d]);
-          inside = p.both(inside, valid);
-          i = p.orZero(valid, i);
-          position = p.add(p.mul(position, image[d]), i);
+          Value i = addI(b, windows[d], mulI(b, tap[d], op.getDilations()[d]));
+          Value valid = isInside(b, i, image[d]);
+          inside = both(b, inside, valid);
+          i = orZero(b, valid, i);
+          position = addI(b, mulI(b, position, image[d]), i);
           place.push_back(LoopSpace::opaque(i));
         }
         Value x = b.at(op.getX(), place);
-        // Larger, or NaN, or the first one there is.
-        Value larger =
-            arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, best[0]);
-        Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x, x);
-        Value first = p.is(arith::CmpIPredicate::slt, best[1], p.constant(0));
-        Value wins = arith::OrIOp::create(
-            b, arith::OrIOp::create(b, larger, isNan), first);
-        wins = arith::AndIOp::create(b, wins, inside);
-        return SmallVector<Value>{
-            arith::SelectOp::create(b, wins, x, best[0]),
-            arith::SelectOp::create(b, wins, position, best[1])};
+        // Takes a larger element, a NaN, or the first element.
+        Value larger = cmp(b, FloatPredicate::OGT, x, best[0]);
+        Value isNan = cmp(b, FloatPredicate::UNO, x, x);
+        Value first = cmp(b, IntPredicate::slt, best[1], 0);
+        Value wins = orI(b, orI(b, larger, isNan), first);
+        wins = andI(b, wins, inside);
+        return SmallVector<Value>{select(b, wins, x, best[0]),
+                                  select(b, wins, position, best[1])};
       });
-  Value both[] = {found[0], b.math.convert(found[1], elementOf(op.getIndex()))};
+  Value both[] = {found[0],
+                  b.math.convert(found[1], elementTypeOf(op.getIndex()))};
   unsigned other = 1 - result;
   b.remember(op->getResult(other), indices, both[other]);
   return both[result];
@@ -104,16 +81,15 @@ Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
 
 Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
                     ArrayRef<Index> indices) {
-  Positions p{b};
   ArrayRef<int64_t> windows = shapeOf(op.getDy()).drop_front(2);
   ArrayRef<int64_t> image = shapeOf(op.getDx()).drop_front(2);
-  Type type = elementOf(op.getDx());
+  Type type = elementTypeOf(op.getDx());
   SmallVector<Value> places, taps;
-  Value own = p.constant(0);
+  Value own = constantI64(b, 0);
   for (auto [d, index] : llvm::enumerate(indices.drop_front(2))) {
     Value i = b.space.materialize(b, index);
-    own = p.add(p.mul(own, image[d]), i);
-    places.push_back(p.add(i, p.constant(op.getPads()[d])));
+    own = addI(b, mulI(b, own, image[d]), i);
+    places.push_back(addI(b, i, op.getPads()[d]));
   }
   Value none = b.math.constant(type, 0);
   return foldTaps(
@@ -122,27 +98,26 @@ Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
         Indices place(indices.take_front(2));
         Value reads;
         for (size_t d = 0; d < windows.size(); ++d) {
-          // The window whose tap this is: (place - tap * dilation) / stride.
-          Value begin = p.sub(places[d], p.mul(tap[d], op.getDilations()[d]));
-          Value stride = p.constant(op.getStrides()[d]);
+          // The window that reads this element by `tap`: (place - tap *
+          // dilation) / stride.
+          Value begin =
+              subI(b, places[d], mulI(b, tap[d], op.getDilations()[d]));
+          int64_t stride = op.getStrides()[d];
           Value window = begin;
-          if (op.getStrides()[d] != 1) {
-            Value rest = arith::RemSIOp::create(b, begin, stride);
-            reads = p.both(reads,
-                           p.is(arith::CmpIPredicate::eq, rest, p.constant(0)));
-            window = arith::DivSIOp::create(b, begin, stride);
+          if (stride != 1) {
+            Value rest = remS(b, begin, stride);
+            reads = both(b, reads, cmp(b, IntPredicate::eq, rest, 0));
+            window = divS(b, begin, stride);
           }
-          // -1 / 2 is 0, but the rest is not.
-          Value valid = p.inside(window, windows[d]);
-          reads = p.both(reads, valid);
-          place.push_back(LoopSpace::opaque(p.orZero(valid, window)));
+          // The remainder excludes -1 / 2, which would be 0.
+          Value valid = isInside(b, window, windows[d]);
+          reads = both(b, reads, valid);
+          place.push_back(LoopSpace::opaque(orZero(b, valid, window)));
         }
         Value index =
             b.math.convert(b.at(op.getIndex(), place), b.getI64Type());
-        Value chosen = arith::AndIOp::create(
-            b, reads, p.is(arith::CmpIPredicate::eq, index, own));
-        Value share =
-            arith::SelectOp::create(b, chosen, b.at(op.getDy(), place), none);
+        Value chosen = andI(b, reads, cmp(b, IntPredicate::eq, index, own));
+        Value share = select(b, chosen, b.at(op.getDy(), place), none);
         return SmallVector<Value>{b.math.add(sum[0], share)};
       })[0];
 }

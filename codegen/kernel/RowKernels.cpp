@@ -1,4 +1,4 @@
-//===- RowKernels.cpp - Kernels around one op on whole rows ---------------===//
+//===- RowKernels.cpp - Kernels with one op on whole rows -----------------===//
 #include "codegen/kernel/RowKernels.h"
 
 #include <limits>
@@ -25,7 +25,7 @@ static Indices append(ArrayRef<Index> row, Index column) {
   return indices;
 }
 
-/// True when `value` is computed from `op` inside the kernel.
+/// Whether `op` is among the ops that compute `value` inside the kernel.
 static bool dependsOn(Value value, Operation *op) {
   SmallVector<Value> worklist{value};
   llvm::SmallPtrSet<Operation *, 16> seen;
@@ -42,7 +42,7 @@ static bool dependsOn(Value value, Operation *op) {
 
 bool isSerial(Operation *rowOp) { return isa<TopKOp, CumSumOp>(rowOp); }
 
-/// The fold of values of one type that are accumulated.
+/// A fold that accumulates values of one type.
 static RowFold foldOf(ElementEmitter &b, ArrayRef<ReduceKind> kinds,
                       Type type) {
   SmallVector<ReduceKind> all(kinds);
@@ -56,8 +56,8 @@ static RowFold foldOf(ElementEmitter &b, ArrayRef<ReduceKind> kinds,
           accumulation(b, kinds)};
 }
 
-/// Results that the row op needs (`before`), or that need it. What is stored
-/// is read back afterwards: the row is in the nearest cache.
+/// Stores the results that the row op needs (`before`), or those that depend on
+/// it. Later code reads them back, because the row is in the L1 cache.
 static void storeRowResults(ElementEmitter &b, Operation *rowOp,
                             ArrayRef<Index> row, bool before) {
   ArrayRef<int64_t> shape = shapeOf(rowOp->getOperand(0));
@@ -69,7 +69,7 @@ static void storeRowResults(ElementEmitter &b, Operation *rowOp,
       wide.push_back(i);
       continue;
     }
-    // A value per row; column sums are stored by the row op.
+    // One value per row. The row op itself stores sums over rows.
     bool columns = isa_and_nonnull<NormGradOp>(value.getDefiningOp()) &&
                    cast<OpResult>(value).getResultNumber() > 0;
     if (!columns && shapeOf(value) == shape.drop_back())
@@ -91,13 +91,22 @@ static void storeRowResults(ElementEmitter &b, Operation *rowOp,
     b.stored[b.yields[i]] = b.arguments.outputs[i];
 }
 
-static Value rowMax(ElementEmitter &b, Value x, ArrayRef<Index> row) {
+/// Accumulates `element` over the first `limit` columns (null: all) of a row of
+/// the operand `x`.
+static Value reduceRow(ElementEmitter &b, ReduceKind kind, Value x,
+                       ArrayRef<Index> row,
+                       function_ref<Value(ArrayRef<Index>)> element,
+                       Value limit = {}) {
   return b.loops->rowFold(
-      foldOf(b, ReduceKind::max, computeTypeOf(x)), shapeOf(x).back(), {},
+      foldOf(b, kind, computeTypeOf(x)), shapeOf(x).back(), limit,
       [&](Index j, ValueRange carried) -> SmallVector<Value> {
-        return {b.math.accumulate(ReduceKind::max, carried[0],
-                                  b.at(x, append(row, j)))};
+        return {b.math.accumulate(kind, carried[0], element(append(row, j)))};
       })[0];
+}
+
+static Value rowMax(ElementEmitter &b, Value x, ArrayRef<Index> row) {
+  return reduceRow(b, ReduceKind::max, x, row,
+                   [&](ArrayRef<Index> indices) { return b.at(x, indices); });
 }
 
 static void softmaxRow(ElementEmitter &b, SoftmaxOp op, ArrayRef<Index> row) {
@@ -105,15 +114,13 @@ static void softmaxRow(ElementEmitter &b, SoftmaxOp op, ArrayRef<Index> row) {
   Type type = computeTypeOf(op.getX());
   Value greatest = rowMax(b, op.getX(), row);
   const MemoryRef *target = b.targetOf(op.getResult());
-  Value sum = b.loops->rowFold(
-      foldOf(b, ReduceKind::sum, type), size, {},
-      [&](Index j, ValueRange carried) -> SmallVector<Value> {
-        Indices indices = append(row, j);
-        Value e = b.math.expOfDifference(b.at(op.getX(), indices), greatest);
-        if (target)
-          b.store(e, *target, indices);
-        return {b.math.accumulate(ReduceKind::sum, carried[0], e)};
-      })[0];
+  auto exponential = [&](ArrayRef<Index> indices) {
+    Value e = b.math.expOfDifference(b.at(op.getX(), indices), greatest);
+    if (target)
+      b.store(e, *target, indices);
+    return e;
+  };
+  Value sum = reduceRow(b, ReduceKind::sum, op.getX(), row, exponential);
   Value factor = b.math.div(b.math.constant(type, 1), sum);
   if (!target) {
     b.computed[op.getResult()] = [=, &b](ArrayRef<Index> indices) mutable {
@@ -132,23 +139,20 @@ static void softmaxRow(ElementEmitter &b, SoftmaxOp op, ArrayRef<Index> row) {
 
 static void softmaxGradRow(ElementEmitter &b, SoftmaxGradOp op,
                            ArrayRef<Index> row) {
-  Type type = computeTypeOf(op.getY());
-  Value sum = b.loops->rowFold(
-      foldOf(b, ReduceKind::sum, type), shapeOf(op.getY()).back(), {},
-      [&](Index j, ValueRange carried) -> SmallVector<Value> {
-        Indices indices = append(row, j);
-        Value y = b.at(op.getY(), indices);
-        return {b.math.accumulate(ReduceKind::sum, carried[0],
-                                  b.math.mul(y, b.at(op.getDy(), indices)))};
-      })[0];
+  auto product = [&](ArrayRef<Index> indices) {
+    Value y = b.at(op.getY(), indices);
+    return b.math.mul(y, b.at(op.getDy(), indices));
+  };
+  Value sum = reduceRow(b, ReduceKind::sum, op.getY(), row, product);
   b.computed[op.getDx()] = [=, &b](ArrayRef<Index> indices) mutable {
     Value y = b.at(op.getY(), indices);
     return b.math.mul(y, b.math.sub(b.at(op.getDy(), indices), sum));
   };
 }
 
-// One pass over the row per pick: the best element that comes after the last
-// pick in the order (value, position). Rows of experts are short.
+// Each pick makes one pass over the row. It takes the best element that comes
+// after the previous pick in the order (value, position). This is fast enough
+// because rows of experts are short.
 static void topkRow(ElementEmitter &b, TopKOp op, ArrayRef<Index> row) {
   Type type = computeTypeOf(op.getX());
   bool smallest = op.getSmallest();
@@ -156,8 +160,7 @@ static void topkRow(ElementEmitter &b, TopKOp op, ArrayRef<Index> row) {
   ReduceKind worst = smallest ? ReduceKind::min : ReduceKind::max;
   ReduceKind best = smallest ? ReduceKind::max : ReduceKind::min;
   Value none = constantI64(b, -1);
-  bool whole =
-      isUnsigned(cast<RankedTensorType>(op.getX().getType()).getElementType());
+  bool whole = isUnsigned(elementTypeOf(op.getX()));
   auto pick = [&](Index, ValueRange last) {
     return b.spaceFold(
         shapeOf(op.getX()).back(),
@@ -166,20 +169,17 @@ static void topkRow(ElementEmitter &b, TopKOp op, ArrayRef<Index> row) {
           Value x = b.at(op.getX(), append(row, i));
           Value position = b.space.materialize(b, i);
           auto less = [&](Value a, Value c) {
-            return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, a, c);
+            return cmp(b, IntPredicate::slt, a, c);
           };
-          Value later = arith::AndIOp::create(
-              b, b.math.compare(CompareKind::eq, x, last[0]),
-              less(last[1], position));
-          later = arith::OrIOp::create(
-              b, b.math.compare(before, last[0], x, whole), later);
-          Value better = arith::OrIOp::create(
-              b, b.math.compare(before, x, found[0], whole),
-              arith::AndIOp::create(b, less(found[1], constantI64(b, 0)),
-                                    b.math.compare(CompareKind::eq, x, x)));
-          Value take = arith::AndIOp::create(b, later, better);
-          return {arith::SelectOp::create(b, take, x, found[0]),
-                  arith::SelectOp::create(b, take, position, found[1])};
+          Value later = andI(b, b.math.compare(CompareKind::eq, x, last[0]),
+                             less(last[1], position));
+          later = orI(b, b.math.compare(before, last[0], x, whole), later);
+          Value better = orI(b, b.math.compare(before, x, found[0], whole),
+                             andI(b, less(found[1], constantI64(b, 0)),
+                                  b.math.compare(CompareKind::eq, x, x)));
+          Value take = andI(b, later, better);
+          return {select(b, take, x, found[0]),
+                  select(b, take, position, found[1])};
         });
   };
   const MemoryRef *values = b.targetOf(op.getValues());
@@ -211,8 +211,8 @@ static void cumsumRow(ElementEmitter &b, CumSumOp op, ArrayRef<Index> row) {
   b.spaceFold(size, b.math.constant(computeTypeOf(op.getX()), 0),
               [&](Index i, ValueRange carried) -> SmallVector<Value> {
                 if (op.getReverse())
-                  i = LoopSpace::opaque(arith::SubIOp::create(
-                      b, constantI64(b, size - 1), b.space.materialize(b, i)));
+                  i = LoopSpace::opaque(subI(b, constantI64(b, size - 1),
+                                             b.space.materialize(b, i)));
                 Value sum = b.math.binary(BinaryKind::add, carried[0],
                                           b.at(op.getX(), append(row, i)));
                 b.store(op.getExclusive() ? carried[0] : sum, *target,
@@ -222,8 +222,8 @@ static void cumsumRow(ElementEmitter &b, CumSumOp op, ArrayRef<Index> row) {
   b.stored[op.getResult()] = *target;
 }
 
-// Two passes: the variance of the differences, so that a large mean costs no
-// digits.
+// There are two passes: the variance is computed from differences to the mean,
+// so that a large mean costs no digits.
 static void normRow(ElementEmitter &b, NormOp op, ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getX()).back();
   Type type = computeTypeOf(op.getX());
@@ -231,25 +231,20 @@ static void normRow(ElementEmitter &b, NormOp op, ArrayRef<Index> row) {
   bool layer = op.getKind() == NormKind::layer;
   Value mean = b.math.constant(type, 0);
   if (layer)
-    mean = b.math.div(
-        b.loops->rowFold(
-            foldOf(b, ReduceKind::sum, type), size, {},
-            [&](Index j, ValueRange carried) -> SmallVector<Value> {
-              return {b.math.accumulate(ReduceKind::sum, carried[0],
-                                        b.at(op.getX(), append(row, j)))};
-            })[0],
-        count);
+    mean = b.math.div(reduceRow(b, ReduceKind::sum, op.getX(), row,
+                                [&](ArrayRef<Index> indices) {
+                                  return b.at(op.getX(), indices);
+                                }),
+                      count);
   auto centered = [=, &b](ArrayRef<Index> indices) mutable {
     Value x = b.at(op.getX(), indices);
     return layer ? b.math.sub(x, mean) : x;
   };
-  Value squares =
-      b.loops->rowFold(foldOf(b, ReduceKind::sum, type), size, {},
-                       [&](Index j, ValueRange carried) -> SmallVector<Value> {
-                         Value d = centered(append(row, j));
-                         return {b.math.accumulate(ReduceKind::sum, carried[0],
-                                                   b.math.mul(d, d))};
-                       })[0];
+  auto square = [&](ArrayRef<Index> indices) {
+    Value d = centered(indices);
+    return b.math.mul(d, d);
+  };
+  Value squares = reduceRow(b, ReduceKind::sum, op.getX(), row, square);
   Value variance =
       b.math.add(b.math.div(squares, count),
                  b.math.constant(type, op.getEps().convertToDouble()));
@@ -265,8 +260,8 @@ static void normRow(ElementEmitter &b, NormOp op, ArrayRef<Index> row) {
   };
 }
 
-// With h = (x - mean) rstd and u = dy scale (means over the row):
-// dx = rstd (u - mean(u) - h mean(u h)); rms has no mean(u).
+// Let h = (x - mean) rstd and u = dy scale, with means over the row. Then dx =
+// rstd (u - mean(u) - h mean(u h)); for rms, mean(u) is absent.
 static void normGradRow(ElementEmitter &b, NormGradOp op, ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getX()).back();
   Type type = computeTypeOf(op.getX());
@@ -282,7 +277,7 @@ static void normGradRow(ElementEmitter &b, NormGradOp op, ArrayRef<Index> row) {
     return op.getScale() ? b.math.mul(dy, b.at(op.getScale(), indices.back()))
                          : dy;
   };
-  // On a GPU, sums over rows are another stage's (GpuReductions.cpp).
+  // On a GPU another stage computes the sums over rows (GpuReductions.cpp).
   const MemoryRef *dscale = b.isForGpu() ? nullptr : b.targetOf(op.getDscale());
   const MemoryRef *dbias = b.isForGpu() ? nullptr : b.targetOf(op.getDbias());
   SmallVector<Value> sums = b.loops->rowFold(
@@ -311,17 +306,7 @@ static void normGradRow(ElementEmitter &b, NormGradOp op, ArrayRef<Index> row) {
   };
 }
 
-/// Zeros from column `limit` on.
-static void zeroBeyond(ElementEmitter &b, Value limit, int64_t size,
-                       const MemoryRef &target, Type type,
-                       ArrayRef<Index> row) {
-  Value zero = b.math.constant(type, 0);
-  b.loops->restLoop(size, limit, [&](Value column) {
-    b.store(zero, target, append(row, LoopSpace::opaque(column)));
-  });
-}
-
-/// Scales the first `limit` columns of a row by `factor`, clears those beyond.
+/// Scales the first `limit` columns of a row by `factor` and clears the others.
 static void normalizeProbs(ElementEmitter &b, AttentionProbsOp op,
                            ArrayRef<Index> row, const MemoryRef &target,
                            Value limit, Value factor) {
@@ -331,13 +316,17 @@ static void normalizeProbs(ElementEmitter &b, AttentionProbsOp op,
     Indices indices = append(row, j);
     b.store(b.math.mul(b.load(target, type, indices), factor), target, indices);
   });
-  if (op.getCausal())
-    zeroBeyond(b, limit, size, target, type, row);
+  if (op.getCausal()) {
+    Value zero = b.math.constant(type, 0);
+    b.loops->restLoop(size, limit, [&](Value column) {
+      b.store(zero, target, append(row, LoopSpace::opaque(column)));
+    });
+  }
   b.stored[op.getProbs()] = target;
 }
 
-// Causal rows stop at the diagonal; what lies beyond is never read. A row whose
-// every score is -inf gives zeros, not NaN, like a row without columns.
+// Causal rows stop at the diagonal and read nothing beyond it. A row whose
+// scores are all -inf gives zeros, not NaN, and so does a row without columns.
 static void probsRow(ElementEmitter &b, AttentionProbsOp op,
                      ArrayRef<Index> row) {
   ArrayRef<int64_t> shape = shapeOf(op.getScores());
@@ -347,50 +336,44 @@ static void probsRow(ElementEmitter &b, AttentionProbsOp op,
   Value limit = constantI64(b, size);
   if (op.getCausal()) {
     Value t = b.space.materialize(b, row[2]);
-    Value visible =
-        arith::AddIOp::create(b, t, constantI64(b, size - shape[2] + 1));
-    limit = arith::MaxSIOp::create(b, constantI64(b, 0),
-                                   arith::MinSIOp::create(b, limit, visible));
+    Value visible = addI(b, t, size - shape[2] + 1);
+    limit = maxS(b, constantI64(b, 0), minS(b, limit, visible));
   }
   auto score = [&](ArrayRef<Index> indices) {
     Value x = b.math.mul(b.at(op.getScores(), indices), scale);
     return op.getMask() ? b.math.add(x, maskTerm(b, op.getMask(), indices)) : x;
   };
   Value columns = op.getCausal() ? limit : Value();
-  auto fold = [&](ReduceKind kind, function_ref<Value(Indices)> body) {
-    return b.loops->rowFold(
-        foldOf(b, kind, type), size, columns,
-        [&](Index j, ValueRange carried) -> SmallVector<Value> {
-          return {b.math.accumulate(kind, carried[0], body(append(row, j)))};
-        })[0];
-  };
-  Value greatest = fold(ReduceKind::max, score);
+  Value greatest =
+      reduceRow(b, ReduceKind::max, op.getScores(), row, score, columns);
   Value zero = b.math.constant(type, 0);
-  Value empty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, greatest,
-                                      b.math.neutral(ReduceKind::max, type));
-  Value shift = arith::SelectOp::create(b, empty, zero, greatest);
-  // Where a forward pass is made again, nobody may read more than lse.
+  Value empty = cmp(b, FloatPredicate::OEQ, greatest,
+                    b.math.neutral(ReduceKind::max, type));
+  Value shift = select(b, empty, zero, greatest);
+  // When the backward pass recomputes the forward pass, it may need only lse.
   const MemoryRef *target = b.targetOf(op.getProbs());
-  Value sum = fold(ReduceKind::sum, [&](Indices indices) {
+  auto exponential = [&](ArrayRef<Index> indices) {
     Value e = b.math.expOfDifference(score(indices), shift);
     if (target)
       b.store(e, *target, indices);
     return e;
-  });
+  };
+  Value sum =
+      reduceRow(b, ReduceKind::sum, op.getScores(), row, exponential, columns);
   if (target) {
-    Value factor = arith::SelectOp::create(
-        b, empty, zero, b.math.div(b.math.constant(type, 1), sum));
+    Value factor =
+        select(b, empty, zero, b.math.div(b.math.constant(type, 1), sum));
     normalizeProbs(b, op, row, *target, columns, factor);
   }
   Value lse = b.math.add(b.math.log(sum), greatest);
   b.computed[op.getLse()] = [=](ArrayRef<Index>) { return lse; };
 }
 
-/// The greatest of a row and the sum of e^(x - greatest), in one pass on GPUs,
-/// where a row of logits is longer than what is near: a sum of what came so far
-/// is scaled when a greater element comes (Milakov and Gimelshein, "Online
-/// normalizer calculation for softmax", 2018). The least finite number stands
-/// for no element, as the difference of two infinities is none.
+/// Computes the maximum of a row and the sum of e^(x - maximum). On GPUs, where
+/// a row of logits does not fit in fast memory, one pass does both: a larger
+/// element rescales the sum of the previous elements (Milakov and Gimelshein,
+/// "Online normalizer calculation for softmax", 2018). The lowest finite number
+/// is the initial maximum, since the difference of two infinities is NaN.
 static void findRowMax(ElementEmitter &b, CrossEntropySumsOp op, ReduceOp max,
                        ArrayRef<Index> row) {
   assert(!b.hasScalars(op) && "of columns that are not split");
@@ -409,8 +392,7 @@ static void findRowMax(ElementEmitter &b, CrossEntropySumsOp op, ReduceOp max,
     auto scaled = [&](Value other, Value own) {
       return b.math.accumulate(ReduceKind::sum, b.math.mul(other, factor), own);
     };
-    return {most, arith::SelectOp::create(b, isGreater, scaled(x[1], y[1]),
-                                          scaled(y[1], x[1]))};
+    return {most, select(b, isGreater, scaled(x[1], y[1]), scaled(y[1], x[1]))};
   };
   auto none = [&]() -> SmallVector<Value> {
     return {b.math.constant(type, -std::numeric_limits<float>::max()),
@@ -425,8 +407,7 @@ static void findRowMax(ElementEmitter &b, CrossEntropySumsOp op, ReduceOp max,
   b.computed[op.getSumexp()] = [=](ArrayRef<Index>) { return found[1]; };
 }
 
-// Columns beyond the valid ones are padding: they may hold NaN and are not
-// visited.
+// Columns from the valid size on are padding, which may be NaN.
 static void crossEntropyRow(ElementEmitter &b, CrossEntropySumsOp op,
                             ArrayRef<Index> row) {
   int64_t size = shapeOf(op.getLogits()).back();
@@ -435,19 +416,17 @@ static void crossEntropyRow(ElementEmitter &b, CrossEntropySumsOp op,
   Value valid = !b.hasScalars(op) ? Value() : b.scalar(op, 1);
   Value zero = b.math.constant(type, 0);
   if (!b.computed.count(op.getSumexp())) {
-    Value sum = b.loops->rowFold(
-        foldOf(b, ReduceKind::sum, type), size, valid,
-        [&](Index j, ValueRange carried) -> SmallVector<Value> {
-          Value x = b.at(op.getLogits(), append(row, j));
-          return {b.math.accumulate(ReduceKind::sum, carried[0],
-                                    b.math.expOfDifference(x, shift))};
-        })[0];
+    auto exponential = [&](ArrayRef<Index> indices) {
+      return b.math.expOfDifference(b.at(op.getLogits(), indices), shift);
+    };
+    Value sum =
+        reduceRow(b, ReduceKind::sum, op.getLogits(), row, exponential, valid);
     b.computed[op.getSumexp()] = [=](ArrayRef<Index>) { return sum; };
   }
   auto [column, found] = lookUp(b, op, b.at(op.getLabels(), row), size);
-  Value safe = arith::SelectOp::create(b, found, column, constantI64(b, 0));
+  Value safe = select(b, found, column, constantI64(b, 0));
   Value logit = b.at(op.getLogits(), append(row, LoopSpace::opaque(safe)));
-  Value picked = arith::SelectOp::create(b, found, logit, zero);
+  Value picked = select(b, found, logit, zero);
   b.computed[op.getPicked()] = [=](ArrayRef<Index>) { return picked; };
 }
 

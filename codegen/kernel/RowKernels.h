@@ -1,4 +1,4 @@
-//===- RowKernels.h - Kernels around one op on whole rows -------*- C++ -*-===//
+//===- RowKernels.h - Kernels with one op on whole rows ---------*- C++ -*-===//
 #ifndef DPC_CODEGEN_KERNEL_ROWKERNELS_H
 #define DPC_CODEGEN_KERNEL_ROWKERNELS_H
 
@@ -6,13 +6,14 @@
 
 namespace dpc::codegen {
 
-/// The op of a kernel body that needs whole rows, or null.
+/// The op of a kernel's body that needs whole rows, or null.
 mlir::Operation *findRowOp(KernelOp kernel);
-/// Whether a thread by itself does a row: the op goes through it in order.
+/// Whether one thread computes the whole row, because the op takes its elements
+/// in order.
 bool isSerial(mlir::Operation *rowOp);
 
-/// Emits all that is done to row `row`: results that the row op needs, the row
-/// op, and results that need it.
+/// Emits the code for one row: the results that the row op needs, the row op,
+/// and the results that depend on it.
 void emitRow(ElementEmitter &b, mlir::Operation *rowOp,
              llvm::ArrayRef<Index> row);
 

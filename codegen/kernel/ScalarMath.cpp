@@ -9,7 +9,7 @@ using namespace mlir;
 namespace dpc::codegen {
 
 namespace {
-// Fused multiply-adds may be formed; nothing else may change.
+// The compiler may fuse multiply-adds, and change nothing else.
 constexpr auto kContract = arith::FastMathFlags::contract;
 constexpr auto kReorder =
     arith::FastMathFlags::contract | arith::FastMathFlags::reassoc;
@@ -46,18 +46,18 @@ Value ScalarMath::accumulate(ReduceKind kind, Value x, Value y,
   switch (kind) {
   case ReduceKind::sum:
     return isFloat ? Value(arith::AddFOp::create(b, x, y, kReorder))
-                   : Value(arith::AddIOp::create(b, x, y));
+                   : addI(b, x, y);
   case ReduceKind::prod:
     return isFloat ? Value(arith::MulFOp::create(b, x, y, kReorder))
-                   : Value(arith::MulIOp::create(b, x, y));
+                   : mulI(b, x, y);
   case ReduceKind::max:
     return isFloat      ? Value(arith::MaximumFOp::create(b, x, y))
            : isUnsigned ? Value(arith::MaxUIOp::create(b, x, y))
-                        : Value(arith::MaxSIOp::create(b, x, y));
+                        : maxS(b, x, y);
   case ReduceKind::min:
     return isFloat      ? Value(arith::MinimumFOp::create(b, x, y))
            : isUnsigned ? Value(arith::MinUIOp::create(b, x, y))
-                        : Value(arith::MinSIOp::create(b, x, y));
+                        : minS(b, x, y);
   }
   llvm_unreachable("unknown reduction");
 }
@@ -92,19 +92,17 @@ static Value polynomial(ScalarMath &m, Value x, ArrayRef<double> highFirst) {
   return sum;
 }
 
-// exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln 2 / 2; ln 2 is split
-// so that n * high is exact (Cephes). 2^n goes in two factors: n reaches -150
-// for denormal results.
+// exp(x) = 2^n * e^r with n = round(x / ln 2) and |r| <= ln 2 / 2. ln 2 is
+// split in two constants so that n * high is exact (Cephes). 2^n is applied as
+// two factors, because n reaches -150 for denormal results.
 Value ScalarMath::exp(Value x) {
   Type type = x.getType();
   if (!type.isF32())
     return math::ExpOp::create(b, x);
   Value low = constant(type, -104.0), high = constant(type, 89.0);
-  // The comparisons are false for NaN, which so stays.
-  x = arith::SelectOp::create(
-      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, low), low, x);
-  x = arith::SelectOp::create(
-      b, arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, high), high, x);
+  // These comparisons are false for NaN, so NaN is kept.
+  x = select(b, cmp(b, FloatPredicate::OLT, x, low), low, x);
+  x = select(b, cmp(b, FloatPredicate::OGT, x, high), high, x);
   // Adding 1.5 * 2^23 leaves the rounded integer in the low mantissa bits.
   Value magic = constant(type, 12582912.0);
   Value shifted = arith::AddFOp::create(
@@ -118,58 +116,48 @@ Value ScalarMath::exp(Value x) {
                         4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
   p = add(add(mul(mul(r, r), p), r), constant(type, 1.0));
   Type i32 = b.getI32Type();
-  auto integer = [&](int64_t v) -> Value {
-    return arith::ConstantOp::create(b, b.getI32IntegerAttr(v));
-  };
   auto power = [&](Value e) -> Value {
-    Value bits = arith::ShLIOp::create(
-        b, arith::AddIOp::create(b, e, integer(127)), integer(23));
-    return arith::BitcastOp::create(b, type, bits);
+    Value bits = shiftLeft(b, addI(b, e, 127), 23);
+    return bitcast(b, type, bits);
   };
-  Value whole = arith::SubIOp::create(
-      b, arith::BitcastOp::create(b, i32, shifted), integer(0x4B400000));
-  Value half = arith::ShRSIOp::create(b, whole, integer(1));
-  Value rest = arith::SubIOp::create(b, whole, half);
+  Value whole = subI(b, bitcast(b, i32, shifted), 0x4B400000);
+  Value half = shiftRightS(b, whole, 1);
+  Value rest = subI(b, whole, half);
   return arith::MulFOp::create(b, arith::MulFOp::create(b, p, power(half)),
                                power(rest));
 }
 
-// The difference is not fused with a product that makes x: shift was rounded,
-// and of 1e10 the rest of half a unit in the last place is 512.
+// The subtraction is not fused with a multiplication that computes x. `shift`
+// was rounded: for a product of 1e10, half a unit in the last place is 512.
 Value ScalarMath::expOfDifference(Value x, Value shift) {
   return exp(arith::SubFOp::create(b, x, shift));
 }
 
-// Cephes logf: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a polynomial in
-// m - 1. Denormals are scaled up first.
+// Cephes logf: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and a polynomial in m
+// - 1. Denormals are scaled up first.
 Value ScalarMath::log(Value x) {
   Type type = x.getType();
   if (!type.isF32() || !isForGpu)
     return math::LogOp::create(b, x);
-  auto integer = [&](int64_t v) -> Value {
-    return arith::ConstantOp::create(b, b.getI32IntegerAttr(v));
-  };
-  auto select = [&](arith::CmpFPredicate predicate, double limit, Value yes,
+  auto choose = [&](FloatPredicate predicate, double limit, Value yes,
                     Value no) -> Value {
-    Value is = arith::CmpFOp::create(b, predicate, x, constant(type, limit));
-    return arith::SelectOp::create(b, is, yes, no);
+    Value is = cmp(b, predicate, x, constant(type, limit));
+    return select(b, is, yes, no);
   };
-  using F = arith::CmpFPredicate;
+  using F = FloatPredicate;
   constexpr double kLeastNormal = 1.1754943508222875e-38;
   Value scaled =
-      select(F::OLT, kLeastNormal, mul(x, constant(type, 8388608)), x);
-  Value shift = select(F::OLT, kLeastNormal, integer(127 + 23), integer(127));
-  Value bits = arith::BitcastOp::create(b, b.getI32Type(), scaled);
-  // Where the fraction begins at sqrt(1/2), the exponent of m is -1 or 0.
-  Value from = arith::SubIOp::create(b, bits, integer(0x3f3504f3));
-  Value e = arith::ShRSIOp::create(b, from, integer(23));
-  Value fraction =
-      arith::SubIOp::create(b, bits, arith::ShLIOp::create(b, e, integer(23)));
-  Value r = sub(arith::BitcastOp::create(b, type, fraction), constant(type, 1));
+      choose(F::OLT, kLeastNormal, mul(x, constant(type, 8388608)), x);
+  Value shift = choose(F::OLT, kLeastNormal, constantI32(b, 127 + 23),
+                       constantI32(b, 127));
+  Value bits = bitcast(b, b.getI32Type(), scaled);
+  // After the subtraction of sqrt(1/2), the exponent bits are e.
+  Value from = subI(b, bits, 0x3f3504f3);
+  Value e = shiftRightS(b, from, 23);
+  Value fraction = subI(b, bits, shiftLeft(b, e, 23));
+  Value r = sub(bitcast(b, type, fraction), constant(type, 1));
   Value exponent = arith::SIToFPOp::create(
-      b, type,
-      arith::AddIOp::create(b, e,
-                            arith::SubIOp::create(b, integer(127), shift)));
+      b, type, addI(b, e, subI(b, constantI32(b, 127), shift)));
   Value square = mul(r, r);
   Value y = polynomial(*this, r,
                        {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1,
@@ -181,36 +169,35 @@ Value ScalarMath::log(Value x) {
   y = add(add(r, y), mul(exponent, constant(type, 0.693359375)));
   double infinity = std::numeric_limits<double>::infinity();
   double nan = std::numeric_limits<double>::quiet_NaN();
-  y = select(F::OEQ, 0, constant(type, -infinity), y);
-  y = select(F::OLT, 0, constant(type, nan), y);
-  return select(F::OLT, infinity, y, x); // inf and NaN are their own
+  y = choose(F::OEQ, 0, constant(type, -infinity), y);
+  y = choose(F::OLT, 0, constant(type, nan), y);
+  return choose(F::OLT, infinity, y, x); // infinity and NaN stay
 }
 
-// By squaring: base^(2^k) are constants.
+// Repeated squaring: the powers base^(2^k) are constants.
 Value ScalarMath::power(double base, Value exponent) {
   Type f64 = b.getF64Type(), i64 = b.getI64Type();
   if (!isForGpu)
     return math::PowFOp::create(b, constant(f64, base), exponent);
   Value whole = arith::FPToSIOp::create(b, i64, exponent);
   auto choose = [&](Value bits, Value yes, Value no) -> Value {
-    Value is = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bits,
-                                     constant(i64, 0));
-    return arith::SelectOp::create(b, is, yes, no);
+    Value is = cmp(b, IntPredicate::ne, bits, constant(i64, 0));
+    return select(b, is, yes, no);
   };
   Value product = constant(f64, 1);
   for (int64_t bit = 0; bit < 62; ++bit, base *= base) {
     if (base == 0) {
-      Value rest = arith::ShRUIOp::create(b, whole, constant(i64, bit));
+      Value rest = shiftRightU(b, whole, constant(i64, bit));
       return choose(rest, constant(f64, 0), product);
     }
     Value mask = constant(i64, std::ldexp(1.0, int(bit)));
-    product = choose(arith::AndIOp::create(b, whole, mask),
-                     mul(product, constant(f64, base)), product);
+    product = choose(andI(b, whole, mask), mul(product, constant(f64, base)),
+                     product);
   }
   return product;
 }
 
-// Cephes tanhf: a polynomial near zero, 1 - 2 / (exp(2|x|) + 1) beyond.
+// Cephes tanhf: a polynomial near zero, and 1 - 2 / (exp(2|x|) + 1) elsewhere.
 Value ScalarMath::tanh(Value x) {
   Type type = x.getType();
   if (!type.isF32())
@@ -225,12 +212,11 @@ Value ScalarMath::tanh(Value x) {
   Value one = constant(type, 1.0);
   Value far = sub(one, div(constant(type, 2.0), add(e, one)));
   far = math::CopySignOp::create(b, far, x);
-  Value isNear = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, magnitude,
-                                       constant(type, 0.625));
-  return arith::SelectOp::create(b, isNear, nearZero, far);
+  Value isNear = cmp(b, FloatPredicate::OLT, magnitude, constant(type, 0.625));
+  return select(b, isNear, nearZero, far);
 }
 
-// Minimax polynomials by N. Juffa, each within 1 ulp.
+// Minimax polynomials by N. Juffa, each with an error below 1 ulp.
 static Value erfNear(ScalarMath &m, Value x, Value square) {
   Value p = polynomial(m, square,
                        {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2,
@@ -253,16 +239,15 @@ Value ScalarMath::erf(Value x) {
   if (!type.isF32())
     return math::ErfOp::create(b, x);
   Value magnitude = math::AbsFOp::create(b, x);
-  // Beyond 4 the result is 1; the clamp keeps infinities out of inf - inf.
+  // Above 4 the result is 1. The clamp avoids inf - inf.
   Value limit = constant(type, 4.0);
-  Value tooFar =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, magnitude, limit);
-  Value clamped = arith::SelectOp::create(b, tooFar, limit, magnitude);
+  Value tooFar = cmp(b, FloatPredicate::OGT, magnitude, limit);
+  Value clamped = select(b, tooFar, limit, magnitude);
   Value square = mul(clamped, clamped);
-  Value isNear = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, magnitude,
-                                       constant(type, 0.927734375));
-  return arith::SelectOp::create(b, isNear, erfNear(*this, x, square),
-                                 erfFar(*this, x, clamped, square));
+  Value isNear =
+      cmp(b, FloatPredicate::OLE, magnitude, constant(type, 0.927734375));
+  return select(b, isNear, erfNear(*this, x, square),
+                erfFar(*this, x, clamped, square));
 }
 
 Value ScalarMath::sigmoid(Value x) {
@@ -287,8 +272,8 @@ static Value geluGrad(ScalarMath &m, Value x) {
   return m.add(cdf, m.mul(x, phi));
 }
 
-// With u = c (x + a x^3): 0.5 x (1 + tanh u), and its derivative
-// 0.5 (1 + t) + 0.5 x (1 - t^2) c (1 + 3 a x^2).
+// With u = c (x + a x^3): 0.5 x (1 + tanh u). Its derivative is 0.5 (1 + t) +
+// 0.5 x (1 - t^2) c (1 + 3 a x^2) with t = tanh u.
 static Value geluTanh(ScalarMath &m, Value x, bool gradient) {
   Type type = x.getType();
   Value c = m.constant(type, 0.79788456080286536);
@@ -308,12 +293,10 @@ static Value geluTanh(ScalarMath &m, Value x, bool gradient) {
 static Value sign(ScalarMath &m, Value x) {
   Type type = x.getType();
   Value zero = m.constant(type, 0.0);
-  Value negative = arith::SelectOp::create(
-      m.b, arith::CmpFOp::create(m.b, arith::CmpFPredicate::OLT, x, zero),
-      m.constant(type, -1.0), x);
-  return arith::SelectOp::create(
-      m.b, arith::CmpFOp::create(m.b, arith::CmpFPredicate::OGT, x, zero),
-      m.constant(type, 1.0), negative);
+  Value negative = select(m.b, cmp(m.b, FloatPredicate::OLT, x, zero),
+                          m.constant(type, -1.0), x);
+  return select(m.b, cmp(m.b, FloatPredicate::OGT, x, zero),
+                m.constant(type, 1.0), negative);
 }
 
 static Value integerUnary(ScalarMath &m, UnaryKind kind, Value x,
@@ -329,15 +312,13 @@ static Value integerUnary(ScalarMath &m, UnaryKind kind, Value x,
   case UnaryKind::logical_not:
     return arith::XOrIOp::create(m.b, x, m.constant(type, 1));
   case UnaryKind::neg:
-    return arith::SubIOp::create(m.b, zero, x);
+    return subI(m.b, zero, x);
   case UnaryKind::abs:
-    return arith::MaxSIOp::create(m.b, x, arith::SubIOp::create(m.b, zero, x));
+    return maxS(m.b, x, subI(m.b, zero, x));
   case UnaryKind::relu:
-    return arith::MaxSIOp::create(m.b, x, zero);
+    return maxS(m.b, x, zero);
   case UnaryKind::sign:
-    return arith::MaxSIOp::create(
-        m.b, m.constant(type, -1),
-        arith::MinSIOp::create(m.b, m.constant(type, 1), x));
+    return maxS(m.b, m.constant(type, -1), minS(m.b, m.constant(type, 1), x));
   case UnaryKind::floor:
   case UnaryKind::ceil:
     return x;
@@ -404,46 +385,32 @@ Value ScalarMath::unary(UnaryKind kind, Value x, bool isUnsigned) {
   llvm_unreachable("unknown unary kind");
 }
 
+using EmitBinary = Value (*)(ScalarMath &, Value, Value);
+template <typename Op> Value emit(ScalarMath &m, Value x, Value y) {
+  return Op::create(m.b, x, y);
+}
+
 static Value integerBinary(ScalarMath &m, BinaryKind kind, Value x, Value y,
                            bool isUnsigned) {
-  if (isUnsigned) {
-    switch (kind) {
-    case BinaryKind::div:
-      return arith::DivUIOp::create(m.b, x, y);
-    case BinaryKind::rem:
-      return arith::RemUIOp::create(m.b, x, y);
-    case BinaryKind::maximum:
-      return arith::MaxUIOp::create(m.b, x, y);
-    case BinaryKind::minimum:
-      return arith::MinUIOp::create(m.b, x, y);
-    default:
-      break;
-    }
-  }
-  switch (kind) {
-  case BinaryKind::add:
-    return arith::AddIOp::create(m.b, x, y);
-  case BinaryKind::sub:
-    return arith::SubIOp::create(m.b, x, y);
-  case BinaryKind::mul:
-    return arith::MulIOp::create(m.b, x, y);
-  case BinaryKind::div:
-    return arith::DivSIOp::create(m.b, x, y);
-  case BinaryKind::rem:
-    return arith::RemSIOp::create(m.b, x, y);
-  case BinaryKind::maximum:
-    return arith::MaxSIOp::create(m.b, x, y);
-  case BinaryKind::minimum:
-    return arith::MinSIOp::create(m.b, x, y);
-  case BinaryKind::logical_and:
-    return arith::AndIOp::create(m.b, x, y);
-  case BinaryKind::logical_or:
-    return arith::OrIOp::create(m.b, x, y);
-  case BinaryKind::logical_xor:
-    return arith::XOrIOp::create(m.b, x, y);
-  default:
-    return {};
-  }
+  struct Code {
+    BinaryKind kind;
+    EmitBinary ofSigned, ofUnsigned;
+  };
+  static constexpr Code codes[] = {
+      {BinaryKind::add, emit<arith::AddIOp>, emit<arith::AddIOp>},
+      {BinaryKind::sub, emit<arith::SubIOp>, emit<arith::SubIOp>},
+      {BinaryKind::mul, emit<arith::MulIOp>, emit<arith::MulIOp>},
+      {BinaryKind::div, emit<arith::DivSIOp>, emit<arith::DivUIOp>},
+      {BinaryKind::rem, emit<arith::RemSIOp>, emit<arith::RemUIOp>},
+      {BinaryKind::maximum, emit<arith::MaxSIOp>, emit<arith::MaxUIOp>},
+      {BinaryKind::minimum, emit<arith::MinSIOp>, emit<arith::MinUIOp>},
+      {BinaryKind::logical_and, emit<arith::AndIOp>, emit<arith::AndIOp>},
+      {BinaryKind::logical_or, emit<arith::OrIOp>, emit<arith::OrIOp>},
+      {BinaryKind::logical_xor, emit<arith::XOrIOp>, emit<arith::XOrIOp>}};
+  for (const Code &code : codes)
+    if (code.kind == kind)
+      return (isUnsigned ? code.ofUnsigned : code.ofSigned)(m, x, y);
+  return {};
 }
 
 Value ScalarMath::binary(BinaryKind kind, Value x, Value y, bool isUnsigned) {
@@ -472,8 +439,8 @@ Value ScalarMath::binary(BinaryKind kind, Value x, Value y, bool isUnsigned) {
 }
 
 Value ScalarMath::compare(CompareKind kind, Value x, Value y, bool isUnsigned) {
-  using F = arith::CmpFPredicate;
-  using I = arith::CmpIPredicate;
+  using F = FloatPredicate;
+  using I = IntPredicate;
   static constexpr F floats[] = {F::OEQ, F::UNE, F::OLT,
                                  F::OLE, F::OGT, F::OGE};
   static constexpr I integers[] = {I::eq,  I::ne,  I::slt,
@@ -481,30 +448,27 @@ Value ScalarMath::compare(CompareKind kind, Value x, Value y, bool isUnsigned) {
   static constexpr I whole[] = {I::eq, I::ne, I::ult, I::ule, I::ugt, I::uge};
   auto index = static_cast<size_t>(kind);
   if (isa<FloatType>(x.getType()))
-    return arith::CmpFOp::create(b, floats[index], x, y);
-  return arith::CmpIOp::create(b, (isUnsigned ? whole : integers)[index], x, y);
+    return cmp(b, floats[index], x, y);
+  return cmp(b, (isUnsigned ? whole : integers)[index], x, y);
 }
 
-/// A float as an integer, toward zero; what a narrow type cannot hold wraps
-/// around.
+/// Converts a float to an integer, toward zero. Values beyond the range of a
+/// narrow type wrap around.
 static Value toInteger(ScalarMath &m, Value x, Type to, bool isUnsigned) {
   unsigned width = to.getIntOrFloatBitWidth();
   if (isUnsigned && width == 64) {
-    Value positive = arith::CmpFOp::create(m.b, arith::CmpFPredicate::OGE, x,
-                                           m.constant(x.getType(), 0));
-    return arith::SelectOp::create(m.b, positive,
-                                   arith::FPToUIOp::create(m.b, to, x),
-                                   arith::FPToSIOp::create(m.b, to, x));
+    Value positive =
+        cmp(m.b, FloatPredicate::OGE, x, m.constant(x.getType(), 0));
+    return select(m.b, positive, arith::FPToUIOp::create(m.b, to, x),
+                  arith::FPToSIOp::create(m.b, to, x));
   }
   if (width >= 32 && !isUnsigned)
     return arith::FPToSIOp::create(m.b, to, x);
   Type wide = width == 32 ? m.b.getI64Type() : m.b.getI32Type();
-  return arith::TruncIOp::create(m.b, to,
-                                 arith::FPToSIOp::create(m.b, wide, x));
+  return truncate(m.b, to, arith::FPToSIOp::create(m.b, wide, x));
 }
 
-/// What elements of `type` are computed with, integers only.
-static Type computedInteger(Type type) {
+Type computedInteger(Type type) {
   unsigned width = type.getIntOrFloatBitWidth();
   return IntegerType::get(type.getContext(),
                           width > 1 && width < 8 ? 8 : width);
@@ -526,19 +490,19 @@ Value ScalarMath::convertElement(Value x, Type from, Type to) {
     unsigned have = x.getType().getIntOrFloatBitWidth();
     unsigned want = target.getIntOrFloatBitWidth();
     if (have > want)
-      x = arith::TruncIOp::create(b, target, x);
+      x = truncate(b, target, x);
     else if (have < want)
       x = codegen::isUnsigned(from)
-              ? Value(arith::ExtUIOp::create(b, target, x))
+              ? extendU(b, target, x)
               : Value(arith::ExtSIOp::create(b, target, x));
   }
   unsigned width = to.getIntOrFloatBitWidth();
   if (width >= 8)
     return x;
   if (codegen::isUnsigned(to))
-    return arith::AndIOp::create(b, x, constant(target, (1 << width) - 1));
+    return andI(b, x, constant(target, (1 << width) - 1));
   Value rest = constant(target, 8 - width);
-  return arith::ShRSIOp::create(b, arith::ShLIOp::create(b, x, rest), rest);
+  return shiftRightS(b, shiftLeft(b, x, rest), rest);
 }
 
 Value ScalarMath::convert(Value x, Type to) {
@@ -559,8 +523,8 @@ Value ScalarMath::convert(Value x, Type to) {
     return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, to, x))
                              : Value(arith::SIToFPOp::create(b, to, x));
   if (fromBits > toBits)
-    return arith::TruncIOp::create(b, to, x);
-  return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, to, x))
+    return truncate(b, to, x);
+  return from.isInteger(1) ? extendU(b, to, x)
                            : Value(arith::ExtSIOp::create(b, to, x));
 }
 

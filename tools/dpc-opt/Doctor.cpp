@@ -1,7 +1,7 @@
 //===- Doctor.cpp - --version and --doctor --------------------------------===//
 #include "tools/dpc-opt/Doctor.h"
 
-#include "codegen/cpu/KernelLinker.h"
+#include "codegen/cpu/CompileKernels.h"
 #include "codegen/report/Page.h"
 #include "cost-model/machine/Cluster.h"
 #include "runtime/kernels/Matmul.h"
