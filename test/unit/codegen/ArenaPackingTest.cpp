@@ -1,4 +1,5 @@
-//===- ArenaPackingTest.cpp - Offsets never collide, and are tight --------===//
+//===- ArenaPackingTest.cpp - Offsets are disjoint and close to the lower bound
+//-===//
 #include "codegen/plan/ArenaPacking.h"
 
 #include <gtest/gtest.h>
@@ -38,9 +39,9 @@ TEST(ArenaPacking, RandomLifetimesAreDisjoint) {
   }
 }
 
-/// A training step of `layers` blocks: weights and states for ever,
-/// activations until their block's backward pass, temporaries, gradients until
-/// the update.
+/// The buffers of a training step of `layers` blocks: weights and optimizer
+/// states of the whole step, activations until the backward pass of their
+/// block, temporaries, and gradients until the update.
 std::vector<Lifetime> trainingStep(int layers, int64_t tokens, int64_t hidden) {
   std::vector<Lifetime> buffers;
   int64_t steps = layers * 24 + 24, act = tokens * hidden * 4;

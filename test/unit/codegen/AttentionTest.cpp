@@ -11,8 +11,8 @@ namespace {
 constexpr int kBatch = 2, kHeads = 4, kGroups = 2, kLength = 6, kDepth = 8;
 constexpr int kAll = kHeads + 2 * kGroups;
 
-/// q, k and v are parts of %x [2, 6, 64]; %y is [2, 6, 32], as are %dy and %dq.
-/// `type`: of all of them.
+/// q, k and v are slices of %x [2, 6, 64]. %y, %dy and %dq are [2, 6, 32]. All
+/// have element type `type`.
 std::string attention(const std::string &type) {
   std::string text = R"(
 func.func @step(%x: tensor<2x6x64xT> {dpc.role = "input", dpc.name = "x"},
@@ -44,7 +44,8 @@ func.func @step(%x: tensor<2x6x64xT> {dpc.role = "input", dpc.name = "x"},
   return text;
 }
 
-/// Of head h of `x`, whose heads are q's, then k's, then v's.
+/// An element of head `head` of `x`, which has the heads of q, then of k, then
+/// of v.
 double partOf(const Array &x, int b, int head, int t, int d) {
   return x[((b * kLength + t) * kAll + head) * kDepth + d];
 }
@@ -55,7 +56,7 @@ struct Expected {
         dk = Array(kBatch * kGroups * kLength * kDepth), dv = dk;
 };
 
-/// The row of query t of head h, which sees the keys up to itself.
+/// Adds the row of query t of head h, which sees the keys 0 to t.
 void addRow(const Array &x, const Array &dy, int b, int h, int t,
             Expected &all) {
   int g = h / (kHeads / kGroups);
@@ -95,7 +96,7 @@ void expectRight(const std::string &type, double tolerance) {
         dy = randomArray(kBatch * kLength * kHeads * kDepth, 2, -1, 1);
   step.set("x", x);
   step.set("dy", dy);
-  x = step.get("x"); // as rounded
+  x = step.get("x"); // the rounded values
   dy = step.get("dy");
   step.run();
   Expected all;
@@ -103,14 +104,15 @@ void expectRight(const std::string &type, double tolerance) {
     for (int h = 0; h < kHeads; ++h)
       for (int t = 0; t < kLength; ++t)
         addRow(x, dy, b, h, t, all);
-  expectClose(step.get("y"), all.y, tolerance);
-  expectClose(step.get("lse"), all.lse, tolerance);
-  expectClose(step.get("dq"), all.dq, tolerance);
-  expectClose(step.get("dk"), all.dk, tolerance);
-  expectClose(step.get("dv"), all.dv, tolerance);
+  step.expect({{"y", all.y},
+               {"lse", all.lse},
+               {"dq", all.dq},
+               {"dk", all.dk},
+               {"dv", all.dv}},
+              tolerance);
 }
 
-/// Two instructions over views, and nothing that copies.
+/// There are two instructions over views and no copies.
 TEST(Attention, ReadsAndWritesInPlace) {
   Step step(attention("bf16"));
   ASSERT_EQ(step.error, "");
@@ -123,13 +125,13 @@ TEST(Attention, ReadsAndWritesInPlace) {
   EXPECT_EQ(names, (std::vector<std::string>{"attention", "attention_grad"}));
 }
 
-TEST(Attention, IsThatOfPlainSums) {
+TEST(Attention, MatchesPlainLoops) {
   expectRight("f32", 2e-6);
   expectRight("bf16", 1.0 / 64);
   expectRight("f16", 1.0 / 512);
 }
 
-TEST(Attention, MasksAreForKernels) {
+TEST(Attention, MasksAreRefused) {
   Step step(R"(
 func.func @step(%q: tensor<1x1x8x8xf32> {dpc.role = "input", dpc.name = "q"},
                 %m: tensor<1x1x8x8xf32> {dpc.role = "input", dpc.name = "m"})
@@ -137,7 +139,7 @@ func.func @step(%q: tensor<1x1x8x8xf32> {dpc.role = "input", dpc.name = "q"},
   %y, %lse = dpc.attention %q, %q, %q mask %m scale = 1.0 : (tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>, tensor<1x1x8x8xf32>) -> (tensor<1x1x8x8xf32>, tensor<1x1x8xf32>)
   return %y : tensor<1x1x8x8xf32>
 })");
-  EXPECT_NE(step.error.find("with a mask"), std::string::npos) << step.error;
+  expectSays(step.error, "with a mask");
 }
 
 } // namespace

@@ -1,6 +1,7 @@
-//===- EpilogueTest.cpp - Kernels that are a part of a product ------------===//
+//===- EpilogueTest.cpp - Kernels that become epilogues of GEMMs ----------===//
 //
-// On GPUs; for CPUs the same numbers come from products and kernels apart.
+// This happens on GPUs. For CPUs the kernels stay separate and give the same
+// numbers.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/codegen/StepHarness.h"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kRows = 6, kIn = 5, kOut = 8;
 
-/// The epilogues of all products, and how many kernels there are.
+/// EXPECTs the epilogues of all GEMMs and the number of kernels.
 void expectEpilogues(const Step &step, Epilogues expected,
                      [[maybe_unused]] size_t kernels) {
 #ifndef DPC_TEST_GPU_EMULATION
@@ -42,41 +43,47 @@ double gelu(double x) {
 }
 double geluSlope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
-std::string argument(const std::string &name, const std::string &type) {
-  return "%" + name + ": tensor<" + type + "> {dpc.role = \"input\", " +
-         "dpc.name = \"" + name + "\"}";
-}
-
-/// `body` computes %y, and perhaps %p, from %x, %w and %v, which has the
-/// elements of `vector`.
+/// A step whose `body` computes %y, and with `keeps` also %p, from the product
+/// %s of %x and %w and the broadcast bias %b of `out` elements.
 std::string forward(const std::string &body, bool keeps = false, int out = 8) {
   std::string n = std::to_string(out), wide = "tensor<2x3x" + n + "xf32>";
-  return "func.func @step(" + argument("x", "2x3x5xf32") + ", " +
-         argument("w", n + "x5xf32") + ", " + argument("v", n + "xf32") +
-         ") -> (" + wide + " {dpc.name = \"y\"}" +
-         (keeps ? ", " + wide + " {dpc.name = \"p\"}" : "") +
-         ") {\n  %b = dpc.broadcast %v dims = [2] {dpc.view} : tensor<" + n +
-         "xf32> -> " + wide +
-         "\n  %s = dpc.matmul %x, %w tb : (tensor<2x3x5xf32>, tensor<" + n +
-         "x5xf32>) -> " + wide + "\n" + body + "  return %y" +
-         (keeps ? ", %p : " + wide : " :") + (keeps ? ", " : " ") + wide +
-         "\n}";
+  return substitute(
+      R"(
+func.func @step(${x}, ${w}, ${v}) -> (${T} {dpc.name = "y"}${result}) {
+  %b = dpc.broadcast %v dims = [2] {dpc.view} : tensor<${N}xf32> -> ${T}
+  %s = dpc.matmul %x, %w tb : (tensor<2x3x5xf32>, tensor<${N}x5xf32>) -> ${T}
+${body}  return %y${p} : ${T}${pType}
+})",
+      {{"x", argument("x", "2x3x5xf32")},
+       {"w", argument("w", n + "x5xf32")},
+       {"v", argument("v", n + "xf32")},
+       {"result", keeps ? ", " + wide + " {dpc.name = \"p\"}" : ""},
+       {"p", keeps ? ", %p" : ""},
+       {"pType", keeps ? ", " + wide : ""},
+       {"N", n},
+       {"T", wide},
+       {"body", body}});
 }
 
 /// A kernel that adds %b to %s and applies `kind`.
 std::string biasAnd(const std::string &kind, bool keeps, int out = 8) {
   std::string t = "tensor<2x3x" + std::to_string(out) + "xf32>";
-  std::string both = keeps ? t + ", " + t : t;
-  return (keeps ? "  %p, %y = " : "  %y = ") +
-         std::string("dpc.kernel %b, %s : (") + t + ", " + t + ") -> (" + both +
-         ") {\n  ^bb0(%i: " + t + ", %j: " + t + "):\n" +
-         "    %k = dpc.binary add %i, %j : (" + t + ", " + t + ") -> " + t +
-         "\n    %l = dpc.unary " + kind + " %k : " + t + " -> " + t +
-         "\n    dpc.yield " + (keeps ? "%k, %l" : "%l") + " : " + both +
-         "\n  }\n";
+  return substitute(
+      R"(  ${p}%y = dpc.kernel %b, %s : (${T}, ${T}) -> (${both}) {
+  ^bb0(%i: ${T}, %j: ${T}):
+    %k = dpc.binary add %i, %j : (${T}, ${T}) -> ${T}
+    %l = dpc.unary ${kind} %k : ${T} -> ${T}
+    dpc.yield ${k}%l : ${both}
+  }
+)",
+      {{"p", keeps ? "%p, " : ""},
+       {"k", keeps ? "%k, " : ""},
+       {"both", keeps ? t + ", " + t : t},
+       {"kind", kind},
+       {"T", t}});
 }
 
-/// Runs it and compares with activation(x w' + v).
+/// Runs the step and compares it with activation(x w' + v).
 template <typename F>
 void expectForward(Step &step, bool keeps, F &&activation, int out = 8) {
   ASSERT_EQ(step.error, "");
@@ -89,22 +96,19 @@ void expectForward(Step &step, bool keeps, F &&activation, int out = 8) {
         sum += x[i * kIn + k] * w[j * kIn + k];
       y[i * out + j] = activation(sum);
     }
-  step.set("x", x);
-  step.set("w", w);
-  step.set("v", v);
-  step.run();
+  step.run({{"x", x}, {"w", w}, {"v", v}});
   expectClose(step.get("y"), y, 1e-5);
   if (keeps)
     expectClose(step.get("p"), p, 1e-5);
 }
 
-TEST(Epilogue, GeluOfABiasedProduct) {
+TEST(Epilogue, GeluOfABiasedGemm) {
   Step step(forward(biasAnd("gelu_tanh", false)));
   expectForward(step, false, gelu);
   expectEpilogues(step, {"gelu_bias"}, 0);
 }
 
-TEST(Epilogue, KeepsWhatGeluIsAppliedTo) {
+TEST(Epilogue, StoresTheArgumentOfGelu) {
   Step step(forward(biasAnd("gelu_tanh", true), true));
   expectForward(step, true, gelu);
   expectEpilogues(step, {"gelu_aux_bias"}, 0);
@@ -123,9 +127,9 @@ TEST(Epilogue, BiasAlone) {
   expectEpilogues(step, {"bias"}, 0);
 }
 
-// The erf form is another function, and rows of 7 elements are not aligned
-// where what gelu is applied to is kept.
-TEST(Epilogue, OnlyWhatItIs) {
+// The erf form of gelu is a different function. Rows of 7 elements are not
+// aligned, which matters only if the argument of gelu is stored.
+TEST(Epilogue, OtherActivationsAndShapesAreNotFused) {
   Step erf(forward(biasAnd("gelu", false)));
   expectForward(erf, false, [](double x) {
     return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
@@ -139,8 +143,8 @@ TEST(Epilogue, OnlyWhatItIs) {
   expectEpilogues(without, {"gelu_bias"}, 0);
 }
 
-// A vector along the rows is no bias.
-TEST(Epilogue, ABiasIsTheSameInAllRows) {
+// A vector that varies along the rows is not a bias.
+TEST(Epilogue, VectorsAlongRowsAreNotFused) {
   std::string text = forward(biasAnd("relu", false));
   auto replace = [&](const std::string &from, const std::string &to) {
     text.replace(text.find(from), from.size(), to);
@@ -160,16 +164,13 @@ TEST(Epilogue, ABiasIsTheSameInAllRows) {
         sum += x[i * kIn + k] * w[j * kIn + k];
       y[i * kOut + j] = std::max(sum, 0.0);
     }
-  step.set("x", x);
-  step.set("w", w);
-  step.set("v", v);
-  step.run();
+  step.run({{"x", x}, {"w", w}, {"v", v}});
   expectClose(step.get("y"), y, 1e-5);
 }
 
-// Others read the product: they need it in memory, unless it is just what is
-// kept.
-TEST(Epilogue, WhatOthersReadIsThere) {
+// If other ops read the GEMM's result, it must be in memory, unless the
+// epilogue stores it anyway.
+TEST(Epilogue, ResultsWithOtherReadersAreStored) {
   const std::string other =
       "  %p = dpc.unary neg %s : tensor<2x3x8xf32> -> tensor<2x3x8xf32>\n";
   Step biased(forward(biasAnd("gelu_tanh", false) + other, true));
@@ -185,40 +186,46 @@ TEST(Epilogue, WhatOthersReadIsThere) {
                      true));
   ASSERT_EQ(plain.error, "");
   expectEpilogues(plain, {"gelu_aux"}, 1);
-  plain.set("x", randomArray(30, 1));
-  plain.set("w", randomArray(40, 2));
-  plain.run();
+  plain.run({{"x", randomArray(30, 1)}, {"w", randomArray(40, 2)}});
   Array y = plain.get("p");
   for (double &value : y)
     value = gelu(-value);
   expectClose(plain.get("y"), y, 1e-5);
 }
 
-/// dx = (dy w) gelu'(x) and the sum of its rows, in `type`: the sum reads a
-/// copy in f32.
+/// dx = (dy w) gelu'(x) and the sum of its rows, in `type`. For types narrower
+/// than f32, the sum reads a copy in f32.
 std::string backward(const std::string &type) {
-  std::string t = "tensor<6x8x" + type + ">", v = "tensor<8x" + type + ">";
-  bool isWide = type == "f32";
-  std::string rest =
-      isWide ? "    dpc.yield %l : " + t + "\n  }\n  %r = dpc.reduce sum %dx " +
-                   "dims = [0] : " + t + " -> tensor<8xf32>\n"
-             : "    %c = dpc.convert %l : " + t + " -> tensor<6x8xf32>\n" +
-                   "    dpc.yield %l, %c : " + t + ", tensor<6x8xf32>\n  }\n" +
-                   "  %q = dpc.reduce sum %wide dims = [0] : tensor<6x8xf32> " +
-                   "-> tensor<8xf32>\n  %r = dpc.convert %q : tensor<8xf32> " +
-                   "-> " + v + "\n";
-  return "func.func @step(" + argument("dy", "6x5x" + type) + ", " +
-         argument("w", "5x8x" + type) + ", " + argument("x", "6x8x" + type) +
-         ") -> (" + t + " {dpc.name = \"dx\"}, " + v +
-         " {dpc.name = \"db\"}) {\n  %s = dpc.matmul %dy, %w : (tensor<6x5x" +
-         type + ">, tensor<5x8x" + type + ">) -> " + t +
-         (isWide ? "\n  %dx = " : "\n  %dx, %wide = ") +
-         "dpc.kernel %x, %s : (" + t + ", " + t + ") -> (" + t +
-         (isWide ? "" : ", tensor<6x8xf32>") + ") {\n  ^bb0(%i: " + t +
-         ", %j: " + t + "):\n    %k = dpc.unary gelu_tanh_grad %i : " + t +
-         " -> " + t + "\n    %l = dpc.binary mul %j, %k : (" + t + ", " + t +
-         ") -> " + t + "\n" + rest + "  return %dx, %r : " + t + ", " + v +
-         "\n}";
+  const char *text = type == "f32" ? R"(
+func.func @step(${dy}, ${w}, ${x}) -> (tensor<6x8xT> {dpc.name = "dx"}, tensor<8xT> {dpc.name = "db"}) {
+  %s = dpc.matmul %dy, %w : (tensor<6x5xT>, tensor<5x8xT>) -> tensor<6x8xT>
+  %dx = dpc.kernel %x, %s : (tensor<6x8xT>, tensor<6x8xT>) -> (tensor<6x8xT>) {
+  ^bb0(%i: tensor<6x8xT>, %j: tensor<6x8xT>):
+    %k = dpc.unary gelu_tanh_grad %i : tensor<6x8xT> -> tensor<6x8xT>
+    %l = dpc.binary mul %j, %k : (tensor<6x8xT>, tensor<6x8xT>) -> tensor<6x8xT>
+    dpc.yield %l : tensor<6x8xT>
+  }
+  %r = dpc.reduce sum %dx dims = [0] : tensor<6x8xT> -> tensor<8xT>
+  return %dx, %r : tensor<6x8xT>, tensor<8xT>
+})"
+                                   : R"(
+func.func @step(${dy}, ${w}, ${x}) -> (tensor<6x8xT> {dpc.name = "dx"}, tensor<8xT> {dpc.name = "db"}) {
+  %s = dpc.matmul %dy, %w : (tensor<6x5xT>, tensor<5x8xT>) -> tensor<6x8xT>
+  %dx, %wide = dpc.kernel %x, %s : (tensor<6x8xT>, tensor<6x8xT>) -> (tensor<6x8xT>, tensor<6x8xf32>) {
+  ^bb0(%i: tensor<6x8xT>, %j: tensor<6x8xT>):
+    %k = dpc.unary gelu_tanh_grad %i : tensor<6x8xT> -> tensor<6x8xT>
+    %l = dpc.binary mul %j, %k : (tensor<6x8xT>, tensor<6x8xT>) -> tensor<6x8xT>
+    %c = dpc.convert %l : tensor<6x8xT> -> tensor<6x8xf32>
+    dpc.yield %l, %c : tensor<6x8xT>, tensor<6x8xf32>
+  }
+  %q = dpc.reduce sum %wide dims = [0] : tensor<6x8xf32> -> tensor<8xf32>
+  %r = dpc.convert %q : tensor<8xf32> -> tensor<8xT>
+  return %dx, %r : tensor<6x8xT>, tensor<8xT>
+})";
+  return replaceAll(substitute(text, {{"dy", argument("dy", "6x5xT")},
+                                      {"w", argument("w", "5x8xT")},
+                                      {"x", argument("x", "6x8xT")}}),
+                    "xT", "x" + type);
 }
 
 TEST(Epilogue, GradientOfGeluAndItsSums) {
@@ -241,30 +248,29 @@ TEST(Epilogue, GradientOfGeluAndItsSums) {
       }
     step.run();
     double tolerance = type == std::string("f32") ? 1e-5 : 0.02;
-    expectClose(step.get("dx"), dx, tolerance);
-    expectClose(step.get("db"), db, tolerance);
+    step.expect({{"dx", dx}, {"db", db}}, tolerance);
     expectEpilogues(step, {"gelu_grad_bias"}, 0);
   }
 }
 
-/// dw = a' c and the sum of the rows of one of them; `between` stands between
-/// the sum and the product.
-std::string weights(const std::string &summed, const std::string &between,
-                    const std::string &product = "%a2, %c ta") {
-  return "func.func @step(" + argument("a", "2x3x8xf32") + ", " +
-         argument("c", "6x5xf32") +
-         ") -> (tensor<8x5xf32> {dpc.name = \"dw\"}, tensor<" +
-         (summed == "a" ? "8" : "5") + "xf32> {dpc.name = \"db\"}) {\n" +
-         "  %a2 = dpc.reshape %a : tensor<2x3x8xf32> -> tensor<6x8xf32>\n" +
-         (summed == "a" ? "  %r = dpc.reduce sum %a dims = [0, 1] : "
-                          "tensor<2x3x8xf32> -> tensor<8xf32>\n"
-                        : "  %r = dpc.reduce sum %c dims = [0] : "
-                          "tensor<6x5xf32> -> tensor<5xf32>\n") +
-         between + "  %dw = dpc.matmul " + product +
-         " : (tensor<6x8xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>\n" +
-         "  return %dw, " + (between.empty() ? "%r" : "%db") +
-         " : tensor<8x5xf32>, tensor<" + (summed == "a" ? "8" : "5") +
-         "xf32>\n}";
+/// dw = a' c and the sum of the rows of `summed`, a or c. `between` is the code
+/// between the sum and the product.
+std::string weights(const std::string &summed, const std::string &between) {
+  bool isA = summed == "a";
+  return substitute(R"(
+func.func @step(${a}, ${c}) -> (tensor<8x5xf32> {dpc.name = "dw"}, ${V} {dpc.name = "db"}) {
+  %a2 = dpc.reshape %a : tensor<2x3x8xf32> -> tensor<6x8xf32>
+  %r = dpc.reduce sum ${summed} -> ${V}
+${between}  %dw = dpc.matmul %a2, %c ta : (tensor<6x8xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+  return %dw, ${db} : tensor<8x5xf32>, ${V}
+})",
+                    {{"a", argument("a", "2x3x8xf32")},
+                     {"c", argument("c", "6x5xf32")},
+                     {"V", isA ? "tensor<8xf32>" : "tensor<5xf32>"},
+                     {"summed", isA ? "%a dims = [0, 1] : tensor<2x3x8xf32>"
+                                    : "%c dims = [0] : tensor<6x5xf32>"},
+                     {"between", between},
+                     {"db", between.empty() ? "%r" : "%db"}});
 }
 
 TEST(Epilogue, SumsOfAFactor) {
@@ -282,16 +288,13 @@ TEST(Epilogue, SumsOfAFactor) {
       for (int j = 0; j < 5; ++j)
         for (int k = 0; k < 6; ++k)
           dw[i * 5 + j] += a[k * 8 + i] * c[k * 5 + j];
-    step.set("a", a);
-    step.set("c", c);
-    step.run();
-    expectClose(step.get("dw"), dw, 1e-5);
-    expectClose(step.get("db"), db, 1e-5);
+    step.run({{"a", a}, {"c", c}});
+    step.expect({{"dw", dw}, {"db", db}}, 1e-5);
     expectEpilogues(step, {length == 8 ? "sums_of_a" : "sums_of_b"}, 0);
   }
 }
 
-TEST(Epilogue, SumsThatAreReadBeforeTheProduct) {
+TEST(Epilogue, SumsThatAreReadBeforeTheGemmAreNotFused) {
   Step step(weights(
       "a", "  %db = dpc.unary neg %r : tensor<8xf32> -> tensor<8xf32>\n"));
   ASSERT_EQ(step.error, "");
@@ -299,15 +302,13 @@ TEST(Epilogue, SumsThatAreReadBeforeTheProduct) {
   Array a = randomArray(48, 1), db(8);
   for (int i = 0; i < 48; ++i)
     db[i % 8] -= a[i];
-  step.set("a", a);
-  step.set("c", randomArray(30, 2));
-  step.run();
+  step.run({{"a", a}, {"c", randomArray(30, 2)}});
   expectClose(step.get("db"), db, 1e-5);
 }
 
-// As in a step that gathers and scatters: views of the vector stand behind the
-// product, views of sums before it.
-TEST(Epilogue, ViewsWaitAndAreMade) {
+// Views of the vector may be between the GEMM and the kernel, and views of the
+// sums before the GEMM, as in a step that gathers and scatters.
+TEST(Epilogue, ViewsMayStandBetween) {
   Step sums(weights("a", "  %r2 = dpc.reshape %r : tensor<8xf32> -> "
                          "tensor<4x2xf32>\n  %db = dpc.reshape %r2 : "
                          "tensor<4x2xf32> -> tensor<8xf32>\n"));
@@ -316,26 +317,20 @@ TEST(Epilogue, ViewsWaitAndAreMade) {
   Array a = randomArray(48, 1), db(8);
   for (int i = 0; i < 48; ++i)
     db[i % 8] += a[i];
-  sums.set("a", a);
-  sums.set("c", randomArray(30, 2));
-  sums.run();
+  sums.run({{"a", a}, {"c", randomArray(30, 2)}});
   expectClose(sums.get("db"), db, 1e-5);
 
   Step added(weights("a", "  %db = dpc.accumulate sum %r : tensor<8xf32> -> "
                           "tensor<8xf32>\n"));
   ASSERT_EQ(added.error, "");
   expectEpilogues(added, {"sums_of_a"}, 1);
-  added.set("a", a);
-  added.set("c", randomArray(30, 2));
-  added.run();
+  added.run({{"a", a}, {"c", randomArray(30, 2)}});
   expectClose(added.get("db"), db, 1e-5);
 
-  // Micro-batches of bf16 are added up in f32.
-  std::string narrow = "func.func @step(" + argument("a", "6x8xbf16") + ", " +
-                       argument("c", "6x5xbf16") +
-                       ") -> (tensor<8x5xbf16> {dpc.name = \"dw\"}, "
-                       "tensor<8xf32> {dpc.name = \"db\"}) {\n" +
-                       R"(
+  // Micro-batches of bf16 are accumulated in f32.
+  Step wide(substitute(
+      R"(
+func.func @step(${a}, ${c}) -> (tensor<8x5xbf16> {dpc.name = "dw"}, tensor<8xf32> {dpc.name = "db"}) {
   %r = dpc.kernel %a : (tensor<6x8xbf16>) -> tensor<8xf32> {
   ^bb0(%i: tensor<6x8xbf16>):
     %j = dpc.convert %i : tensor<6x8xbf16> -> tensor<6x8xf32>
@@ -351,13 +346,11 @@ TEST(Epilogue, ViewsWaitAndAreMade) {
   %db = dpc.accumulate sum %s : tensor<8xf32> -> tensor<8xf32>
   %dw = dpc.matmul %a, %c ta : (tensor<6x8xbf16>, tensor<6x5xbf16>) -> tensor<8x5xbf16>
   return %dw, %db : tensor<8x5xbf16>, tensor<8xf32>
-})";
-  Step wide(narrow);
+})",
+      {{"a", argument("a", "6x8xbf16")}, {"c", argument("c", "6x5xbf16")}}));
   ASSERT_EQ(wide.error, "");
   expectEpilogues(wide, {"sums_of_a"}, 2);
-  wide.set("a", a);
-  wide.set("c", randomArray(30, 2));
-  wide.run();
+  wide.run({{"a", a}, {"c", randomArray(30, 2)}});
   expectClose(wide.get("db"), db, 0.02);
 
   std::string text = forward(biasAnd("relu", false));
@@ -370,43 +363,45 @@ TEST(Epilogue, ViewsWaitAndAreMade) {
   expectEpilogues(biased, {"relu_bias"}, 0);
 }
 
-// A product over micro-batches is added where the sum lies, in f32, and so are
-// the sums of its factor, which keep the type that they were computed in.
-TEST(Epilogue, MicroBatchesAreAddedByTheProduct) {
+// The GEMM accumulates over micro-batches in f32, into the memory of the sum.
+// So do the sums of its factor, which keep the type of their computation.
+TEST(Epilogue, GemmsAccumulateMicroBatches) {
   for (const char *type : {"f32", "bf16"}) {
     SCOPED_TRACE(type);
     bool isWide = type == std::string("f32");
-    std::string a = std::string("2x8x") + type;
-    std::string x = "tensor<" + a + ">",
-                dw = "tensor<8x8x" + std::string(type) + ">";
-    std::string global = ", dpc.global = tensor<6x8x" + std::string(type) +
-                         ", #dpc.sharding<#dpc.mesh<mb=3>, [{mb}, {} ]>>}";
     auto input = [&](const std::string &name) {
-      std::string text = argument(name, a);
-      return text.replace(text.size() - 1, 1, global);
+      return argument(name, "2x8xT", "input",
+                      ", dpc.global = tensor<6x8xT, #dpc.sharding<"
+                      "#dpc.mesh<mb=3>, [{mb}, {} ]>>");
     };
-    std::string text =
-        "func.func @step(" + input("a") + ", " + input("c") +
-        ") -> (tensor<8x8xf32> {dpc.name = \"dw\"}, tensor<8xf32> "
-        "{dpc.name = \"db\"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {\n"
-        "  %r = dpc.kernel %a {dpc.phase = \"backward\"} : (" +
-        x + ") -> tensor<8xf32> {\n  ^bb0(%i: " + x + "):\n" +
-        (isWide ? "    %k = dpc.reduce sum %i dims = [0] : " + x +
-                      " -> tensor<8xf32>\n"
-                : "    %j = dpc.convert %i : " + x +
-                      " -> tensor<2x8xf32>\n    %k = dpc.reduce sum %j dims = "
-                      "[0] : tensor<2x8xf32> -> tensor<8xf32>\n") +
-        "    dpc.yield %k : tensor<8xf32>\n  }\n"
-        "  %db = dpc.accumulate sum %r {dpc.phase = \"backward\"} : "
-        "tensor<8xf32> -> tensor<8xf32>\n"
-        "  %p = dpc.matmul %a, %c ta {dpc.phase = \"backward\"} : (" +
-        x + ", " + x + ") -> " + dw + "\n" +
-        (isWide ? ""
-                : "  %w = dpc.convert %p {dpc.phase = \"backward\"} : " + dw +
-                      " -> tensor<8x8xf32>\n") +
-        "  %dw = dpc.accumulate sum " + (isWide ? "%p" : "%w") +
-        " {dpc.phase = \"backward\"} : tensor<8x8xf32> -> tensor<8x8xf32>\n"
-        "  return %dw, %db : tensor<8x8xf32>, tensor<8xf32>\n}";
+    const char *code = R"(
+func.func @step(${a}, ${c}) -> (tensor<8x8xf32> {dpc.name = "dw"}, tensor<8xf32> {dpc.name = "db"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {
+  %r = dpc.kernel %a {dpc.phase = "backward"} : (tensor<2x8xT>) -> tensor<8xf32> {
+  ^bb0(%i: tensor<2x8xT>):
+    ${wide}
+    dpc.yield %k : tensor<8xf32>
+  }
+  %db = dpc.accumulate sum %r {dpc.phase = "backward"} : tensor<8xf32> -> tensor<8xf32>
+  %p = dpc.matmul %a, %c ta {dpc.phase = "backward"} : (tensor<2x8xT>, tensor<2x8xT>) -> tensor<8x8xT>
+  ${dw}
+  return %dw, %db : tensor<8x8xf32>, tensor<8xf32>
+})";
+    std::string text = replaceAll(
+        substitute(
+            code,
+            {{"a", input("a")},
+             {"c", input("c")},
+             {"wide",
+              isWide
+                  ? R"(%k = dpc.reduce sum %i dims = [0] : tensor<2x8xT> -> tensor<8xf32>)"
+                  : R"(%j = dpc.convert %i : tensor<2x8xT> -> tensor<2x8xf32>
+    %k = dpc.reduce sum %j dims = [0] : tensor<2x8xf32> -> tensor<8xf32>)"},
+             {"dw",
+              isWide
+                  ? R"(%dw = dpc.accumulate sum %p {dpc.phase = "backward"} : tensor<8x8xf32> -> tensor<8x8xf32>)"
+                  : R"(%w = dpc.convert %p {dpc.phase = "backward"} : tensor<8x8xT> -> tensor<8x8xf32>
+  %dw = dpc.accumulate sum %w {dpc.phase = "backward"} : tensor<8x8xf32> -> tensor<8x8xf32>)"}}),
+        "xT", std::string("x") + type);
     Step step(text);
     ASSERT_EQ(step.error, "") << text;
     expectEpilogues(step, {"sums_of_a"}, 1);
@@ -415,79 +410,58 @@ TEST(Epilogue, MicroBatchesAreAddedByTheProduct) {
     Array from = step.get("a"), with = step.get("c"), sums(8), product(64);
     for (int k = 0; k < 2; ++k)
       for (int i = 0; i < 8; ++i) {
-        sums[i] += 3 * from[k * 8 + i]; // the harness has one for all
+        sums[i] +=
+            3 * from[k * 8 + i]; // all micro-batches have the same values
         for (int j = 0; j < 8; ++j)
           product[i * 8 + j] += 3 * from[k * 8 + i] * with[k * 8 + j];
       }
     step.run();
     double tolerance = isWide ? 1e-5 : 0.02;
-    expectClose(step.get("dw"), product, tolerance);
-    expectClose(step.get("db"), sums, tolerance);
+    step.expect({{"dw", product}, {"db", sums}}, tolerance);
 #ifdef DPC_TEST_GPU_EMULATION
     expectClose(step.get("dw"), product, 1e-5); // nothing is rounded to bf16
 #endif
   }
 }
 
-// The factor is one column of many: no call can sum its rows.
-TEST(Epilogue, SumsOfAFactorThatLiesOtherwise) {
-  Step step("func.func @step(" + argument("a", "8x2x6xf32") + ", " +
-            argument("c", "6x5xf32") +
-            ") -> (tensor<8x5xf32> {dpc.name = \"dw\"}, tensor<8xf32> "
-            "{dpc.name = \"db\"}) {\n"
-            "  %t = dpc.transpose %a perm = [1, 2, 0] {dpc.view} : "
-            "tensor<8x2x6xf32> -> tensor<2x6x8xf32>\n"
-            "  %s = dpc.slice %t offsets = [1, 0, 0] strides = [1, 1, 1] "
-            "{dpc.view} : tensor<2x6x8xf32> -> tensor<1x6x8xf32>\n"
-            "  %f = dpc.reshape %s : tensor<1x6x8xf32> -> tensor<6x8xf32>\n"
-            "  %r = dpc.reduce sum %s dims = [0, 1] : tensor<1x6x8xf32> -> "
-            "tensor<8xf32>\n"
-            "  %dw = dpc.matmul %f, %c ta : (tensor<6x8xf32>, "
-            "tensor<6x5xf32>) -> tensor<8x5xf32>\n"
-            "  return %dw, %r : tensor<8x5xf32>, tensor<8xf32>\n}");
+// Each row of the factor is one column of many, so a GEMM call cannot sum its
+// rows.
+TEST(Epilogue, SumsOfAStridedFactorAreNotFused) {
+  Step step(substitute(
+      R"(
+func.func @step(${a}, ${c}) -> (tensor<8x5xf32> {dpc.name = "dw"}, tensor<8xf32> {dpc.name = "db"}) {
+  %t = dpc.transpose %a perm = [1, 2, 0] {dpc.view} : tensor<8x2x6xf32> -> tensor<2x6x8xf32>
+  %s = dpc.slice %t offsets = [1, 0, 0] strides = [1, 1, 1] {dpc.view} : tensor<2x6x8xf32> -> tensor<1x6x8xf32>
+  %f = dpc.reshape %s : tensor<1x6x8xf32> -> tensor<6x8xf32>
+  %r = dpc.reduce sum %s dims = [0, 1] : tensor<1x6x8xf32> -> tensor<8xf32>
+  %dw = dpc.matmul %f, %c ta : (tensor<6x8xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
+  return %dw, %r : tensor<8x5xf32>, tensor<8xf32>
+})",
+      {{"a", argument("a", "8x2x6xf32")}, {"c", argument("c", "6x5xf32")}}));
   ASSERT_EQ(step.error, "");
   expectEpilogues(step, {"none"}, 1);
   Array a = randomArray(96, 1), db(8);
   for (int i = 0; i < 8; ++i)
     for (int k = 0; k < 6; ++k)
       db[i] += a[i * 12 + 6 + k];
-  step.set("a", a);
-  step.set("c", randomArray(30, 2));
-  step.run();
+  step.run({{"a", a}, {"c", randomArray(30, 2)}});
   expectClose(step.get("db"), db, 1e-5);
 }
 
-// Of a factor that is stored the other way round no call can sum rows; micro-
-// batches are added up by the product all the same.
-TEST(Epilogue, SumsThatNoCallCanDo) {
-  auto input = [](const std::string &name, const std::string &type,
-                  const std::string &global) {
-    std::string text = argument(name, type);
-    return text.replace(text.size() - 1, 1,
-                        ", dpc.global = tensor<" + global + ">}");
-  };
-  const std::string phase = " {dpc.phase = \"backward\"}",
-                    mesh = "#dpc.sharding<#dpc.mesh<mb=3>, ";
-  Step step("func.func @step(" +
-            input("a", "8x2xf32", "8x6xf32, " + mesh + "[{}, {mb}]>") + ", " +
-            input("c", "2x8xf32", "6x8xf32, " + mesh + "[{mb}, {}]>") +
-            ") -> (tensor<8x8xf32> {dpc.name = \"dw\"}, tensor<8xf32> "
-            "{dpc.name = \"db\"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {\n"
-            "  %t = dpc.transpose %a perm = [1, 0] {dpc.view, dpc.phase = "
-            "\"backward\"} : tensor<8x2xf32> -> tensor<2x8xf32>\n"
-            "  %r = dpc.reduce sum %t dims = [0]" +
-            phase +
-            " : tensor<2x8xf32> -> tensor<8xf32>\n"
-            "  %db = dpc.accumulate sum %r" +
-            phase +
-            " : tensor<8xf32> -> tensor<8xf32>\n"
-            "  %p = dpc.matmul %t, %c ta" +
-            phase +
-            " : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<8x8xf32>\n"
-            "  %dw = dpc.accumulate sum %p" +
-            phase +
-            " : tensor<8x8xf32> -> tensor<8x8xf32>\n"
-            "  return %dw, %db : tensor<8x8xf32>, tensor<8xf32>\n}");
+// A GEMM call cannot sum the rows of a factor that is stored transposed. It
+// still accumulates over micro-batches.
+TEST(Epilogue, SumsOfATransposedFactorAreNotFused) {
+  Step step(R"(
+func.func @step(%a: tensor<8x2xf32> {dpc.role = "input", dpc.name = "a", dpc.global = tensor<8x6xf32, #dpc.sharding<#dpc.mesh<mb=3>, [{}, {mb}]>>},
+                %c: tensor<2x8xf32> {dpc.role = "input", dpc.name = "c", dpc.global = tensor<6x8xf32, #dpc.sharding<#dpc.mesh<mb=3>, [{mb}, {}]>>})
+    -> (tensor<8x8xf32> {dpc.name = "dw"}, tensor<8xf32> {dpc.name = "db"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {
+  %t = dpc.transpose %a perm = [1, 0] {dpc.view, dpc.phase = "backward"} : tensor<8x2xf32> -> tensor<2x8xf32>
+  %r = dpc.reduce sum %t dims = [0] {dpc.phase = "backward"} : tensor<2x8xf32> -> tensor<8xf32>
+  %db = dpc.accumulate sum %r {dpc.phase = "backward"} : tensor<8xf32> -> tensor<8xf32>
+  %p = dpc.matmul %t, %c ta {dpc.phase = "backward"} : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<8x8xf32>
+  %dw = dpc.accumulate sum %p {dpc.phase = "backward"} : tensor<8x8xf32> -> tensor<8x8xf32>
+  return %dw, %db : tensor<8x8xf32>, tensor<8xf32>
+})");
   ASSERT_EQ(step.error, "");
   expectEpilogues(step, {"none"}, 2);
 #ifdef DPC_TEST_GPU_EMULATION
@@ -502,37 +476,26 @@ TEST(Epilogue, SumsThatNoCallCanDo) {
       for (int j = 0; j < 8; ++j)
         dw[i * 8 + j] += 3 * a[i * 2 + k] * c[k * 8 + j];
     }
-  step.set("a", a);
-  step.set("c", c);
-  step.run();
-  expectClose(step.get("dw"), dw, 1e-5);
-  expectClose(step.get("db"), db, 1e-5);
+  step.run({{"a", a}, {"c", c}});
+  step.expect({{"dw", dw}, {"db", db}}, 1e-5);
 }
 
-// A kernel that is a product, of many matrices: no call does all of it, so its
-// ops are lowered apart, and the sum over micro-batches is one of its own.
-TEST(Epilogue, WhatNoCallCanDoIsLoweredApart) {
-  auto input = [](const std::string &name, const std::string &local,
-                  const std::string &global) {
-    std::string text = argument(name, local);
-    return text.replace(text.size() - 1, 1,
-                        ", dpc.global = tensor<" + global +
-                            ", #dpc.sharding<#dpc.mesh<mb=3>, [{}, {mb}, "
-                            "{}]>>}");
-  };
-  const std::string t = "tensor<2x4x8xf32>", phase = "dpc.phase = \"forward\"";
-  Step step("func.func @step(" + input("x", "2x4x5xf32", "2x12x5xf32") + ", " +
-            argument("w", "2x5x8xf32") + ") -> (" + t +
-            " {dpc.name = \"y\"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {\n"
-            "  %s = dpc.kernel %x, %w {dpc.epilogue = \"relu\", " +
-            phase + "} : (tensor<2x4x5xf32>, tensor<2x5x8xf32>) -> " + t +
-            " {\n  ^bb0(%i: tensor<2x4x5xf32>, %j: tensor<2x5x8xf32>):\n"
-            "    %k = dpc.matmul %i, %j : (tensor<2x4x5xf32>, "
-            "tensor<2x5x8xf32>) -> " +
-            t + "\n    %l = dpc.unary relu %k : " + t + " -> " + t +
-            "\n    dpc.yield %l : " + t +
-            "\n  }\n  %y = dpc.accumulate sum %s {dpc.view, " + phase +
-            "} : " + t + " -> " + t + "\n  return %y : " + t + "\n}");
+// The kernel is a GEMM of many matrices, which no single call computes. Its ops
+// are lowered separately, and the sum over micro-batches is a separate kernel.
+TEST(Epilogue, BatchesOfGemmsAreLoweredSeparately) {
+  Step step(R"(
+func.func @step(%x: tensor<2x4x5xf32> {dpc.role = "input", dpc.name = "x", dpc.global = tensor<2x12x5xf32, #dpc.sharding<#dpc.mesh<mb=3>, [{}, {mb}, {}]>>},
+                %w: tensor<2x5x8xf32> {dpc.role = "input", dpc.name = "w"})
+    -> (tensor<2x4x8xf32> {dpc.name = "y"}) attributes {dpc.mesh = #dpc.mesh<mb=3>} {
+  %s = dpc.kernel %x, %w {dpc.epilogue = "relu", dpc.phase = "forward"} : (tensor<2x4x5xf32>, tensor<2x5x8xf32>) -> tensor<2x4x8xf32> {
+  ^bb0(%i: tensor<2x4x5xf32>, %j: tensor<2x5x8xf32>):
+    %k = dpc.matmul %i, %j : (tensor<2x4x5xf32>, tensor<2x5x8xf32>) -> tensor<2x4x8xf32>
+    %l = dpc.unary relu %k : tensor<2x4x8xf32> -> tensor<2x4x8xf32>
+    dpc.yield %l : tensor<2x4x8xf32>
+  }
+  %y = dpc.accumulate sum %s {dpc.view, dpc.phase = "forward"} : tensor<2x4x8xf32> -> tensor<2x4x8xf32>
+  return %y : tensor<2x4x8xf32>
+})");
   ASSERT_EQ(step.error, "");
   expectEpilogues(step, {"none"}, 2);
   Array x = randomArray(40, 1), w = randomArray(80, 2), y(64);
@@ -544,35 +507,32 @@ TEST(Epilogue, WhatNoCallCanDoIsLoweredApart) {
           sum += x[(b * 4 + i) * 5 + k] * w[(b * 5 + k) * 8 + j];
         y[(b * 4 + i) * 8 + j] = 3 * std::max(sum, 0.0);
       }
-  step.set("x", x);
-  step.set("w", w);
-  step.run();
+  step.run({{"x", x}, {"w", w}});
   expectClose(step.get("y"), y, 1e-5);
 }
 
-// One value in f32 may be yielded twice, once for each of two sums.
-TEST(Epilogue, ACopyThatIsThereTwiceIsGone) {
-  const std::string t = "tensor<6x8xbf16>", w = "tensor<6x8xf32>";
-  Step step("func.func @step(" + argument("x", "6x8xbf16") + ") -> (" + t +
-            " {dpc.name = \"y\"}, tensor<8xf32> {dpc.name = \"p\"}, "
-            "tensor<8xf32> {dpc.name = \"q\"}) {\n"
-            "  %y, %a, %b = dpc.kernel %x : (" +
-            t + ") -> (" + t + ", " + w + ", " + w + ") {\n  ^bb0(%i: " + t +
-            "):\n    %k = dpc.unary neg %i : " + t + " -> " + t +
-            "\n    %c = dpc.convert %k : " + t + " -> " + w +
-            "\n    dpc.yield %k, %c, %c : " + t + ", " + w + ", " + w +
-            "\n  }\n  %p = dpc.reduce sum %a dims = [0] : " + w +
-            " -> tensor<8xf32>\n  %q = dpc.reduce sum %b dims = [0] : " + w +
-            " -> tensor<8xf32>\n  return %y, %p, %q : " + t +
-            ", tensor<8xf32>, tensor<8xf32>\n}");
+// A kernel may yield one f32 value twice, once for each of two sums.
+TEST(Epilogue, RepeatedCopiesAreRemoved) {
+  Step step(R"(
+func.func @step(%x: tensor<6x8xbf16> {dpc.role = "input", dpc.name = "x"})
+    -> (tensor<6x8xbf16> {dpc.name = "y"}, tensor<8xf32> {dpc.name = "p"}, tensor<8xf32> {dpc.name = "q"}) {
+  %y, %a, %b = dpc.kernel %x : (tensor<6x8xbf16>) -> (tensor<6x8xbf16>, tensor<6x8xf32>, tensor<6x8xf32>) {
+  ^bb0(%i: tensor<6x8xbf16>):
+    %k = dpc.unary neg %i : tensor<6x8xbf16> -> tensor<6x8xbf16>
+    %c = dpc.convert %k : tensor<6x8xbf16> -> tensor<6x8xf32>
+    dpc.yield %k, %c, %c : tensor<6x8xbf16>, tensor<6x8xf32>, tensor<6x8xf32>
+  }
+  %p = dpc.reduce sum %a dims = [0] : tensor<6x8xf32> -> tensor<8xf32>
+  %q = dpc.reduce sum %b dims = [0] : tensor<6x8xf32> -> tensor<8xf32>
+  return %y, %p, %q : tensor<6x8xbf16>, tensor<8xf32>, tensor<8xf32>
+})");
   ASSERT_EQ(step.error, "");
   step.set("x", randomArray(48, 1));
   Array x = step.get("x"), sums(8);
   for (int i = 0; i < 48; ++i)
     sums[i % 8] -= x[i];
   step.run();
-  expectClose(step.get("p"), sums, 1e-5);
-  expectClose(step.get("q"), sums, 1e-5);
+  step.expect({{"p", sums}, {"q", sums}}, 1e-5);
 }
 
 } // namespace

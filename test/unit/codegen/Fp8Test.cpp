@@ -1,4 +1,4 @@
-//===- Fp8Test.cpp - Products of 8-bit codes in plans ---------------------===//
+//===- Fp8Test.cpp - fp8 GEMMs in plans -----------------------------------===//
 #include "test/unit/codegen/StepHarness.h"
 
 #include <gtest/gtest.h>
@@ -9,24 +9,19 @@ using dpc::rt::MatmulOp;
 
 namespace {
 
-std::string argument(const std::string &name, const std::string &type) {
-  return "%" + name + ": tensor<" + type + "> {dpc.role = \"input\", " +
-         "dpc.name = \"" + name + "\"}";
-}
-
-/// A step that multiplies `operand`, %x of type `x` or what `before` makes of
-/// it, by %w.
+/// A step that multiplies `operand` by %w. `operand` is %x of type `x`, or the
+/// result of `before`.
 std::string stepOf(const std::string &x, const std::string &before,
                    const std::string &operand) {
-  const std::string y = "2x16x48xbf16";
-  return "func.func @step(" + argument("x", x) + ", " +
-         argument("w", "16x48xbf16") + ") -> (tensor<" + y +
-         "> {dpc.name = \"y\"}) {\n" + before + "  %y = dpc.matmul " + operand +
-         ", %w {dpc.fp8 = [f8E5M2, f8E4M3FN], dpc.workspace = 1344 : i64, "
-         "dpc.phase = \"backward\"} : (tensor<" +
-         (before.empty() ? x : "2x16x16xbf16") +
-         ">, tensor<16x48xbf16>) -> tensor<" + y + ">\n  return %y : tensor<" +
-         y + ">\n}\n";
+  return substitute(R"(
+func.func @step(${x}, ${w}) -> (tensor<2x16x48xbf16> {dpc.name = "y"}) {
+${before}  %y = dpc.matmul ${operand}, %w {dpc.fp8 = [f8E5M2, f8E4M3FN], dpc.workspace = 1344 : i64, dpc.phase = "backward"} : (tensor<2x16x16xbf16>, tensor<16x48xbf16>) -> tensor<2x16x48xbf16>
+  return %y : tensor<2x16x48xbf16>
+})",
+                    {{"x", argument("x", x)},
+                     {"w", argument("w", "16x48xbf16")},
+                     {"before", before},
+                     {"operand", operand}});
 }
 
 std::vector<MatmulOp> productsOf(const Step &step) {
@@ -39,7 +34,7 @@ std::vector<MatmulOp> productsOf(const Step &step) {
   return products;
 }
 
-TEST(Fp8, AMarkedProductMultipliesCodes) {
+TEST(Fp8, MarkedGemmsMultiplyCodes) {
   Step step(stepOf("2x16x16xbf16", "", "%x"));
   std::vector<MatmulOp> products = productsOf(step);
   ASSERT_EQ(products.size(), 1u);
@@ -53,17 +48,15 @@ TEST(Fp8, AMarkedProductMultipliesCodes) {
   EXPECT_EQ(workspace.kind, dpc::rt::BufferKind::Workspace);
 }
 
-/// Samples whose rows do not lie evenly are several products, which stay as
-/// they are.
-TEST(Fp8, SeveralProductsStayInBf16) {
+/// Samples whose rows are not evenly spaced need several GEMMs, which stay in
+/// bf16.
+TEST(Fp8, BatchesOfGemmsStayInBf16) {
   std::string slice =
       "  %s = dpc.slice %x offsets = [0, 4, 0] strides = [1, 1, 1] {dpc.view} "
       ": tensor<2x20x16xbf16> -> tensor<2x16x16xbf16>\n";
   Step step(stepOf("2x20x16xbf16", slice, "%s"));
-  // A remark, not an error.
-  EXPECT_NE(step.error.find("predicted in fp8 but run in bf16: 1,"),
-            std::string::npos)
-      << step.error;
+  // This is a remark, not an error.
+  expectSays(step.error, "predicted in fp8 but run in bf16: 1,");
   step.error.clear();
   std::vector<MatmulOp> products = productsOf(step);
   ASSERT_EQ(products.size(), 1u);

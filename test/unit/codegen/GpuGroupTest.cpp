@@ -11,47 +11,51 @@ namespace {
 
 std::string num(size_t i) { return std::to_string(i); }
 
-/// AdamW of a parameter p0, p1, ... of each shape ("3x5x"), gradients bf16.
+/// AdamW of a parameter p0, p1, ... for each shape ("3x5x"). Gradients are
+/// bf16.
 std::string adamwOf(const std::vector<std::string> &shapes) {
   std::string arguments, results, types, body, values;
   for (size_t i = 0; i < shapes.size(); ++i) {
-    std::string n = num(i), type = "tensor<" + shapes[i] + "f32>";
-    auto state = [&](const char *name, const char *slot) {
-      return "%" + (name + n) + ": " + type +
-             " {dpc.role = \"state\", dpc.name = \"" + name + n +
-             "\", dpc.of = \"p" + n + "\", dpc.slot = \"" + slot + "\"},\n";
+    std::string n = num(i), type = shapes[i] + "f32";
+    auto state = [&](const char *name, const std::string &slot) {
+      return argument(name + n, type, "state",
+                      ", dpc.of = \"p" + n + "\", dpc.slot = \"" + slot +
+                          "\"") +
+             ",\n";
     };
-    arguments += "%p" + n + ": " + type +
-                 " {dpc.role = \"parameter\", dpc.name = \"p" + n + "\"},\n" +
-                 state("m", "exp_avg") + state("v", "exp_avg_sq") + "%g" + n +
-                 ": tensor<" + shapes[i] +
-                 "bf16> {dpc.role = \"input\", dpc.name = \"g" + n + "\"},\n";
-    body += "  %q" + n + ":3 = dpc.adamw %p" + n + ", %m" + n + ", %v" + n +
-            ", %g" + n +
-            ", %one, %lr, %t beta1 = 9.0e-1 beta2 = 9.5e-1 eps = 1.0e-8 "
-            "weight_decay = 1.0e-1 {dpc.phase = \"update\"} : (" +
-            type + ", " + type + ", " + type + ", tensor<" + shapes[i] +
-            "bf16>, tensor<f32>, tensor<f32>, tensor<f32>) -> (" + type + ", " +
-            type + ", " + type + ")\n";
+    arguments += argument("p" + n, type, "parameter") + ",\n" +
+                 state("m", "exp_avg") + state("v", "exp_avg_sq") +
+                 argument("g" + n, shapes[i] + "bf16") + ",\n";
+    body += substitute(
+        R"(  %q${n}:3 = dpc.adamw %p${n}, %m${n}, %v${n}, %g${n}, %one, %lr, %t beta1 = 9.0e-1 beta2 = 9.5e-1 eps = 1.0e-8 weight_decay = 1.0e-1 {dpc.phase = "update"} : (${T}, ${T}, ${T}, ${G}, tensor<f32>, tensor<f32>, tensor<f32>) -> (${T}, ${T}, ${T})
+)",
+        {{"n", n},
+         {"T", "tensor<" + type + ">"},
+         {"G", "tensor<" + shapes[i] + "bf16>"}});
     for (size_t j = 0; j < 3; ++j) {
       std::string comma = i + j == 0 ? "" : ", ";
-      results += comma + type + " {dpc.name = \"" + "pmv"[j] + n +
+      results += comma + "tensor<" + type + "> {dpc.name = \"" + "pmv"[j] + n +
                  "\", dpc.ties = " + num(4 * i + j) + " : i64}";
-      types += comma + type;
+      types += comma + "tensor<" + type + ">";
       values += comma + "%q" + n + "#" + num(j);
     }
   }
-  return "func.func @step(" + arguments +
-         "%lr: tensor<f32> {dpc.role = \"scalar\", dpc.name = \"lr\"}, "
-         "%t: tensor<f32> {dpc.role = \"scalar\", dpc.name = \"step\"})\n"
-         "    -> (" +
-         results +
-         ") {\n  %one = dpc.constant dense<0.5> : tensor<f32> -> "
-         "tensor<f32>\n" +
-         body + "  return " + values + " : " + types + "\n}";
+  return substitute(R"(
+func.func @step(${arguments}
+                %lr: tensor<f32> {dpc.role = "scalar", dpc.name = "lr"},
+                %t: tensor<f32> {dpc.role = "scalar", dpc.name = "step"})
+    -> (${results}) {
+  %one = dpc.constant dense<0.5> : tensor<f32> -> tensor<f32>
+${body}  return ${values} : ${types}
+})",
+                    {{"arguments", arguments},
+                     {"results", results},
+                     {"body", body},
+                     {"values", values},
+                     {"types", types}});
 }
 
-/// Of "4x8x", as types spell a shape.
+/// The number of elements of a shape like "4x8x".
 int64_t sizeOf(const std::string &shape) {
   int64_t size = 1;
   std::istringstream in(shape);
@@ -79,24 +83,20 @@ void expectUpdates(const std::vector<std::string> &shapes, size_t launches) {
     step.set("m" + num(i), randomArray(size, seed + 1, -0.1, 0.1));
     step.set("v" + num(i), randomArray(size, seed + 2, 0, 0.1));
     step.set("g" + num(i), randomArray(size, seed + 3));
-    for (const char *name : {"p", "m", "v", "g"}) // as they were rounded
+    for (const char *name : {"p", "m", "v", "g"}) // the rounded values
       values[name + num(i)] = step.get(name + num(i));
   }
-  step.set("lr", {0.01});
-  step.set("step", {3});
-  step.run();
+  step.run({{"lr", {0.01}}, {"step", {3}}});
   for (size_t i = 0; i < shapes.size(); ++i) {
     SCOPED_TRACE(num(i) + ": " + shapes[i]);
     Array &p = values["p" + num(i)], &m = values["m" + num(i)];
     Array &v = values["v" + num(i)];
     adamwReference(p, m, v, values["g" + num(i)]);
-    expectClose(step.get("p" + num(i)), p);
-    expectClose(step.get("m" + num(i)), m);
-    expectClose(step.get("v" + num(i)), v);
+    step.expect({{"p" + num(i), p}, {"m" + num(i), m}, {"v" + num(i), v}});
   }
 }
 
-// Less than a vector, whole chunks and parts of them, in one grid.
+// One grid has tensors smaller than a vector, whole chunks and partial chunks.
 TEST(GpuGroup, UpdatesOfAllShapesAreOneLaunch) {
   expectUpdates({"1x", "4096x", "33x3x", "4097x", "2x6000x", "7x", "8192x",
                  "3x1x5x", "64x129x"},
@@ -104,15 +104,16 @@ TEST(GpuGroup, UpdatesOfAllShapesAreOneLaunch) {
 }
 
 // A launch has 4096 bytes for parameters.
-TEST(GpuGroup, ThereAreAsManyLaunchesAsParametersAskFor) {
+TEST(GpuGroup, ParametersLimitTheSizeOfALaunch) {
   std::vector<std::string> shapes;
   for (int i = 0; i < 150; ++i)
     shapes.push_back(num(1 + i * 37 % 600) + "x");
   expectUpdates(shapes, 3);
 }
 
-// The second reads what the first writes, the third is of another body.
-TEST(GpuGroup, WhatDependsOnAnotherIsNotBesideIt) {
+// In the second case one kernel reads the result of the other; in the third
+// case the bodies differ.
+TEST(GpuGroup, DependentKernelsHaveSeparateLaunches) {
   auto kernel = [](const char *to, const char *from, const char *what) {
     return std::string("  %") + to + " = dpc.unary " + what + " %" + from +
            " {dpc.phase = \"update\"} : tensor<50xf32> -> tensor<50xf32>\n";
@@ -135,70 +136,48 @@ TEST(GpuGroup, WhatDependsOnAnotherIsNotBesideIt) {
     Array x = randomArray(50, 1), w = randomArray(50, 2), y = x;
     for (double &value : y)
       value = -value;
-    step.set("x", x);
-    step.set("w", w);
-    step.run();
+    step.run({{"x", x}, {"w", w}});
     expectClose(step.get("y"), y);
   }
 }
 
-// Blocks of one launch run in any order: the first must have read q before the
-// second writes it.
-TEST(GpuGroup, WhatIsReadIsNotWrittenBeside) {
-  auto argument = [](const char *name, const std::string &role) {
-    return std::string("%") + name + ": tensor<9xf32> {dpc.role = \"" + role +
-           "\", dpc.name = \"" + name + "\"";
-  };
-  auto sgd = [](const char *results, const char *operands) {
-    return std::string("  ") + results + " = dpc.sgd " + operands +
-           ", %one, %lr, %t momentum = 5.0e-1 weight_decay = 0.0 {dpc.phase = "
-           "\"update\"} : (tensor<9xf32>, tensor<9xf32>, tensor<9xf32>, "
-           "tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<9xf32>, "
-           "tensor<9xf32>)\n";
-  };
-  auto text = [&](const char *gradient) {
-    return "func.func @step(" + argument("p", "parameter") + "}, " +
-           argument("b", "state") +
-           ", dpc.of = \"p\", dpc.slot = \"momentum\"}, " +
-           argument("q", "parameter") + "}, " + argument("c", "state") +
-           ", dpc.of = \"q\", dpc.slot = \"momentum\"}, " +
-           argument("g", "input") +
-           "}, %lr: tensor<f32> {dpc.role = \"scalar\", dpc.name = \"lr\"}, "
-           "%t: tensor<f32> {dpc.role = \"scalar\", dpc.name = \"step\"}) -> "
-           "(tensor<9xf32> {dpc.name = \"p\", dpc.ties = 0 : i64}, "
-           "tensor<9xf32> {dpc.name = \"b\", dpc.ties = 1 : i64}, "
-           "tensor<9xf32> {dpc.name = \"q\", dpc.ties = 2 : i64}, "
-           "tensor<9xf32> {dpc.name = \"c\", dpc.ties = 3 : i64}) {\n"
-           "  %one = dpc.constant dense<1.0> : tensor<f32> -> tensor<f32>\n" +
-           sgd("%p1, %b1", (std::string("%p, %b, ") + gradient).c_str()) +
-           sgd("%q1, %c1", "%q, %c, %g") +
-           "  return %p1, %b1, %q1, %c1 : tensor<9xf32>, tensor<9xf32>, "
-           "tensor<9xf32>, tensor<9xf32>\n}";
-  };
+// Blocks of one launch run in any order, so q must not be read and written in
+// one launch.
+TEST(GpuGroup, ALaunchDoesNotWriteItsOperands) {
+  const char *text = R"(
+func.func @step(%p: tensor<9xf32> {dpc.role = "parameter", dpc.name = "p"},
+                %b: tensor<9xf32> {dpc.role = "state", dpc.name = "b", dpc.of = "p", dpc.slot = "momentum"},
+                %q: tensor<9xf32> {dpc.role = "parameter", dpc.name = "q"},
+                %c: tensor<9xf32> {dpc.role = "state", dpc.name = "c", dpc.of = "q", dpc.slot = "momentum"},
+                %g: tensor<9xf32> {dpc.role = "input", dpc.name = "g"},
+                %lr: tensor<f32> {dpc.role = "scalar", dpc.name = "lr"},
+                %t: tensor<f32> {dpc.role = "scalar", dpc.name = "step"})
+    -> (tensor<9xf32> {dpc.name = "p", dpc.ties = 0 : i64}, tensor<9xf32> {dpc.name = "b", dpc.ties = 1 : i64}, tensor<9xf32> {dpc.name = "q", dpc.ties = 2 : i64}, tensor<9xf32> {dpc.name = "c", dpc.ties = 3 : i64}) {
+  %one = dpc.constant dense<1.0> : tensor<f32> -> tensor<f32>
+  %p1, %b1 = dpc.sgd %p, %b, ${gradient}, %one, %lr, %t momentum = 5.0e-1 weight_decay = 0.0 {dpc.phase = "update"} : (tensor<9xf32>, tensor<9xf32>, tensor<9xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<9xf32>, tensor<9xf32>)
+  %q1, %c1 = dpc.sgd %q, %c, %g, %one, %lr, %t momentum = 5.0e-1 weight_decay = 0.0 {dpc.phase = "update"} : (tensor<9xf32>, tensor<9xf32>, tensor<9xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<9xf32>, tensor<9xf32>)
+  return %p1, %b1, %q1, %c1 : tensor<9xf32>, tensor<9xf32>, tensor<9xf32>, tensor<9xf32>
+})";
   for (auto [gradient, launches] : {std::pair("%g", 1), std::pair("%q", 2)}) {
-    Step step(text(gradient));
+    Step step(substitute(text, {{"gradient", gradient}}));
     ASSERT_EQ(step.error, "");
     EXPECT_EQ(launchesOf(step.plan, "update"), size_t(launches)) << gradient;
   }
 }
 
-// Whatever a tensor's place: 16 bytes at a time, and no code for each.
+// All accesses have 16 bytes, and the code does not grow with the number of
+// tensors.
 TEST(GpuGroup, MovesVectors) {
   for (const char *target : {"sm_80", "sm_90"}) {
     std::vector<std::string> shapes;
     for (int i = 0; i < 60; ++i)
       shapes.push_back(num(768 * (i % 5 + 1)) + "x64x");
     std::string ptx = ptxOf(adamwOf(shapes), target);
-    auto count = [&](const char *what) {
-      size_t found = 0;
-      for (size_t at = 0; (at = ptx.find(what, at + 1)) != std::string::npos;)
-        ++found;
-      return found;
-    };
-    EXPECT_EQ(count("adamw("), 1u);
-    // Eight elements: p, m, v in two each, g in one; single ones at the end.
-    EXPECT_EQ(count("ld.global.v4.b32"), 7u);
-    EXPECT_EQ(count("st.global.v4.b32"), 6u);
+    EXPECT_EQ(countOf(ptx, "adamw("), 1u);
+    // Eight elements are two vectors of each of p, m and v, and one of g. The
+    // remainder of a tensor is accessed element by element.
+    EXPECT_EQ(countOf(ptx, "ld.global.v4.b32"), 7u);
+    EXPECT_EQ(countOf(ptx, "st.global.v4.b32"), 6u);
   }
 }
 

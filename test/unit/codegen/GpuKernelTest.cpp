@@ -1,4 +1,4 @@
-//===- GpuKernelTest.cpp - What is special to kernels for GPUs ------------===//
+//===- GpuKernelTest.cpp - Kernels for GPUs -------------------------------===//
 #include "test/unit/codegen/StepHarness.h"
 
 #include <cmath>
@@ -11,15 +11,8 @@ namespace {
 
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-std::string replaceAll(std::string text, const std::string &from,
-                       const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;
-       at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
-// A line that ends in less than a vector, longer than one pass of all threads.
+// The last vector of a line is incomplete, and a line takes several passes of
+// all threads.
 TEST(Gpu, LinesEndInPartsOfVectors) {
   for (int64_t n : {1, 3, 31, 33, 1023, 4101}) {
     std::string type = "tensor<" + std::to_string(n) + "xf32>";
@@ -30,14 +23,14 @@ TEST(Gpu, LinesEndInPartsOfVectors) {
     Array x = randomArray(n, 1), expected;
     for (double v : x)
       expected.push_back(-v);
-    step.set("x", x);
-    step.run();
+    step.run({{"x", x}});
     expectClose(step.get("y"), expected);
   }
 }
 
-// Rows of one warp, of several, and of more columns than threads; in halves,
-// whose vectors are twice as long; with a ragged end.
+// Rows have one warp, several warps, and more columns than threads. Types of 16
+// bits have vectors of twice as many elements. Some rows end in an incomplete
+// vector.
 TEST(Gpu, RowsOfTeamsOfAllSizes) {
   const char *text = R"(
 func.func @step(%x: tensor<3xNxT> {dpc.role = "input", dpc.name = "x"},
@@ -55,7 +48,7 @@ func.func @step(%x: tensor<3xNxT> {dpc.role = "input", dpc.name = "x"},
       ASSERT_EQ(step.error, "");
       step.set("x", randomArray(3 * n, 1));
       step.set("w", randomArray(n, 2));
-      // As they were rounded.
+      // The rounded values.
       Array x = step.get("x"), w = step.get("w"), y(3 * n), s(3 * n);
       step.run();
       for (int64_t i = 0; i < 3; ++i) {
@@ -72,12 +65,11 @@ func.func @step(%x: tensor<3xNxT> {dpc.role = "input", dpc.name = "x"},
       double tolerance = *type == 'f' && type[1] == '3' ? 3e-6
                          : *type == 'f'                 ? 2e-3
                                                         : 1e-2;
-      expectClose(step.get("y"), y, tolerance);
-      expectClose(step.get("s"), s, tolerance);
+      step.expect({{"y", y}, {"s", s}}, tolerance);
     }
 }
 
-// Sums in several parts, along rows and over them, and of everything.
+// Reductions in several parts: along rows, over rows, and of all elements.
 TEST(Gpu, SumsInParts) {
   const char *text = R"(
 func.func @step(%x: tensor<3x1500x40xf32> {dpc.role = "input", dpc.name = "x"})
@@ -108,21 +100,21 @@ func.func @step(%x: tensor<3x1500x40xf32> {dpc.role = "input", dpc.name = "x"})
   for (double v : ends)
     squares[0] += v * v;
   step.checksNumbers = true;
-  step.set("x", x);
-  step.run();
+  step.run({{"x", x}});
   expectClose(step.get("columns"), columns, 2e-5);
   expectClose(step.get("middle"), middle, 0);
   expectClose(step.get("rows"), rows, 1e-4);
   expectClose(step.get("all"), all, 0);
   expectClose(step.get("ends"), ends, 1e-5);
   expectClose(step.get("squares"), squares, 1e-6);
-  // In one order: equal on every run.
+  // The order of accumulation is the same on every run.
   Array first = step.get("rows");
   step.run();
   EXPECT_EQ(step.get("rows"), first);
 }
 
-// Rows that end at the diagonal, whose rest is NaN, of several vectors.
+// Rows that end at the diagonal have several vectors; the elements after it are
+// NaN.
 TEST(Gpu, CausalRowsOfManyColumns) {
   const int64_t n = 200;
   Step step(R"(
@@ -144,13 +136,11 @@ func.func @step(%s: tensor<1x1x200x200xf32> {dpc.role = "input", dpc.name = "s"}
     }
     lse[i] = std::log(sum);
   }
-  step.set("s", s);
-  step.run();
-  expectClose(step.get("p"), p);
-  expectClose(step.get("lse"), lse);
+  step.run({{"s", s}});
+  step.expect({{"p", p}, {"lse", lse}});
 }
 
-// Ids that come again and again, and one that is padding.
+// Ids occur many times, and some rows of the table have no id.
 TEST(Gpu, EmbeddingGradientOfRepeatedIds) {
   Step step(R"(
 func.func @step(%ids: tensor<5x40xi64> {dpc.role = "input", dpc.name = "ids"},
@@ -174,7 +164,7 @@ func.func @step(%ids: tensor<5x40xi64> {dpc.role = "input", dpc.name = "ids"},
   expectClose(step.get("dt"), expected, 5e-3);
 }
 
-// Column sums are a stage of their own, cut into parts of rows.
+// A separate stage sums the columns, in parts of several rows.
 TEST(Gpu, NormGradientOverManyRows) {
   const int64_t rows = 700, n = 36;
   Step step(R"(
@@ -203,17 +193,12 @@ func.func @step(%x: tensor<7x100x36xf32> {dpc.role = "input", dpc.name = "x"},
       dx[i * n + j] = r[i] * (dy[i * n + j] - u - h(j) * uh);
   }
   step.checksNumbers = true;
-  step.set("x", x);
-  step.set("dy", dy);
-  step.set("m", m);
-  step.set("r", r);
-  step.run();
+  step.run({{"x", x}, {"dy", dy}, {"m", m}, {"r", r}});
   expectClose(step.get("dx"), dx, 5e-6);
-  expectClose(step.get("dw"), dw, 5e-5);
-  expectClose(step.get("db"), db, 5e-5);
+  step.expect({{"dw", dw}, {"db", db}}, 5e-5);
 }
 
-// The logarithm and powers that need no library.
+// The logarithm does not call a library.
 TEST(Gpu, LogarithmsAreAccurate) {
   Array x = randomArray(5000, 1, -87, 88), expected;
   for (double &v : x) {
@@ -230,19 +215,12 @@ func.func @step(%x: tensor<5006xf32> {dpc.role = "input", dpc.name = "x"}) -> (t
   %y = dpc.unary log %x : tensor<5006xf32> -> tensor<5006xf32>
   return %y : tensor<5006xf32>
 })");
-  step.set("x", x);
-  step.run();
+  step.run({{"x", x}});
   expectClose(step.get("y"), expected, 3e-7);
 }
 
-size_t countOf(const std::string &text, const std::string &what) {
-  size_t count = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at)
-    ++count;
-  return count;
-}
-
-// p * scale + g, with a row of 768 broadcast: all accesses are 16 bytes.
+// p * scale + g, where `scale` is a broadcast row of 768 elements. All accesses
+// have 16 bytes.
 TEST(Gpu, ElementwiseKernelsMoveVectors) {
   const char *text = R"(
 func.func @step(%x: tensor<8x100x768xT> {dpc.role = "input", dpc.name = "x"},
@@ -270,7 +248,8 @@ func.func @step(%x: tensor<8x100x768xT> {dpc.role = "input", dpc.name = "x"},
     }
 }
 
-// Rows are reduced by shuffles and one barrier, without atomics or a library.
+// Rows are reduced by shuffles and one barrier, without atomics or library
+// calls.
 TEST(Gpu, RowKernelsReduceInsideTheirBlock) {
   std::string ptx = ptxOf(R"(
 func.func @step(%x: tensor<64x4096xbf16> {dpc.role = "input", dpc.name = "x"},

@@ -1,4 +1,4 @@
-//===- MatmulTest.cpp - Matrix products over views ------------------------===//
+//===- MatmulTest.cpp - GEMMs over views ----------------------------------===//
 #include "test/unit/codegen/StepHarness.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,7 @@ func.func @step(%a: tensor<2x3x4xf32> {dpc.role = "input", dpc.name = "a"},
   return %c : tensor<2x3x5xf32>
 })");
   Array a = randomArray(24, 1), b = randomArray(20, 2), c(30);
-  step.set("a", a);
-  step.set("b", b);
-  step.run();
+  step.run({{"a", a}, {"b", b}});
   for (int i = 0; i < 6; ++i)
     for (int j = 0; j < 5; ++j)
       for (int k = 0; k < 4; ++k)
@@ -31,8 +29,8 @@ func.func @step(%a: tensor<2x3x4xf32> {dpc.role = "input", dpc.name = "a"},
   EXPECT_EQ(call.batch * call.batch2, 1);
 }
 
-// q, k, v are column ranges of one buffer, read in place head by head; the
-// result is written as [B, T, H, D].
+// q, k and v are column ranges of one buffer, which are read in place, head by
+// head. The result is written as [B, T, H, D].
 TEST(Matmul, AttentionReadsFusedProjections) {
   Step step(R"(
 func.func @step(%x: tensor<2x3x24xf32> {dpc.role = "input", dpc.name = "x"})
@@ -55,8 +53,7 @@ func.func @step(%x: tensor<2x3x24xf32> {dpc.role = "input", dpc.name = "x"})
   ASSERT_EQ(step.error, "");
   EXPECT_EQ(step.plan.kernelFile, "") << "nothing should be copied";
   Array x = randomArray(144, 1), s(72), o(48);
-  step.set("x", x);
-  step.run();
+  step.run({{"x", x}});
   auto at = [&](int b, int t, int part, int h, int d) {
     return x[(b * 3 + t) * 24 + part * 8 + h * 2 + d];
   };
@@ -70,8 +67,7 @@ func.func @step(%x: tensor<2x3x24xf32> {dpc.role = "input", dpc.name = "x"})
           for (int d = 0; d < 2; ++d)
             o[(b * 3 + t) * 8 + h * 2 + d] += score * at(b, u, 2, h, d);
         }
-  expectClose(step.get("s"), s, 1e-5);
-  expectClose(step.get("o"), o, 1e-5);
+  step.expect({{"s", s}, {"o", o}}, 1e-5);
 }
 
 TEST(Matmul, TransposedOperands) {
@@ -83,9 +79,7 @@ func.func @step(%a: tensor<3x4x2xf32> {dpc.role = "input", dpc.name = "a"},
   return %c : tensor<3x2x5xf32>
 })");
   Array a = randomArray(24, 1), b = randomArray(60, 2), c(30);
-  step.set("a", a);
-  step.set("b", b);
-  step.run();
+  step.run({{"a", a}, {"b", b}});
   for (int g = 0; g < 3; ++g)
     for (int i = 0; i < 2; ++i)
       for (int j = 0; j < 5; ++j)
@@ -102,7 +96,7 @@ func.func @step(%a: tensor<2x2xi64> {dpc.role = "input", dpc.name = "a"})
   %c = dpc.matmul %a, %a : (tensor<2x2xi64>, tensor<2x2xi64>) -> tensor<2x2xi64>
   return %c : tensor<2x2xi64>
 })");
-  EXPECT_NE(step.error.find("cannot be executed"), std::string::npos);
+  expectSays(step.error, "cannot be executed");
 }
 
 } // namespace

@@ -1,37 +1,33 @@
-//===- PipelineTest.cpp - Plans of several stages, run as they are --------===//
+//===- PipelineTest.cpp - Executes plans of several stages ----------------===//
 //
-// A chain of layers h' = tanh(h w), one for each virtual stage, with loss
-// sum(h^2), written as the functions of the rank stages. The plan of all of
-// them is run by the runtime, a thread for each rank, and compared with plain
-// loops.
+// The program is a chain of layers h' = tanh(h w), one for each virtual stage,
+// with the loss sum(h^2). The test writes it as the functions of the rank
+// stages. The runtime executes the plan with a thread for each rank, and plain
+// loops give the expected values.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/Codegen.h"
 #include "cost-model/strategy/Schedule.h"
 #include "ir/Dialect.h"
 #include "runtime/exec/RunPlan.h"
-#include "runtime/plan/PlanValidate.h"
 #include "test/unit/codegen/StepHarness.h"
 
-#include "mlir/Parser/Parser.h"
-
-#include <filesystem>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 using namespace mlir;
 
 namespace dpc::test {
 namespace {
 
-constexpr int64_t kWidth = 4, kRows = 2; // of a micro-batch
+constexpr int64_t kWidth = 4, kRows = 2; // per micro-batch
 const std::string kValue = "tensor<2x4xf32>", kWeight = "tensor<4x4xf32>";
 
-/// What a test varies.
+/// The parameters of a test.
 struct Chain {
   cost::ScheduleKind kind = cost::ScheduleKind::OneFOneB;
   int64_t pp = 2, vpp = 1, microBatches = 4;
-  /// The output of the first layer is added to that of this one; 0: nowhere.
+  /// The layer whose output gets the output of the first layer added; 0 if
+  /// there is none.
   int64_t skipTo = 0;
 
   int64_t layers() const { return pp * vpp; }
@@ -83,8 +79,8 @@ private:
     return text;
   }
 
-  /// Value `name` of layer `from` where layer `to` reads it: sent, unless they
-  /// are of one rank.
+  /// Emits send and recv for value `name`, from layer `from` to layer `to`,
+  /// unless both are on one rank.
   void hand(const std::string &name, int64_t from, int64_t to, int64_t tag,
             const std::string &phase) {
     int64_t sender = from % chain.pp, receiver = to % chain.pp;
@@ -233,7 +229,7 @@ private:
     }
   }
 
-  /// Arguments before the one that starts like this.
+  /// The number of arguments before `name`.
   int64_t argumentOf(const std::string &name) {
     std::string before = arguments.substr(0, arguments.find(name + ":"));
     return std::count(before.begin(), before.end(), '%');
@@ -262,13 +258,13 @@ private:
   std::string arguments, results, types, values;
 };
 
-/// What it computes, over all rows.
+/// The expected values of a chain, computed over all rows.
 class ChainReference {
 public:
   ChainReference(const Chain &chain, std::vector<Array> weights)
       : weights(std::move(weights)), chain(chain) {}
 
-  /// One step; returns the loss.
+  /// Runs one step and returns the loss.
   double step(const Array &x, double lr) {
     int64_t layers = chain.layers(), rows = x.size() / kWidth;
     std::vector<Array> h = {x}, t;
@@ -328,46 +324,16 @@ private:
   Chain chain;
 };
 
-/// A plan in a folder of its own.
-class BuiltChain {
-public:
-  explicit BuiltChain(const Chain &chain)
-      : BuiltChain(ChainWriter(chain).module()) {}
-  explicit BuiltChain(const std::string &text) {
-    MLIRContext context;
-    context.loadDialect<DpcDialect, func::FuncDialect>();
-    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-      error += diagnostic.str() + "\n";
-      return success();
-    });
-    auto module = parseSourceString<ModuleOp>(text, &context);
-    if (!module)
-      return;
-    codegen::CodegenOptions options;
-    options.model = "chain";
-    options.trains = true;
-    options.lrSchedule.lr = 0.25;
-    SmallVector<func::FuncOp> steps(module->getOps<func::FuncOp>());
-    auto draft = codegen::buildPlan(steps, options);
-    if (failed(draft))
-      return;
-    char name[] = "/tmp/dpc-pipeline-XXXXXX";
-    folder = mkdtemp(name);
-    if (failed(codegen::writeKernels(*draft, folder)))
-      return;
-    plan = draft->plan;
-    Status status = rt::validatePlan(plan, "plan");
-    if (!status.ok())
-      error = status.message();
-  }
-  ~BuiltChain() {
-    if (!folder.empty())
-      std::filesystem::remove_all(folder);
-  }
-
-  rt::Plan plan;
-  std::string folder, error;
-};
+BuiltPlan build(const std::string &text) {
+  codegen::CodegenOptions options;
+  options.model = "chain";
+  options.trains = true;
+  options.lrSchedule.lr = 0.25;
+  return BuiltPlan(text, options);
+}
+BuiltPlan build(const Chain &chain) {
+  return build(ChainWriter(chain).module());
+}
 
 rt::HostTensor tensorOf(const Array &values, std::vector<int64_t> shape) {
   rt::HostTensor tensor =
@@ -379,7 +345,7 @@ rt::HostTensor tensorOf(const Array &values, std::vector<int64_t> shape) {
 
 /// Runs three steps and compares losses and weights.
 void expectFollows(const Chain &chain) {
-  BuiltChain built(chain);
+  BuiltPlan built = build(chain);
   ASSERT_EQ(built.error, "");
   int64_t rows = kRows * chain.microBatches;
   std::vector<Array> weights;
@@ -431,21 +397,22 @@ TEST(Pipeline, Chunks) {
     }
 }
 
-/// Stage 0 sends to stage 2 what stage 1 never sees, and back.
+/// Stage 0 and stage 2 exchange values that stage 1 does not see.
 TEST(Pipeline, SkipsAStage) {
   for (auto kind : {cost::ScheduleKind::GPipe, cost::ScheduleKind::OneFOneB,
                     cost::ScheduleKind::ZbH1})
     expectFollows({kind, 4, 1, 5, /*skipTo=*/2});
 }
 
-/// With two stages of two chunks, layers 0 and 2 are of one rank.
+/// With two stages of two chunks, layers 0 and 2 are on the same rank.
 TEST(Pipeline, ChunksOfARankReadEachOther) {
   for (int64_t microBatches : {1, 3, 4})
     expectFollows(
         {cost::ScheduleKind::Interleaved, 2, 2, microBatches, /*skipTo=*/2});
 }
 
-/// Slots of the stage's frame of chunk 0, 1 when it has none.
+/// The number of slots in the frame of chunk 0 of a stage; 1 if it has no
+/// frame.
 int64_t slots(const rt::Plan &plan, int64_t stage) {
   for (const rt::Frame &frame : plan.frames)
     if (frame.stage == stage && frame.chunk == 0)
@@ -453,24 +420,27 @@ int64_t slots(const rt::Plan &plan, int64_t stage) {
   return 1;
 }
 
-TEST(Pipeline, KeepsAsManyMicroBatchesAsTheScheduleHasAlive) {
+TEST(Pipeline, FramesHaveASlotPerLiveMicroBatch) {
   const int64_t pp = 4, microBatches = 8;
-  BuiltChain gpipe(Chain{cost::ScheduleKind::GPipe, pp, 1, microBatches});
-  BuiltChain one(Chain{cost::ScheduleKind::OneFOneB, pp, 1, microBatches});
-  BuiltChain zero(Chain{cost::ScheduleKind::ZbH1, pp, 1, microBatches});
+  BuiltPlan gpipe =
+      build(Chain{cost::ScheduleKind::GPipe, pp, 1, microBatches});
+  BuiltPlan one =
+      build(Chain{cost::ScheduleKind::OneFOneB, pp, 1, microBatches});
+  BuiltPlan zero = build(Chain{cost::ScheduleKind::ZbH1, pp, 1, microBatches});
   for (int64_t stage = 0; stage < pp; ++stage) {
     EXPECT_EQ(slots(gpipe.plan, stage), microBatches);
     EXPECT_EQ(slots(one.plan, stage), pp - stage);
     EXPECT_EQ(slots(zero.plan, stage), pp);
   }
-  // The last stage of 1F1B takes micro-batches one by one: no frame at all.
+  // The last stage of 1F1B completes each micro-batch before the next one, so
+  // it has no frame.
   EXPECT_EQ(one.plan.frames.size(), 3u);
   EXPECT_LT(one.plan.arenaBytes[1], gpipe.plan.arenaBytes[1]);
 }
 
-/// What lives in one phase lies between what the phases keep.
+/// Buffers of a single phase use gaps between the buffers of a frame.
 TEST(Pipeline, LocalBuffersFillFrames) {
-  BuiltChain built(Chain{cost::ScheduleKind::GPipe, 2, 1, 4});
+  BuiltPlan built = build(Chain{cost::ScheduleKind::GPipe, 2, 1, 4});
   ASSERT_EQ(built.error, "");
   bool isShared = false;
   for (const rt::Buffer &buffer : built.plan.buffers)
@@ -481,7 +451,7 @@ TEST(Pipeline, LocalBuffersFillFrames) {
 }
 
 TEST(Pipeline, StagesShareKernels) {
-  BuiltChain built(Chain{cost::ScheduleKind::OneFOneB, 4, 1, 4});
+  BuiltPlan built = build(Chain{cost::ScheduleKind::OneFOneB, 4, 1, 4});
   ASSERT_EQ(built.error, "");
   auto symbols = [&](const std::string &phase) {
     std::vector<std::string> names;
@@ -520,9 +490,10 @@ func.func @step.1(%x: tensor<4xf32> {dpc.role = "input", dpc.name = "x"},
   return %z, %n : tensor<4xf32>, tensor<4xf32>
 })";
 
-/// A parameter of two stages is one tensor, an input of two stages one input.
+/// A parameter that two stages use is one tensor, and an input that two stages
+/// use is one input.
 TEST(Pipeline, StagesShareParametersAndInputs) {
-  BuiltChain built{std::string(kTied)};
+  BuiltPlan built = build(std::string(kTied));
   ASSERT_EQ(built.error, "");
   ASSERT_EQ(built.plan.tensors.size(), 1u);
   EXPECT_EQ(built.plan.tensors[0].copies.size(), 1u);
@@ -547,11 +518,7 @@ std::string errorOf(const std::string &from, const std::string &to) {
   std::string text = kTied;
   size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
-  return BuiltChain(text.replace(at, from.size(), to)).error;
-}
-
-void expectSays(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
+  return build(text.replace(at, from.size(), to)).error;
 }
 
 TEST(Pipeline, BadStagesAreRefused) {
@@ -572,7 +539,7 @@ TEST(Pipeline, BadStagesAreRefused) {
   expectSays(errorOf("dpc.stage = 0 : i64", "dpc.schedule = array<i64: 1, 0>"),
              "expected triples");
   std::string text = kTied;
-  expectSays(BuiltChain(text.substr(0, text.find("func.func @step.1"))).error,
+  expectSays(build(text.substr(0, text.find("func.func @step.1"))).error,
              "is one of 1 functions of a step; the mesh has 2");
 }
 

@@ -11,7 +11,7 @@ using namespace dpc;
 
 namespace {
 
-// dw = x^T x summed over 3 micro-batches and 2 ranks, then one update.
+// dw = x^T x, summed over 3 micro-batches and 2 ranks, then one update.
 const char *const kAccumulating = R"(
 func.func @step(%w: tensor<4x4xf32> {dpc.role = "parameter", dpc.name = "w"},
                 %b: tensor<4x4xf32> {dpc.role = "state", dpc.name = "b", dpc.of = "w", dpc.slot = "momentum"},
@@ -41,7 +41,7 @@ TEST(Plan, MicroBatchesAccumulate) {
   step.set("x", x);
   step.set("lr", {0.5});
   step.set("step", {1});
-  // The harness feeds the same shard to every micro-batch.
+  // The harness gives every micro-batch the same shard.
   for (int round = 0; round < 2; ++round) {
     step.run();
     for (int i = 0; i < 4; ++i)
@@ -73,7 +73,7 @@ TEST(Plan, OutputsThatVaryWithMicroBatchesAreStored) {
   EXPECT_TRUE(std::holds_alternative<rt::StoreOutputOp>(forward.back().op));
 }
 
-// Four layers of one shape need one kernel.
+// Four equal layers share one kernel.
 TEST(Plan, EqualKernelsShareCode) {
   std::string body, last = "%x";
   for (int i = 0; i < 4; ++i) {
@@ -91,7 +91,7 @@ TEST(Plan, EqualKernelsShareCode) {
     if (auto *kernel = std::get_if<rt::KernelOp>(&instruction.op))
       symbols.insert(kernel->symbol);
   EXPECT_EQ(symbols.size(), 1u);
-  // Two values are live at a time, and the output.
+  // At most two values and the output are live at a time.
   EXPECT_LE(step.plan.arenaBytes[0], 3 * 256);
 }
 
@@ -108,15 +108,15 @@ func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
   %4 = dpc.binary add %1, %3 : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
   return %4, %3 : tensor<64xf32>, tensor<64xf32>
 })");
-  EXPECT_EQ(step.error, ""); // the validator checks the races
+  EXPECT_EQ(step.error, ""); // the validator finds races
   const auto &forward = step.plan.phases["forward"];
   for (const rt::Instruction &instruction : forward)
     if (instruction.name == "tanh" || instruction.name == "erf")
       EXPECT_TRUE(instruction.waits.empty()) << "must overlap";
 }
 
-// What setup started runs on when the first micro-batch begins, which waits for
-// the end of the one before it only.
+// A collective of the setup phase continues while the first micro-batch runs.
+// Each later micro-batch waits only for the end of the previous one.
 TEST(Plan, SetupCollectivesRunIntoTheLoop) {
   Step step(R"(
 func.func @step(%w: tensor<64xf32> {dpc.role = "buffer", dpc.name = "w"},
@@ -134,7 +134,7 @@ func.func @step(%w: tensor<64xf32> {dpc.role = "buffer", dpc.name = "w"},
   %7 = dpc.reshape %s {dpc.phase = "update"} : tensor<2x64xf32> -> tensor<128xf32>
   return %7 : tensor<128xf32>
 })");
-  EXPECT_EQ(step.error, ""); // the validator checks the races
+  EXPECT_EQ(step.error, ""); // the validator finds races
 }
 
 TEST(Plan, TheSameBytesAreReducedOnce) {
@@ -166,10 +166,8 @@ func.func @step(%x: tensor<8xf32> {dpc.role = "input", dpc.name = "x"})
   %1 = dpc.unary exp %0 {dpc.phase = "forward"} : tensor<8xf32> -> tensor<8xf32>
   return %1 : tensor<8xf32>
 })");
-  EXPECT_NE(step.error.find("runs in phase forward, before an operand is "
-                            "computed in phase backward"),
-            std::string::npos)
-      << step.error;
+  expectSays(step.error, "runs in phase forward, before an operand is computed "
+                         "in phase backward");
 }
 
 TEST(Plan, LookupsInFactorsAreRefused) {
@@ -181,9 +179,7 @@ func.func @step(%t: tensor<6x4xf32> {dpc.role = "buffer", dpc.name = "t"},
   %0 = dpc.embedding %t, %i global = tensor<12x4xf32, #dpc.sharding<#dpc.mesh<tp=2>, [{3, 4:tp}, {}]>> : (tensor<6x4xf32>, tensor<5xi64>) -> tensor<5x4xf32>
   return %0 : tensor<5x4xf32>
 })");
-  EXPECT_NE(step.error.find("looks up in a dimension that is split by factors"),
-            std::string::npos)
-      << step.error;
+  expectSays(step.error, "looks up in a dimension that is split by factors");
 }
 
 TEST(Plan, CpuFeaturesAreAllThatLoopsMayUse) {
@@ -196,7 +192,7 @@ TEST(Plan, CpuFeaturesAreAllThatLoopsMayUse) {
   auto old = codegen::resolveTargetCpu("x86-64-v3", error);
   ASSERT_TRUE(old) << error;
   EXPECT_FALSE(llvm::is_contained(old->features, "avx512f"));
-  // A plan made here runs here, whatever the processor is called.
+  // A plan for "native" runs on this machine, whatever its processor is called.
   auto native = codegen::resolveTargetCpu("native", error);
   ASSERT_TRUE(native) << error;
   rt::Plan plan;
@@ -213,8 +209,7 @@ func.func @step(%p: tensor<8xf32> {dpc.role = "parameter", dpc.name = "p"})
   return %q, %o : tensor<8xf32>, tensor<8xf32>
 })");
   ASSERT_EQ(step.error, "");
-  step.set("p", Array(8, 0.0));
-  step.run();
+  step.run({{"p", Array(8, 0.0)}});
   expectClose(step.get("old"), Array(8, 0.0));
   EXPECT_EQ(step.get("p")[0], 1.0);
 }

@@ -24,9 +24,7 @@ func.func @step(%x: tensor<5x37xf32> {dpc.role = "input", dpc.name = "x"},
 })");
   Array x = randomArray(185, 1, -9, 9), g = randomArray(185, 2);
   x[3] = -kInf;
-  step.set("x", x);
-  step.set("g", g);
-  step.run();
+  step.run({{"x", x}, {"g", g}});
   Array y(185), dx(185);
   for (int i = 0; i < 5; ++i) {
     double sum = 0, dot = 0;
@@ -39,12 +37,11 @@ func.func @step(%x: tensor<5x37xf32> {dpc.role = "input", dpc.name = "x"},
     for (int j = 0; j < 37; ++j)
       dx[i * 37 + j] = y[i * 37 + j] * (g[i * 37 + j] - dot);
   }
-  expectClose(step.get("y"), y);
-  expectClose(step.get("dx"), dx);
+  step.expect({{"y", y}, {"dx", dx}});
 }
 
-// Elements are products made in the kernel; what was rounded when the greatest
-// was found must be rounded when it is subtracted.
+// The kernel computes the elements as products. The products must be rounded in
+// the same way for the maximum and for the subtraction.
 TEST(Row, SoftmaxOfHugeProducts) {
   Step step(R"(
 func.func @step(%x: tensor<8x37xf32> {dpc.role = "input", dpc.name = "x"})
@@ -57,12 +54,11 @@ func.func @step(%x: tensor<8x37xf32> {dpc.role = "input", dpc.name = "x"})
   Array x(296);
   for (int i = 0; i < 8; ++i)
     std::fill_n(x.begin() + i * 37, 37, 1.6e12 + 3e9 * i);
-  step.set("x", x);
-  step.run();
+  step.run({{"x", x}});
   expectClose(step.get("y"), Array(296, 1.0 / 37));
 }
 
-// Rows with equal elements, infinities and NaN, which is never picked.
+// Rows have equal elements, infinities and NaN. NaN is never picked.
 TEST(Row, TopKBreaksTiesByPosition) {
   Step step(R"(
 func.func @step(%x: tensor<3x6xf32> {dpc.role = "input", dpc.name = "x"})
@@ -75,10 +71,9 @@ func.func @step(%x: tensor<3x6xf32> {dpc.role = "input", dpc.name = "x"})
                  -kInf, kInf, -kInf, 3, -kInf, kInf, // infinities
                  kNaN, 2, kNaN, kNaN, 1, kNaN});
   step.run();
-  expectClose(step.get("v"),
-              {5, 5, 5, 1, kInf, kInf, 3, -kInf, 2, 1, -kInf, -kInf});
-  expectClose(step.get("i"), {1, 2, 4, 0, 1, 5, 3, 0, 1, 4, -1, -1});
-  expectClose(step.get("least"), {3, 5, 0, 2, 4, 1});
+  step.expect({{"v", {5, 5, 5, 1, kInf, kInf, 3, -kInf, 2, 1, -kInf, -kInf}},
+               {"i", {1, 2, 4, 0, 1, 5, 3, 0, 1, 4, -1, -1}},
+               {"least", {3, 5, 0, 2, 4, 1}}});
 }
 
 TEST(Row, TopKOfIntegers) {
@@ -88,10 +83,9 @@ func.func @step(%x: tensor<2x5xi64> {dpc.role = "input", dpc.name = "x"})
   %v, %i = dpc.topk %x : tensor<2x5xi64> -> tensor<2x5xi64>, tensor<2x5xi64>
   return %v, %i : tensor<2x5xi64>, tensor<2x5xi64>
 })");
-  step.set("x", {3, -1, 7, 7, 0, 1, 2, 3, 4, 5});
-  step.run();
-  expectClose(step.get("v"), {7, 7, 3, 0, -1, 5, 4, 3, 2, 1});
-  expectClose(step.get("i"), {2, 3, 0, 4, 1, 4, 3, 2, 1, 0});
+  step.run({{"x", {3, -1, 7, 7, 0, 1, 2, 3, 4, 5}}});
+  step.expect({{"v", {7, 7, 3, 0, -1, 5, 4, 3, 2, 1}},
+               {"i", {2, 3, 0, 4, 1, 4, 3, 2, 1, 0}}});
 }
 
 TEST(Row, RunningSums) {
@@ -103,14 +97,14 @@ func.func @step(%x: tensor<2x4xf32> {dpc.role = "input", dpc.name = "x"})
   %c = dpc.cumsum %x exclusive reverse : tensor<2x4xf32> -> tensor<2x4xf32>
   return %a, %b, %c : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
 })");
-  step.set("x", {1, 2, 4, 8, -1, 0, 3, 5});
-  step.run();
-  expectClose(step.get("a"), {1, 3, 7, 15, -1, -1, 2, 7});
-  expectClose(step.get("b"), {0, 1, 3, 7, 0, -1, -1, 2});
-  expectClose(step.get("c"), {14, 12, 8, 0, 8, 8, 5, 0});
+  step.run({{"x", {1, 2, 4, 8, -1, 0, 3, 5}}});
+  step.expect({{"a", {1, 3, 7, 15, -1, -1, 2, 7}},
+               {"b", {0, 1, 3, 7, 0, -1, -1, 2}},
+               {"c", {14, 12, 8, 0, 8, 8, 5, 0}}});
 }
 
-// x = a + b is also a result; the norm's result is scaled once more.
+// x = a + b is also a result, and the result of the norm is multiplied once
+// more.
 TEST(Row, NormWithProducersAndConsumers) {
   Step step(R"(
 func.func @step(%a: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "a"},
@@ -129,11 +123,7 @@ func.func @step(%a: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "a"},
 })");
   Array a = randomArray(480, 1), b = randomArray(480, 2, 98, 102);
   Array w = randomArray(40, 3), c = randomArray(40, 4);
-  step.set("a", a);
-  step.set("b", b);
-  step.set("w", w);
-  step.set("c", c);
-  step.run();
+  step.run({{"a", a}, {"b", b}, {"w", w}, {"c", c}});
   Array x(480), y(480), means(12), rstds(12);
   for (int i = 0; i < 12; ++i) {
     double mean = 0, var = 0;
@@ -173,10 +163,7 @@ func.func @step(%x: tensor<6x40xf32> {dpc.role = "input", dpc.name = "x"},
 })");
   Array x = randomArray(240, 1), dy = randomArray(240, 2);
   Array w = randomArray(40, 3);
-  step.set("x", x);
-  step.set("dy", dy);
-  step.set("w", w);
-  step.run();
+  step.run({{"x", x}, {"dy", dy}, {"w", w}});
   Array dx(240), dw(40), db(40);
   for (int i = 0; i < 6; ++i) {
     double mean = 0, var = 0, u = 0, uh = 0;
@@ -195,14 +182,12 @@ func.func @step(%x: tensor<6x40xf32> {dpc.role = "input", dpc.name = "x"},
     for (int j = 0; j < 40; ++j)
       dx[i * 40 + j] = rstd * (dy[i * 40 + j] * w[j] - u - h(j) * uh);
   }
-  expectClose(step.get("dx"), dx, 5e-6);
-  expectClose(step.get("dw"), dw, 5e-6);
-  expectClose(step.get("db"), db, 5e-6);
+  step.expect({{"dx", dx}, {"dw", dw}, {"db", db}}, 5e-6);
 }
 TEST(Row, LayerNormGradient) { checkNormGrad(true); }
 TEST(Row, RmsNormGradient) { checkNormGrad(false); }
 
-// Cells beyond the diagonal hold NaN and must not matter.
+// Elements beyond the diagonal are NaN and are not read.
 TEST(Row, CausalAttentionProbabilities) {
   Step step(R"(
 func.func @step(%s: tensor<1x2x5x7xf32> {dpc.role = "input", dpc.name = "s"},
@@ -229,17 +214,11 @@ func.func @step(%s: tensor<1x2x5x7xf32> {dpc.role = "input", dpc.name = "s"},
       ds[r * 7 + j] = 0.25 * p[r * 7 + j] * (dp[r * 7 + j] - delta[r]);
     }
   }
-  step.set("s", s);
-  step.set("dp", dp);
-  step.set("delta", delta);
-  step.run();
-  expectClose(step.get("p"), p);
-  expectClose(step.get("lse"), lse);
-  expectClose(step.get("p2"), p);
-  expectClose(step.get("ds"), ds);
+  step.run({{"s", s}, {"dp", dp}, {"delta", delta}});
+  step.expect({{"p", p}, {"lse", lse}, {"p2", p}, {"ds", ds}});
 }
 
-// What a repeated forward pass may be made again for.
+// When the backward pass recomputes the forward pass, it may need only lse.
 TEST(Row, AttentionStatisticWithoutProbabilities) {
   Step step(R"(
 func.func @step(%s: tensor<1x1x2x3xf32> {dpc.role = "input", dpc.name = "s"}) -> (tensor<1x1x2xf32> {dpc.name = "lse"}) {
@@ -254,8 +233,7 @@ func.func @step(%s: tensor<1x1x2x3xf32> {dpc.role = "input", dpc.name = "s"}) ->
   for (int r = 0; r < 2; ++r)
     lse[r] = std::log(std::exp(s[3 * r]) + std::exp(s[3 * r + 1]) +
                       std::exp(s[3 * r + 2]));
-  step.set("s", s);
-  step.run();
+  step.run({{"s", s}});
   expectClose(step.get("lse"), lse);
 }
 
@@ -270,9 +248,7 @@ func.func @step(%s: tensor<2x2x3x5xf32> {dpc.role = "input", dpc.name = "s"},
   Array s = randomArray(60, 1), m(10, 0), p(60);
   m[1] = m[7] = -kInf;
   m[2] = -3;
-  step.set("s", s);
-  step.set("m", m);
-  step.run();
+  step.run({{"s", s}, {"m", m}});
   for (int r = 0; r < 12; ++r) {
     double sum = 0;
     auto e = [&](int j) {
@@ -286,7 +262,8 @@ func.func @step(%s: tensor<2x2x3x5xf32> {dpc.role = "input", dpc.name = "s"},
   expectClose(step.get("p"), p);
 }
 
-// The second sample's mask hides every column: zeros forward and backward.
+// The second sample's mask hides every column, which gives zeros forward and
+// backward.
 TEST(Row, FullyMaskedRowsHaveNoGradient) {
   for (const char *causal : {"", "causal"}) {
     Step step(
@@ -306,11 +283,10 @@ func.func @step(%s: tensor<2x1x3x4xf32> {dpc.role = "input", dpc.name = "s"},
 })");
     Array m(8, 0);
     std::fill(m.begin() + 4, m.end(), -kInf);
-    step.set("s", randomArray(24, 1));
-    step.set("m", m);
-    step.set("dp", randomArray(24, 2));
-    step.set("delta", {0.1, -0.2, 0.3, 0, 0, 0});
-    step.run();
+    step.run({{"s", randomArray(24, 1)},
+              {"m", m},
+              {"dp", randomArray(24, 2)},
+              {"delta", {0.1, -0.2, 0.3, 0, 0, 0}}});
     Array p = step.get("p"), p2 = step.get("p2"), ds = step.get("ds");
     expectClose(p2, p);
     EXPECT_NE(ds[0], 0);
@@ -322,33 +298,27 @@ func.func @step(%s: tensor<2x1x3x4xf32> {dpc.role = "input", dpc.name = "s"},
   }
 }
 
-// The greatest of a row and its sum are one kernel; rows of 37, 1,000 and 5,000
-// are one, several and many elements a thread.
-TEST(Row, CrossEntropyWithTheGreatestOfItsRows) {
+// One kernel computes the maximum and the sum of a row. With 37, 1,000 and
+// 5,000 columns, each thread has one, several and many elements.
+TEST(Row, CrossEntropyWithRowMaxima) {
   for (int columns : {37, 1000, 5000}) {
-    std::string wide = "tensor<5x" + std::to_string(columns) + "xf32>";
-    Step step(
-        "func.func @step(%l: " + wide +
-        R"( {dpc.role = "input", dpc.name = "l"},
+    Step step(substitute(R"(
+func.func @step(%l: tensor<5x${N}xf32> {dpc.role = "input", dpc.name = "l"},
                 %labels: tensor<5xi64> {dpc.role = "input", dpc.name = "labels"})
     -> (tensor<5xf32> {dpc.name = "max"}, tensor<5xf32> {dpc.name = "sum"}, tensor<5xf32> {dpc.name = "picked"}) {
-  %max = dpc.reduce max %l dims = [1] : )" +
-        wide + R"( -> tensor<5xf32>
-  %sum, %picked = dpc.cross_entropy_sums %l, %max, %labels : ()" +
-        wide +
-        R"(, tensor<5xf32>, tensor<5xi64>) -> (tensor<5xf32>, tensor<5xf32>)
+  %max = dpc.reduce max %l dims = [1] : tensor<5x${N}xf32> -> tensor<5xf32>
+  %sum, %picked = dpc.cross_entropy_sums %l, %max, %labels : (tensor<5x${N}xf32>, tensor<5xf32>, tensor<5xi64>) -> (tensor<5xf32>, tensor<5xf32>)
   return %max, %sum, %picked : tensor<5xf32>, tensor<5xf32>, tensor<5xf32>
-})");
+})",
+                         {{"N", std::to_string(columns)}}));
     Array l = randomArray(5 * columns, 1, -30, 30),
           labels = {5, 0, -100, 36, 1};
     for (int j = 0; j < columns; ++j) {
-      l[columns + j] = j - columns;         // a greater one every time
-      l[2 * columns + j] = -1e30 * (j + 1); // none later
+      l[columns + j] = j - columns;         // each element is a new maximum
+      l[2 * columns + j] = -1e30 * (j + 1); // the first element is the maximum
     }
     l[0] = l[3 * columns + 1] = l[4 * columns + columns - 1] = -kInf;
-    step.set("l", l);
-    step.set("labels", labels);
-    step.run();
+    step.run({{"l", l}, {"labels", labels}});
     Array max(5), sum(5), picked(5);
     for (int i = 0; i < 5; ++i) {
       auto row = l.begin() + i * columns;
@@ -357,9 +327,7 @@ TEST(Row, CrossEntropyWithTheGreatestOfItsRows) {
         sum[i] += std::exp(row[j] - max[i]);
       picked[i] = labels[i] >= 0 ? row[static_cast<int>(labels[i])] : 0;
     }
-    expectClose(step.get("max"), max);
-    expectClose(step.get("sum"), sum);
-    expectClose(step.get("picked"), picked);
+    step.expect({{"max", max}, {"sum", sum}, {"picked", picked}});
   }
 }
 
@@ -374,14 +342,12 @@ func.func @step(%l: tensor<2x40xf32> {dpc.role = "input", dpc.name = "l"},
 })");
   Array l = randomArray(80, 1), labels = {5, 1};
   l[17] = kNaN;
-  step.set("l", l);
-  step.set("labels", labels);
-  step.run();
+  step.run({{"l", l}, {"labels", labels}});
   EXPECT_TRUE(std::isnan(step.get("sum")[0]));
   EXPECT_FALSE(std::isnan(step.get("sum")[1]));
 }
 
-// 7 columns over 2 ranks: 4 and 3; the padding column is NaN.
+// 7 columns over 2 ranks: 4 and 3. The padding column is NaN.
 TEST(Row, CrossEntropyOfASplitVocabulary) {
   Step step(R"(
 func.func @step(%l: tensor<3x4xf32> {dpc.role = "input", dpc.name = "l"},
@@ -399,12 +365,12 @@ func.func @step(%l: tensor<3x4xf32> {dpc.role = "input", dpc.name = "l"},
   Array max = {2, 2, 2}, labels = {5, 1, -100};
   for (int i = 0; i < 3; ++i)
     l[i * 4 + 3] = kNaN;
-  step.set("l", l);
-  step.set("max", max);
-  step.set("labels", labels);
-  step.set("lse", lse);
-  step.set("dloss", dloss);
-  step.run(1);
+  step.run({{"l", l},
+            {"max", max},
+            {"labels", labels},
+            {"lse", lse},
+            {"dloss", dloss}},
+           1);
   Array sum(3), picked(3), dl(12);
   for (int i = 0; i < 3; ++i)
     for (int j = 0; j < 3; ++j) {
@@ -415,11 +381,10 @@ func.func @step(%l: tensor<3x4xf32> {dpc.role = "input", dpc.name = "l"},
                           ? 0
                           : (std::exp(l[i * 4 + j] - lse[i]) - hit) * dloss[i];
     }
-  expectClose(step.get("sum"), sum);
-  expectClose(step.get("picked"), picked);
+  step.expect({{"sum", sum}, {"picked", picked}});
   Array actual = step.get("dl");
   for (int i = 0; i < 3; ++i)
-    actual[i * 4 + 3] = 0; // padding may hold anything
+    actual[i * 4 + 3] = 0; // the value of padding does not matter
   expectClose(actual, dl);
 }
 
@@ -443,8 +408,7 @@ TEST(Reduce, AnyDimensions) {
                 " %x dims = " + c.dims + " : tensor<3x4x5xf32> -> " + c.result +
                 "\n return %y : " + c.result + "\n}");
       Array x = randomArray(60, 1, 0.5, 1.5);
-      step.set("x", x);
-      step.run();
+      step.run({{"x", x}});
       int count = 1;
       for (int d : c.keep)
         count *= sizes[d];
@@ -466,7 +430,7 @@ TEST(Reduce, AnyDimensions) {
     }
 }
 
-TEST(Reduce, BesideWhatItReads) {
+TEST(Reduce, TogetherWithItsOperand) {
   Step step(R"(
 func.func @step(%x: tensor<4x5xf32> {dpc.role = "input", dpc.name = "x"})
     -> (tensor<4x5xf32> {dpc.name = "y"}, tensor<5xf32> {dpc.name = "s"}) {
@@ -482,10 +446,8 @@ func.func @step(%x: tensor<4x5xf32> {dpc.role = "input", dpc.name = "x"})
   for (int i = 0; i < 20; ++i)
     s[i % 5] += y[i] = std::abs(x[i]);
   step.checksNumbers = true;
-  step.set("x", x);
-  step.run();
-  expectClose(step.get("y"), y);
-  expectClose(step.get("s"), s);
+  step.run({{"x", x}});
+  step.expect({{"y", y}, {"s", s}});
 }
 
 TEST(Reduce, SumOfSquaresIsInDoubles) {
@@ -497,9 +459,7 @@ func.func @step(%x: tensor<100x1000xf32> {dpc.role = "input", dpc.name = "x"},
   return %n : tensor<f32>
 })");
   Array x = randomArray(100000, 1, 0, 100), y = {1e5, 2, 3};
-  step.set("x", x);
-  step.set("y", y);
-  step.run();
+  step.run({{"x", x}, {"y", y}});
   double sum = 0;
   for (const Array *array : {&x, &y})
     for (double v : *array)

@@ -1,4 +1,4 @@
-//===- SpatialTest.cpp - Convolutions and pools of a step -----------------===//
+//===- SpatialTest.cpp - Convolutions and pools in a step -----------------===//
 #include "test/unit/codegen/StepHarness.h"
 
 #include <cmath>
@@ -9,8 +9,9 @@ using namespace dpc::test;
 
 namespace {
 
-// 2 x 3 planes of 5 x 7; windows of 3 x 2, two rows apart, columns dilated by
-// 2. Small whole numbers, so that maxima are often equal: the first one counts.
+// There are 2 x 3 planes of 5 x 7. Windows are 3 x 2, with a stride of two rows
+// and columns dilated by 2. The values are small integers, so maxima are often
+// equal and the first one counts.
 TEST(Spatial, MaxPoolAndItsGradient) {
   Step step(R"(
 func.func @step(%x: tensor<2x3x5x7xf32> {dpc.role = "input", dpc.name = "x"},
@@ -24,11 +25,9 @@ func.func @step(%x: tensor<2x3x5x7xf32> {dpc.role = "input", dpc.name = "x"},
   Array x = randomArray(210, 1), g = randomArray(108, 2);
   for (double &value : x)
     value = std::round(value);
-  for (int i = 0; i < 35; ++i) // -inf everywhere is still found somewhere
+  for (int i = 0; i < 35; ++i) // a window with only -inf also has a maximum
     x[70 + i] = -std::numeric_limits<double>::infinity();
-  step.set("x", x);
-  step.set("g", g);
-  step.run();
+  step.run({{"x", x}, {"g", g}});
   Array y(108), index(108), dx(210);
   for (int plane = 0; plane < 6; ++plane)
     for (int r = 0; r < 3; ++r)
@@ -65,9 +64,7 @@ func.func @step(%x: tensor<2x15xf32> {dpc.role = "input", dpc.name = "x"},
   ASSERT_EQ(step.error, "");
   EXPECT_EQ(step.plan.kernelFile, "") << "nothing should be copied";
   Array x = randomArray(30, 1), w = randomArray(24, 2);
-  step.set("x", x);
-  step.set("w", w);
-  step.run();
+  step.run({{"x", x}, {"w", w}});
   Array y(16), dx(30), dw(24);
   auto each = [&](auto body) {
     for (int n = 0; n < 2; ++n)
@@ -84,8 +81,7 @@ func.func @step(%x: tensor<2x15xf32> {dpc.role = "input", dpc.name = "x"},
     dw[b] += y[c] * x[a];
   });
   expectClose(step.get("y"), y);
-  expectClose(step.get("dx"), dx, 1e-5);
-  expectClose(step.get("dw"), dw, 1e-5);
+  step.expect({{"dx", dx}, {"dw", dw}}, 1e-5);
   const auto &forward = step.plan.phases["forward"];
   ASSERT_EQ(forward.size(), 4u); // load, three convolutions
   EXPECT_EQ(std::get<dpc::rt::ConvOp>(forward[3].op).kind,

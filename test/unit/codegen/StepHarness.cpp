@@ -1,4 +1,4 @@
-//===- StepHarness.cpp - Compile a @step and run its plan -----------------===//
+//===- StepHarness.cpp - Compiles a @step and runs its plan ---------------===//
 #include "test/unit/codegen/StepHarness.h"
 
 #include "ir/Dialect.h"
@@ -24,7 +24,8 @@ using namespace mlir;
 namespace dpc::test {
 
 #ifdef DPC_TEST_GPU_EMULATION
-/// What the passes do for GPUs, of a step that has ops without kernels.
+/// Gives each op without a kernel a kernel and fuses epilogues, like the passes
+/// for GPUs.
 static void fuseEpiloguesOf(func::FuncOp step) {
   SmallVector<Operation *> loose;
   for (Operation &op : step.getBody().front())
@@ -53,7 +54,9 @@ static void fuseEpiloguesOf(func::FuncOp step) {
 }
 #endif
 
-Step::Step(const std::string &text) {
+BuiltPlan::BuiltPlan(const std::string &text,
+                     const codegen::CodegenOptions &options,
+                     llvm::function_ref<void(func::FuncOp)> prepare) {
   MLIRContext context;
   context.loadDialect<DpcDialect, func::FuncDialect>();
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
@@ -63,15 +66,10 @@ Step::Step(const std::string &text) {
   auto module = parseSourceString<ModuleOp>(text, &context);
   if (!module)
     return;
-  auto function = module->lookupSymbol<func::FuncOp>("step");
-  codegen::CodegenOptions options;
-  options.model = "test";
-#ifdef DPC_TEST_GPU_EMULATION
-  options.targetGpu = "sm_90";
-  options.emulatesGpu = true;
-  fuseEpiloguesOf(function);
-#endif
-  auto draft = codegen::buildPlan({function}, options);
+  SmallVector<func::FuncOp> steps(module->getOps<func::FuncOp>());
+  if (prepare)
+    llvm::for_each(steps, prepare);
+  auto draft = codegen::buildPlan(steps, options);
   if (failed(draft))
     return;
   char name[] = "/tmp/dpc-codegen-XXXXXX";
@@ -79,31 +77,50 @@ Step::Step(const std::string &text) {
   if (failed(codegen::writeKernels(*draft, folder)))
     return;
   plan = draft->plan;
-#ifdef DPC_TEST_GPU_EMULATION
-  rt::Plan checked = plan; // The file's name says that it is for a CPU.
-  checked.kernelFile = plan.kernelFile.empty() ? "" : "kernels.ptx";
-  Status status = rt::validatePlan(checked, "test");
-#else
-  Status status = rt::validatePlan(plan, "test");
-#endif
-  if (!status.ok())
+  rt::Plan checked = plan;
+  // The name of an emulation's file says that it is for a CPU.
+  if (options.emulatesGpu && !plan.kernelFile.empty())
+    checked.kernelFile = "kernels.ptx";
+  if (Status status = rt::validatePlan(checked, "test"); !status.ok())
     error = status.message();
+}
+
+BuiltPlan::~BuiltPlan() {
+  if (!folder.empty())
+    std::filesystem::remove_all(folder);
+}
+
+static codegen::CodegenOptions optionsFor(const std::string &targetGpu,
+                                          bool emulates) {
+  codegen::CodegenOptions options;
+  options.model = "test";
+  options.targetGpu = targetGpu;
+  options.emulatesGpu = emulates;
+  return options;
+}
+
+Step::Step(const std::string &text)
+#ifdef DPC_TEST_GPU_EMULATION
+    : BuiltPlan(text, optionsFor("sm_90", true), fuseEpiloguesOf) {
+#else
+    : BuiltPlan(text, optionsFor("", false)) {
+#endif
   if (!plan.kernelFile.empty()) {
     std::string path = folder + "/kernels/" + plan.kernelFile;
     library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library)
       error = dlerror();
   }
+  if (plan.arenaBytes.empty())
+    return;
   arena.resize(plan.arenaBytes[0] + 64);
-  // Whatever is read without being written must show.
+  // NaN shows reads of memory that was not written.
   std::memset(arena.data(), 0xff, arena.size());
 }
 
 Step::~Step() {
   if (library)
     dlclose(library);
-  if (!folder.empty())
-    std::filesystem::remove_all(folder);
 }
 
 int Step::bufferOf(const std::string &name) const {
@@ -148,6 +165,13 @@ Array Step::get(const std::string &name) const {
     values[i] =
         rt::loadAsDouble(const_cast<Step *>(this)->at(id), buffer.dtype, i);
   return values;
+}
+
+void Step::expect(const Values &values, double tolerance) const {
+  for (const auto &[name, expected] : values) {
+    SCOPED_TRACE(name);
+    expectClose(get(name), expected, tolerance);
+  }
 }
 
 static void runMatmul(const rt::MatmulOp &op, float *a, float *b, float *c) {
@@ -222,8 +246,10 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
   }
 }
 
-void Step::run(int64_t rank) {
+void Step::run(const Values &arguments, int64_t rank) {
   ASSERT_EQ(error, "");
+  for (const auto &[name, values] : arguments)
+    set(name, values);
   for (const rt::ScheduleEntry &entry : plan.schedule[rank])
     for (const rt::Instruction &instruction : plan.phases[entry.phase]) {
       execute(instruction, rank, entry.microBatch);
@@ -237,7 +263,7 @@ void Step::expectNumbers(const rt::Instruction &instruction) {
     const rt::Buffer &buffer = plan.buffers[id];
     for (int64_t i = 0, e = rt::numElements(buffer.shape); i < e; ++i)
       if (std::isnan(rt::loadAsDouble(at(id), buffer.dtype, i))) {
-        ADD_FAILURE() << "element " << i << " of " << buffer.name << " behind "
+        ADD_FAILURE() << "element " << i << " of " << buffer.name << " after "
                       << instruction.name;
         break;
       }
@@ -245,26 +271,39 @@ void Step::expectNumbers(const rt::Instruction &instruction) {
 }
 
 std::string ptxOf(const std::string &text, const std::string &targetGpu) {
-  MLIRContext context;
-  context.loadDialect<DpcDialect, func::FuncDialect>();
-  auto module = parseSourceString<ModuleOp>(text, &context);
-  if (!module)
-    return "";
-  codegen::CodegenOptions options;
-  options.model = "test";
-  options.targetGpu = targetGpu;
-  auto draft =
-      codegen::buildPlan({module->lookupSymbol<func::FuncOp>("step")}, options);
-  char name[] = "/tmp/dpc-codegen-XXXXXX";
-  std::string folder = mkdtemp(name);
-  std::string ptx;
-  if (succeeded(draft) && succeeded(codegen::writeKernels(*draft, folder))) {
-    EXPECT_EQ(rt::validatePlan(draft->plan, "test").message(), "");
-    std::ifstream in(folder + "/kernels/" + draft->plan.kernelFile);
-    ptx.assign(std::istreambuf_iterator<char>(in), {});
-  }
-  std::filesystem::remove_all(folder);
-  return ptx;
+  BuiltPlan built(text, optionsFor(targetGpu, false));
+  EXPECT_EQ(built.error, "");
+  std::ifstream in(built.folder + "/kernels/" + built.plan.kernelFile);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string argument(const std::string &name, const std::string &type,
+                     const std::string &role, const std::string &more) {
+  return "%" + name + ": tensor<" + type + "> {dpc.role = \"" + role +
+         "\", dpc.name = \"" + name + "\"" + more + "}";
+}
+
+std::string replaceAll(std::string text, const std::string &from,
+                       const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;
+       at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string substitute(std::string text,
+                       const std::map<std::string, std::string> &words) {
+  for (const auto &[name, word] : words)
+    text = replaceAll(std::move(text), "${" + name + "}", word);
+  return text;
+}
+
+size_t countOf(const std::string &text, const std::string &what) {
+  return llvm::StringRef(text).count(what);
+}
+
+void expectSays(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 Array randomArray(int64_t count, int seed, double low, double high) {

@@ -1,9 +1,9 @@
-//===- StepHarness.h - Compile a @step and run its plan ---------*- C++ -*-===//
+//===- StepHarness.h - Compiles a @step and runs its plan -------*- C++ -*-===//
 //
-// The real path (buildPlan, LLVM, dlopen) with a simple serial executor of one
-// rank, so that code generation is tested without the runtime. Compiled with
-// DPC_TEST_GPU_EMULATION, kernels are those for GPUs, block by block and thread
-// by thread on the CPU: the same tests hold for both.
+// The tests use the real compilation (buildPlan, LLVM, dlopen) with a simple
+// serial executor of one rank, so that they do not depend on the runtime. With
+// DPC_TEST_GPU_EMULATION, the kernels are those for GPUs, emulated block by
+// block and thread by thread on the CPU. The same tests hold for both.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_UNIT_CODEGEN_STEPHARNESS_H
@@ -18,24 +18,42 @@
 namespace dpc::test {
 
 using Array = std::vector<double>;
+/// Buffers by name.
+using Values = std::vector<std::pair<std::string, Array>>;
+
+/// A plan with its compiled kernels, in a folder that is removed with this
+/// object.
+class BuiltPlan {
+public:
+  /// Parses `text`, applies `prepare`, and plans, validates and compiles all of
+  /// its functions. `error` has all diagnostics.
+  explicit BuiltPlan(const std::string &text,
+                     const codegen::CodegenOptions &options,
+                     llvm::function_ref<void(mlir::func::FuncOp)> prepare = {});
+  ~BuiltPlan();
+  BuiltPlan(const BuiltPlan &) = delete;
+  BuiltPlan &operator=(const BuiltPlan &) = delete;
+
+  rt::Plan plan;
+  std::string folder, error;
+};
 
 /// A compiled function @step.
-class Step {
+class Step : public BuiltPlan {
 public:
-  /// Parses, plans, validates and compiles; `error` is empty on success.
   explicit Step(const std::string &text);
   ~Step();
 
-  /// Contents of an argument's local buffer.
+  /// Sets the local buffer of an argument.
   void set(const std::string &name, const Array &values);
-  /// Runs all phases once per micro-batch as `rank`.
-  void run(int64_t rank = 0);
+  /// Runs all phases once per micro-batch as `rank`, with these arguments.
+  void run(const Values &arguments = {}, int64_t rank = 0);
   /// Contents of an output or argument.
   Array get(const std::string &name) const;
+  /// Compares outputs and arguments, see expectClose().
+  void expect(const Values &values, double tolerance = 2e-6) const;
 
-  rt::Plan plan;
-  std::string error;
-  /// What an instruction writes has no NaN then.
+  /// Set if no instruction may write NaN.
   bool checksNumbers = false;
 
 private:
@@ -44,7 +62,6 @@ private:
   int bufferOf(const std::string &name) const;
   char *at(int buffer);
 
-  std::string folder;
   void *library = nullptr;
   std::vector<char> arena;
   std::map<std::string, Array> inputs;
@@ -53,14 +70,28 @@ private:
 /// The kernels of @step as PTX for `targetGpu`, or "" after a failure.
 std::string ptxOf(const std::string &text, const std::string &targetGpu);
 
+/// The declaration of argument `name` of type tensor<`type`>; `more` are
+/// further attributes.
+std::string argument(const std::string &name, const std::string &type,
+                     const std::string &role = "input",
+                     const std::string &more = "");
+/// Replaces each ${NAME} of `text` by the word with this name.
+std::string substitute(std::string text,
+                       const std::map<std::string, std::string> &words);
+std::string replaceAll(std::string text, const std::string &from,
+                       const std::string &to);
+size_t countOf(const std::string &text, const std::string &what);
+/// EXPECTs that `text` contains `part`.
+void expectSays(const std::string &text, const std::string &part);
+
 /// `count` values between low and high, the same for equal seeds.
 Array randomArray(int64_t count, int seed, double low = -2, double high = 2);
 
-/// AdamW (Loshchilov and Hutter, 2019) in double, of step 3: lr 0.01, betas 0.9
-/// and 0.95, eps 1e-8, weight decay 0.1, gradients halved.
+/// AdamW (Loshchilov and Hutter, 2019) in double, for step 3: lr 0.01, betas
+/// 0.9 and 0.95, eps 1e-8, weight decay 0.1, gradients multiplied by 0.5.
 void adamwReference(Array &p, Array &m, Array &v, const Array &g);
 
-/// EXPECTs |actual - expected| <= tolerance * (1 + |expected|), NaN = NaN.
+/// EXPECTs |actual - expected| <= tolerance * (1 + |expected|); NaN equals NaN.
 void expectClose(const Array &actual, const Array &expected,
                  double tolerance = 2e-6);
 
