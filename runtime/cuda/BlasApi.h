@@ -26,12 +26,8 @@ namespace dpc::rt {
   X(cublasLtMatrixLayoutDestroy)                                               \
   X(cublasLtMatrixLayoutSetAttribute)
 
-/// Each member has the name of its function.
 struct BlasApi {
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
-#define DPC_DECLARE(name) decltype(&::name) name = nullptr;
-  DPC_BLAS_FUNCTIONS(DPC_DECLARE)
-#undef DPC_DECLARE
+  DPC_POINTERS(DPC_BLAS_FUNCTIONS)
 };
 
 } // namespace dpc::rt

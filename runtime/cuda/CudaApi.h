@@ -1,7 +1,7 @@
 //===- CudaApi.h - the CUDA runtime through pointers ------------*- C++ -*-===//
 //
-// Nothing here links CUDA: the runtime is called through a table, which
-// loadCudaApi() fills from libcudart.so and tests fill with a fake. Include
+// Nothing here links CUDA: the runtime is called through a table. loadCudaApi()
+// fills it from libcudart.so, and tests fill it with fakes. Include
 // this header before any header of CUDA: cuda_runtime.h overloads some of the
 // names.
 //
@@ -12,6 +12,7 @@
 #include "runtime/base/Status.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 namespace dpc::rt {
 
@@ -52,12 +53,34 @@ namespace dpc::rt {
   X(cudaStreamQuery)                                                           \
   X(cudaStreamWaitEvent)
 
-/// Each member has the name of its function.
-struct CudaApi {
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
+// The members of a struct with a pointer to each function of a library. find()
+// looks up all functions in `library` and returns the name of a missing one, or
+// null; link() takes the functions that the program is linked with.
+// NOLINTBEGIN(bugprone-macro-parentheses): names are declared
 #define DPC_DECLARE(name) decltype(&::name) name = nullptr;
-  DPC_CUDA_FUNCTIONS(DPC_DECLARE)
-#undef DPC_DECLARE
+#define DPC_FIND(name)                                                         \
+  name = reinterpret_cast<decltype(name)>(dlsym(library, #name));              \
+  if (!name)                                                                   \
+    return #name;
+#define DPC_LINK(name) this->name = &::name;
+#define DPC_POINTERS(FUNCTIONS)                                                \
+  FUNCTIONS(DPC_DECLARE)                                                       \
+  const char *find(void *library) {                                            \
+    FUNCTIONS(DPC_FIND)                                                        \
+    return nullptr;                                                            \
+  }                                                                            \
+  void link() { FUNCTIONS(DPC_LINK) }
+// NOLINTEND(bugprone-macro-parentheses)
+
+/// Moves the value of `from` to `target`; returns the error of `from`.
+template <typename T, typename U> Status assign(T &target, Expected<U> from) {
+  if (from)
+    target = std::move(*from);
+  return from.status();
+}
+
+struct CudaApi {
+  DPC_POINTERS(DPC_CUDA_FUNCTIONS)
 
   /// The status "WHAT: message of CUDA" for an error.
   Status check(cudaError_t error, const char *what) const {
@@ -67,6 +90,57 @@ struct CudaApi {
                   std::string(what) + ": " + cudaGetErrorString(error) +
                       " (CUDA error " + std::to_string(error) + ")");
   }
+  Status setDevice(int device) const {
+    return check(cudaSetDevice(device), "cudaSetDevice");
+  }
+  Expected<int> deviceAttribute(cudaDeviceAttr which, int device) const {
+    int value = 0;
+    DPC_TRY(check(cudaDeviceGetAttribute(&value, which, device),
+                  "cudaDeviceGetAttribute"));
+    return value;
+  }
+  /// 10 major + minor.
+  Expected<int> computeCapability(int device) const {
+    int major = 0, minor = 0;
+    DPC_TRY(assign(major,
+                   deviceAttribute(cudaDevAttrComputeCapabilityMajor, device)));
+    DPC_TRY(assign(minor,
+                   deviceAttribute(cudaDevAttrComputeCapabilityMinor, device)));
+    return 10 * major + minor;
+  }
+  Expected<cudaEvent_t>
+  newEvent(unsigned flags = cudaEventDisableTiming) const {
+    cudaEvent_t event = nullptr;
+    DPC_TRY(check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreate"));
+    return event;
+  }
+  Status record(cudaEvent_t event, cudaStream_t stream) const {
+    return check(cudaEventRecord(event, stream), "cudaEventRecord");
+  }
+  /// Makes a stream wait for an event.
+  Status await(cudaEvent_t event, cudaStream_t stream) const {
+    return check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  }
+  Expected<double> millisecondsBetween(cudaEvent_t begin,
+                                       cudaEvent_t end) const {
+    float milliseconds = 0;
+    DPC_TRY(check(cudaEventElapsedTime(&milliseconds, begin, end),
+                  "cudaEventElapsedTime"));
+    return static_cast<double>(milliseconds);
+  }
+  Expected<char *> allocate(int64_t bytes) const {
+    void *memory = nullptr;
+    DPC_TRY(
+        check(cudaMalloc(&memory, static_cast<size_t>(bytes)), "cudaMalloc"));
+    return static_cast<char *>(memory);
+  }
+  Expected<char *> allocatePinned(int64_t bytes) const {
+    void *memory = nullptr;
+    DPC_TRY(check(cudaHostAlloc(&memory, static_cast<size_t>(bytes),
+                                cudaHostAllocDefault),
+                  "cudaHostAlloc"));
+    return static_cast<char *>(memory);
+  }
   /// Copies `bytes` bytes in the order of the stream.
   Status copy(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
               cudaStream_t stream) const {
@@ -75,6 +149,29 @@ struct CudaApi {
     return check(
         cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream),
         "cudaMemcpyAsync");
+  }
+  /// Sets `bytes` bytes of device memory in the order of the stream.
+  Status set(void *to, int byte, int64_t bytes, cudaStream_t stream) const {
+    return check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), stream),
+                 "cudaMemsetAsync");
+  }
+  /// Returns a graph of the work that `issue` submits to `stream`.
+  template <typename Issue>
+  Expected<cudaGraphExec_t> capture(cudaStream_t stream, Issue &&issue) const {
+    DPC_TRY(
+        check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+              "cudaStreamBeginCapture"));
+    Status issued = issue();
+    cudaGraph_t made = nullptr;
+    cudaError_t ended = cudaStreamEndCapture(stream, &made);
+    DPC_TRY(issued);
+    DPC_TRY(check(ended, "cudaStreamEndCapture"));
+    cudaGraphExec_t graph = nullptr;
+    Status status =
+        check(cudaGraphInstantiate(&graph, made, 0), "cudaGraphInstantiate");
+    cudaGraphDestroy(made);
+    DPC_TRY(status);
+    return graph;
   }
 };
 

@@ -85,10 +85,7 @@ public:
   Expected<ExecutorFactory> executors(const DeviceRequest &request) override {
     auto ranks = std::make_shared<ProcessRanks>(apis);
     ranks->request = request;
-    Expected<int> index = ownDevice(request.index);
-    if (!index)
-      return index.status();
-    ranks->request.index = *index;
+    DPC_TRY(assign(ranks->request.index, ownDevice(request.index)));
     DPC_TRY(prepare(*ranks));
     return ExecutorFactory(
         [ranks](Communicator &control, const ExecutorOptions &options)
@@ -130,25 +127,14 @@ private:
   Status prepare(ProcessRanks &ranks) const {
     const CudaApi &cuda = ranks.apis.cuda;
     const DeviceRequest &request = ranks.request;
-    int major = 0, minor = 0;
-    DPC_TRY(cuda.check(cuda.cudaSetDevice(request.index), "cudaSetDevice"));
-    for (auto [value, which] :
-         {std::pair(&major, cudaDevAttrComputeCapabilityMajor),
-          std::pair(&minor, cudaDevAttrComputeCapabilityMinor)})
-      DPC_TRY(
-          cuda.check(cuda.cudaDeviceGetAttribute(value, which, request.index),
-                     "compute capability"));
-    DPC_TRY(checkTarget(*request.plan, major, minor));
+    int capability = 0;
+    DPC_TRY(cuda.setDevice(request.index));
+    DPC_TRY(assign(capability, cuda.computeCapability(request.index)));
+    DPC_TRY(checkTarget(*request.plan, capability));
     if (!request.inProcess) {
-      Expected<NcclApi> nccl = ranks.apis.loadNccl();
-      if (!nccl)
-        return nccl.status();
-      ranks.nccl = *nccl;
+      DPC_TRY(assign(ranks.nccl, ranks.apis.loadNccl()));
     }
-    auto own = DeviceKernels::load(cuda, ranks.apis.kernels);
-    if (!own)
-      return own.status();
-    ranks.own = std::move(*own);
+    DPC_TRY(assign(ranks.own, DeviceKernels::load(cuda, ranks.apis.kernels)));
     ranks.context.cuda = &ranks.apis.cuda;
     ranks.context.blas = &ranks.apis.blas;
     ranks.context.own = ranks.own.get();
@@ -156,7 +142,7 @@ private:
     ranks.context.openAttention = ranks.apis.openAttention;
     ranks.context.device = request.index;
     ranks.context.graphs = ranks.apis.graphs;
-    DPC_TRY(setTuning(ranks, major * 10 + minor));
+    DPC_TRY(setTuning(ranks, capability));
     if (request.inProcess)
       ranks.comms = makeInProcessComms(cuda, *ranks.own,
                                        static_cast<int>(request.plan->ranks()),
@@ -190,8 +176,7 @@ private:
                                                       Communicator &control) {
     if (ranks.request.inProcess)
       return std::move(ranks.comms[control.rank()]);
-    DPC_TRY(ranks.apis.cuda.check(
-        ranks.apis.cuda.cudaSetDevice(ranks.request.index), "cudaSetDevice"));
+    DPC_TRY(ranks.apis.cuda.setDevice(ranks.request.index));
     return makeNcclComm(ranks.apis.cuda, ranks.nccl, control,
                         ranks.request.timeoutSeconds);
   }
@@ -201,31 +186,30 @@ private:
 
 } // namespace
 
-Status checkTarget(const Plan &plan, int major, int minor) {
+Status checkTarget(const Plan &plan, int capability) {
   bool hasKernels = false;
   for (const auto &[phase, instructions] : plan.phases)
     for (const Instruction &instruction : instructions)
       hasKernels |= std::holds_alternative<KernelOp>(instruction.op);
-  if (hasFp8(plan) && major * 10 + minor < kFirstWithFp8)
+  if (hasFp8(plan) && capability < kFirstWithFp8)
     return Status::unsupported(
         "the plan has fp8 GEMMs, which sm_" + std::to_string(kFirstWithFp8) +
-        " and later support; this GPU is sm_" +
-        std::to_string(major * 10 + minor) +
+        " and later support; this GPU is sm_" + std::to_string(capability) +
         ", for which a plan of --precision=bf16 is accepted");
   if (plan.targetGpu.empty())
     return hasKernels
                ? Status::unsupported("the plan is for CPUs (" + plan.targetCpu +
                                      "); compile it with --target-gpu=sm_" +
-                                     std::to_string(major * 10 + minor) +
+                                     std::to_string(capability) +
                                      ", or run it with --device=cpu")
                : Status::success();
   // validated: "sm_90"
   long needed = std::strtol(plan.targetGpu.c_str() + 3, nullptr, 10);
-  if (needed <= major * 10 + minor)
+  if (needed <= capability)
     return Status::success();
   return Status::unsupported("the plan is for " + plan.targetGpu +
                              " or later, this GPU is sm_" +
-                             std::to_string(major * 10 + minor));
+                             std::to_string(capability));
 }
 
 std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis) {

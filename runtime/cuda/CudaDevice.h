@@ -28,9 +28,9 @@ struct CudaApis {
 /// own kernels.
 std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis);
 
-/// Fails when the plan is not for a GPU of compute capability `major`.`minor`,
-/// or has fp8 GEMMs that this GPU does not support.
-Status checkTarget(const Plan &plan, int major, int minor);
+/// Fails if the plan is not for a GPU of compute capability `capability` (10
+/// major + minor), or has fp8 GEMMs that this GPU does not support.
+Status checkTarget(const Plan &plan, int capability);
 
 } // namespace dpc::rt
 

@@ -81,54 +81,35 @@ CudaExecutor::~CudaExecutor() {
 }
 
 Status CudaExecutor::setUp(Communicator &control) {
-  DPC_TRY(cuda.check(cuda.cudaSetDevice(context.device), "cudaSetDevice"));
+  DPC_TRY(cuda.setDevice(context.device));
   DPC_TRY(comm->makeGroups(plan.groups));
-  Expected<std::unique_ptr<DeviceStreams>> opened =
-      DeviceStreams::create(cuda, options.overlap);
-  if (!opened)
-    return opened.status();
-  streams = std::move(*opened);
+  DPC_TRY(assign(streams, DeviceStreams::create(cuda, options.overlap)));
   DPC_TRY(makeMemory());
-  Expected<std::unique_ptr<DeviceBlas>> made =
-      DeviceBlas::create(cuda, *context.blas, *context.own, context.tf32);
-  if (!made)
-    return made.status();
-  blas = std::move(*made);
+  DPC_TRY(assign(blas, DeviceBlas::create(cuda, *context.blas, *context.own,
+                                          context.tf32)));
   DPC_TRY(bindStep());
   if (options.trace) {
-    auto made = DeviceTrace::create(cuda, plan, rankIndex, program.tasks);
-    if (!made)
-      return made.status();
-    trace = std::move(*made);
+    DPC_TRY(assign(trace,
+                   DeviceTrace::create(cuda, plan, rankIndex, program.tasks)));
   }
   if (options.checkNumbers) {
-    auto made = DeviceNumbers::create(cuda, *context.own, *comm);
-    if (!made)
-      return made.status();
-    numbers = std::move(*made);
+    DPC_TRY(assign(numbers, DeviceNumbers::create(cuda, *context.own, *comm)));
   }
   return chooseRoutines(control);
-}
-
-static Status clearMemory(const CudaApi &cuda, char *memory, int64_t bytes,
-                          unsigned char fill, cudaStream_t stream) {
-  return cuda.check(
-      cuda.cudaMemsetAsync(memory, fill, static_cast<size_t>(bytes), stream),
-      "cudaMemsetAsync");
 }
 
 /// The first rank of each pipeline stage reports the epilogues that cuBLASLt
 /// lacks here; the other ranks of a stage have the same GEMMs.
 static Status remarkSplits(DeviceBlas &blas, const GemmTuning &tuning,
-                           const std::vector<DeviceProduct> &products,
+                           const std::vector<DeviceGemm> &gemms,
                            const Plan &plan, int rank) {
   std::set<std::string> names;
-  for (const DeviceProduct &product : products) {
-    Expected<bool> isSplit = blas.isSplit(product);
+  for (const DeviceGemm &gemm : gemms) {
+    Expected<bool> isSplit = blas.isSplit(gemm);
     if (!isSplit)
       return isSplit.status();
     if (*isSplit)
-      names.insert(std::string(nameOf(product.op->epilogue)));
+      names.insert(std::string(nameOf(gemm.op->epilogue)));
   }
   std::string text;
   for (const std::string &name : names)
@@ -144,23 +125,24 @@ static Status remarkSplits(DeviceBlas &blas, const GemmTuning &tuning,
 }
 
 Status CudaExecutor::chooseRoutines(Communicator &control) {
-  std::vector<DeviceProduct> products;
+  std::vector<DeviceGemm> gemms;
   for (const Task &task : program.tasks)
     if (auto *op = std::get_if<MatmulOp>(&task.instruction->op);
         op && !isEmpty(*op))
-      products.push_back(productOf(plan, arena, task, *op));
+      gemms.push_back(gemmOf(plan, arena, task, *op));
   GemmChoices choices(context.gemms, cuda, *blas, *comm, streams->main(), arena,
                       arenaBytes);
-  DPC_TRY(choices.choose(plan, products, control));
-  DPC_TRY(remarkSplits(*blas, context.gemms, products, plan, rankIndex));
+  DPC_TRY(choices.choose(plan, gemms, control));
+  DPC_TRY(remarkSplits(*blas, context.gemms, gemms, plan, rankIndex));
   if (!choices.hasWritten())
     return Status::success();
-  DPC_TRY(clearMemory(cuda, arena, arenaBytes, fillByte, streams->main()));
+  DPC_TRY(cuda.set(arena, fillByte, arenaBytes, streams->main()));
   return comm->wait(streams->main());
 }
 
-/// Allocates device memory in one block. Its size depends on the program, which
-/// needs the address; so the program is made twice, first for the size.
+/// Allocates device memory in one block. Its size depends on the program, and
+/// the program contains its address. So the first planDevice() only finds the
+/// size.
 Status CudaExecutor::makeMemory() {
   Expected<DeviceProgram> sized = planDevice(plan, rankIndex, nullptr);
   if (!sized)
@@ -173,36 +155,26 @@ Status CudaExecutor::makeMemory() {
                   "a rank needs " + std::to_string(arenaBytes) +
                       " bytes of the GPU: " + memory.status().message());
   arena = static_cast<char *>(*memory);
-  DPC_TRY(clearMemory(cuda, arena, arenaBytes, fillByte, streams->main()));
-  Expected<Pinned> host = pinned->take(plan.bytesOf(Space::Host, stageIndex));
-  if (!host)
-    return host.status();
-  hostArena = *host;
+  DPC_TRY(cuda.set(arena, fillByte, arenaBytes, streams->main()));
+  DPC_TRY(
+      assign(hostArena, pinned->take(plan.bytesOf(Space::Host, stageIndex))));
   std::memset(hostArena.data, fillByte, hostArena.bytes);
   if (int64_t onDisk = plan.bytesOf(Space::Disk, stageIndex)) {
-    Expected<OffloadFile> file =
-        OffloadFile::create(options.offloadDir, rankIndex, onDisk);
-    if (!file)
-      return file.status();
-    disk->file = *file;
+    DPC_TRY(assign(disk->file,
+                   OffloadFile::create(options.offloadDir, rankIndex, onDisk)));
     int64_t longest = 0;
     for (const Buffer &buffer : plan.buffers)
       if (holds(buffer.id) && buffer.space == Space::Disk)
         longest = std::max(longest, buffer.bytes);
-    Expected<Pinned> made = pinned->take(longest);
-    if (!made)
-      return made.status();
-    disk->bounce = *made;
+    DPC_TRY(assign(disk->bounce, pinned->take(longest)));
   }
   return comm->wait(streams->main());
 }
 
-/// Resolves everything that a step needs, so that a graph can hold it.
+/// Resolves all addresses and resources of a step, so that a graph can hold
+/// them.
 Status CudaExecutor::bindStep() {
-  Expected<DeviceProgram> made = planDevice(plan, rankIndex, arena);
-  if (!made)
-    return made.status();
-  program = std::move(*made);
+  DPC_TRY(assign(program, planDevice(plan, rankIndex, arena)));
   DPC_TRY(streams->bind(program));
   DPC_TRY(values.bind(*pinned));
   for (size_t i = 0; i < program.tasks.size(); ++i)
@@ -295,7 +267,7 @@ void CudaExecutor::fail(const Status &status) {
 }
 
 Status CudaExecutor::step(const StepData &data) {
-  DPC_TRY(cuda.check(cuda.cudaSetDevice(context.device), "cudaSetDevice"));
+  DPC_TRY(cuda.setDevice(context.device));
   if (stepsRun == 0)
     values.setSkips([&, scratch = std::vector<char>()](int buffer) mutable {
       Expected<const char *> bytes = readBuffer(buffer, scratch);
@@ -330,37 +302,14 @@ void CudaExecutor::forgetTrace() {
     trace->forget();
 }
 
-/// Captures the work that `issue` submits to `stream`.
-static Expected<cudaGraphExec_t>
-captureGraph(const CudaApi &cuda, cudaStream_t stream,
-             const std::function<Status()> &issue) {
-  DPC_TRY(cuda.check(
-      cuda.cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-      "cudaStreamBeginCapture"));
-  Status issued = issue();
-  cudaGraph_t made = nullptr;
-  cudaError_t ended = cuda.cudaStreamEndCapture(stream, &made);
-  DPC_TRY(issued);
-  DPC_TRY(cuda.check(ended, "cudaStreamEndCapture"));
-  cudaGraphExec_t graph = nullptr;
-  Status status = cuda.check(cuda.cudaGraphInstantiate(&graph, made, 0),
-                             "cudaGraphInstantiate");
-  cuda.cudaGraphDestroy(made);
-  DPC_TRY(status);
-  return graph;
-}
-
 Status CudaExecutor::launchStep() {
   bool isCaptured = context.graphs && comm->capturable() && stepsRun > 0 &&
                     !isTraced && !numbers;
   if (!isCaptured)
     return issueStep();
   if (!graph) {
-    Expected<cudaGraphExec_t> made =
-        captureGraph(cuda, streams->main(), [&] { return issueStep(); });
-    if (!made)
-      return made.status();
-    graph = *made;
+    DPC_TRY(assign(graph,
+                   cuda.capture(streams->main(), [&] { return issueStep(); })));
   }
   return cuda.check(cuda.cudaGraphLaunch(graph, streams->main()),
                     "cudaGraphLaunch");

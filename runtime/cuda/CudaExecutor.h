@@ -119,7 +119,7 @@ private:
   int64_t arenaBytes = 0;
   std::unique_ptr<PinnedMemory> pinned;
   Pinned hostArena;
-  Pinned ferry; ///< for moveNow, allocated on first use
+  Pinned staging; ///< for moveNow(), allocated on first use
   std::unique_ptr<Disk> disk = std::make_unique<Disk>();
   std::unique_ptr<DeviceStreams> streams;
 
@@ -129,16 +129,16 @@ private:
   std::map<int, DiskMove *> diskMoveOf; ///< by task
 
   std::unique_ptr<DeviceTrace> trace;     ///< with ExecutorOptions::trace
-  bool isTraced = false;                  ///< this step
+  bool isTraced = false;                  ///< whether this step is traced
   std::unique_ptr<DeviceNumbers> numbers; ///< with checkNumbers
-  std::optional<NumberFault> fault;       ///< of this step
+  std::optional<NumberFault> fault;       ///< the first fault of this step
   cudaGraphExec_t graph = nullptr;
   int64_t stepsRun = 0;
 };
 
 /// The GEMM of a task, with its addresses in `arena`.
-DeviceProduct productOf(const Plan &plan, char *arena, const Task &task,
-                        const MatmulOp &op);
+DeviceGemm gemmOf(const Plan &plan, char *arena, const Task &task,
+                  const MatmulOp &op);
 
 } // namespace dpc::rt
 

@@ -27,7 +27,7 @@ struct CudaExecutor::OpRunner {
                         stream);
   }
   Status operator()(const MatmulOp &op) const {
-    return self.blas->run(productOf(self.plan, self.arena, task, op), stream);
+    return self.blas->run(gemmOf(self.plan, self.arena, task, op), stream);
   }
   Status operator()(const ConvOp &op) const {
     return self.convs->run(op, data(op.x), data(op.w), data(op.y), stream);
@@ -105,10 +105,7 @@ struct CudaExecutor::OpRunner {
   Status operator()(const FillOp &op) const {
     const Buffer &target = buffer(op.buffer);
     if (op.value == 0)
-      return self.cuda.check(
-          self.cuda.cudaMemsetAsync(data(op.buffer), 0,
-                                    static_cast<size_t>(target.bytes), stream),
-          "cudaMemsetAsync");
+      return self.cuda.set(data(op.buffer), 0, target.bytes, stream);
     int64_t bits = 0;
     storeFromDouble(&bits, target.dtype, 0, op.value);
     return self.context.own->fill(data(op.buffer), elements(op.buffer),
@@ -144,19 +141,19 @@ private:
   }
 };
 
-DeviceProduct productOf(const Plan &plan, char *arena, const Task &task,
-                        const MatmulOp &op) {
+DeviceGemm gemmOf(const Plan &plan, char *arena, const Task &task,
+                  const MatmulOp &op) {
   auto data = [&](int id) {
     return arena + addressOf(plan, id, task.entry->slots);
   };
-  DeviceProduct product = productIn(plan, op);
-  product.a = data(op.a);
-  product.b = data(op.b);
-  product.c = data(op.c);
-  product.bias = op.bias < 0 ? nullptr : data(op.bias);
-  product.aux = op.aux < 0 ? nullptr : data(op.aux);
-  product.workspace = op.fp8 ? data(op.fp8->workspace) : nullptr;
-  return product;
+  DeviceGemm gemm = gemmIn(plan, op);
+  gemm.a = data(op.a);
+  gemm.b = data(op.b);
+  gemm.c = data(op.c);
+  gemm.bias = op.bias < 0 ? nullptr : data(op.bias);
+  gemm.aux = op.aux < 0 ? nullptr : data(op.aux);
+  gemm.workspace = op.fp8 ? data(op.fp8->workspace) : nullptr;
+  return gemm;
 }
 
 Status CudaExecutor::issueOne(const DeviceStep &step) {
@@ -190,8 +187,8 @@ static std::string placeOf(const Task &task) {
                                    : instruction.name);
 }
 
-/// Checks the results of a task unless the step already has a fault. Tasks come
-/// in an order in which no task reads what a later one writes.
+/// Checks the results of a task unless the step already has a fault. Tasks are
+/// submitted in an order in which no task reads the results of a later one.
 Status CudaExecutor::checkNumbers(const Task &task) {
   if (!numbers || fault)
     return Status::success();

@@ -46,9 +46,9 @@ public:
 private:
   Status readFacts();
   Status takeRoom();
-  Status chooseRoutine(DeviceProduct product);
+  Status chooseRoutine(DeviceGemm gemm);
   /// The addresses of copy number `i` of a GEMM's matrices.
-  DeviceProduct copyOf(const MatmulOp &op, DType type, int64_t i) const;
+  DeviceGemm copyOf(const MatmulOp &op, DType type, int64_t i) const;
   template <typename F> Expected<double> secondsOf(int runs, F &&run);
   template <typename F> Expected<double> steadySecondsOf(F &&run);
   Expected<double> graphSeconds(int launches);
@@ -84,21 +84,14 @@ CudaProbe::~CudaProbe() {
 }
 
 Status CudaProbe::open() {
-  DPC_TRY(cuda.check(cuda.cudaSetDevice(index), "cudaSetDevice"));
+  DPC_TRY(cuda.setDevice(index));
   DPC_TRY(
       cuda.check(cuda.cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking),
                  "cudaStreamCreate"));
   for (cudaEvent_t *event : {&begin, &end})
-    DPC_TRY(cuda.check(cuda.cudaEventCreateWithFlags(event, cudaEventDefault),
-                       "cudaEventCreate"));
-  auto kernels = DeviceKernels::load(cuda, apis.kernels);
-  if (!kernels)
-    return kernels.status();
-  own = std::move(*kernels);
-  auto products = DeviceBlas::create(cuda, apis.blas, *own);
-  if (!products)
-    return products.status();
-  blas = std::move(*products);
+    DPC_TRY(assign(*event, cuda.newEvent(cudaEventDefault)));
+  DPC_TRY(assign(own, DeviceKernels::load(cuda, apis.kernels)));
+  DPC_TRY(assign(blas, DeviceBlas::create(cuda, apis.blas, *own)));
   DPC_TRY(readFacts());
   return takeRoom();
 }
@@ -122,27 +115,24 @@ Status CudaProbe::readFacts() {
 Status CudaProbe::takeRoom() {
   int64_t half = (known.memoryBytes - known.reservedBytes) / 2;
   roomBytes = std::min(mostBytes, half);
-  void *memory = nullptr;
-  DPC_TRY(cuda.check(cuda.cudaMalloc(&memory, static_cast<size_t>(roomBytes)),
-                     "room to measure in"));
-  room = static_cast<char *>(memory);
+  DPC_TRY(assign(room, cuda.allocate(roomBytes)));
   return fillWithNumbers(cuda, room, roomBytes, queue);
 }
 
 /// Seconds of each of `runs` calls in a queue, by the device's clock.
 template <typename F> Expected<double> CudaProbe::secondsOf(int runs, F &&run) {
-  DPC_TRY(cuda.check(cuda.cudaEventRecord(begin, queue), "cudaEventRecord"));
+  DPC_TRY(cuda.record(begin, queue));
   for (int i = 0; i < runs; ++i)
     DPC_TRY(run(i));
-  DPC_TRY(cuda.check(cuda.cudaEventRecord(end, queue), "cudaEventRecord"));
+  DPC_TRY(cuda.record(end, queue));
   DPC_TRY(waitFor(cuda, queue));
-  float milliseconds = 0;
-  DPC_TRY(cuda.check(cuda.cudaEventElapsedTime(&milliseconds, begin, end),
-                     "cudaEventElapsedTime"));
-  return static_cast<double>(milliseconds) * 1e-3 / runs;
+  double milliseconds = 0;
+  DPC_TRY(assign(milliseconds, cuda.millisecondsBetween(begin, end)));
+  return milliseconds * 1e-3 / runs;
 }
 
-/// The same, for as many calls as take kSecondsOfRun, after a warm-up.
+/// Seconds of one call, from as many calls as take kSecondsOfRun, after a
+/// warm-up.
 template <typename F> Expected<double> CudaProbe::steadySecondsOf(F &&run) {
   Expected<double> first = secondsOf(3, run);
   if (!first)
@@ -153,13 +143,12 @@ template <typename F> Expected<double> CudaProbe::steadySecondsOf(F &&run) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// GEMMs
 //===----------------------------------------------------------------------===//
 
 static int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-DeviceProduct CudaProbe::copyOf(const MatmulOp &op, DType type,
-                                int64_t i) const {
+DeviceGemm CudaProbe::copyOf(const MatmulOp &op, DType type, int64_t i) const {
   int64_t a = roundUp(op.m * op.k * sizeOf(type)),
           b = roundUp(op.k * op.n * sizeOf(type)),
           c = roundUp(op.m * op.n * sizeOf(type));
@@ -169,18 +158,18 @@ DeviceProduct CudaProbe::copyOf(const MatmulOp &op, DType type,
 }
 
 /// Chooses the fastest of cuBLASLt's first routines, like a run.
-Status CudaProbe::chooseRoutine(DeviceProduct product) {
-  auto candidates = blas->candidates(product, kMostRoutines);
+Status CudaProbe::chooseRoutine(DeviceGemm gemm) {
+  auto candidates = blas->candidates(gemm, kMostRoutines);
   if (!candidates)
     return candidates.status();
   double best = std::numeric_limits<double>::infinity();
   const cublasLtMatmulAlgo_t *fastest = nullptr;
   for (const cublasLtMatmulAlgo_t &how : *candidates) {
-    if (!blas->accepts(product, how))
+    if (!blas->accepts(gemm, how))
       continue;
-    DPC_TRY(blas->choose(product, how));
+    DPC_TRY(blas->choose(gemm, how));
     auto run = [&](int i) {
-      return blas->run(copyOf(*product.op, product.cType, i), queue);
+      return blas->run(copyOf(*gemm.op, gemm.cType, i), queue);
     };
     if (Expected<double> first = secondsOf(1, run);
         !first || *first > 3 * best) // the first call also loads the code
@@ -191,7 +180,7 @@ Status CudaProbe::chooseRoutine(DeviceProduct product) {
       fastest = &how;
     }
   }
-  return fastest ? blas->choose(product, *fastest)
+  return fastest ? blas->choose(gemm, *fastest)
                  : Status::unsupported("cuBLASLt has no routine for a GEMM");
 }
 
@@ -236,10 +225,8 @@ Expected<double> CudaProbe::product(const ProductShape &shape) {
 Expected<double> CudaProbe::stream(int64_t bytes) {
   bytes = std::min(bytes, roomBytes);
   return steadySecondsOf([&](int) {
-    return cuda.check(cuda.cudaMemcpyAsync(room + bytes / 2, room,
-                                           static_cast<size_t>(bytes / 2),
-                                           cudaMemcpyDeviceToDevice, queue),
-                      "cudaMemcpyAsync");
+    return cuda.copy(room + bytes / 2, room, bytes / 2,
+                     cudaMemcpyDeviceToDevice, queue);
   });
 }
 
@@ -248,41 +235,25 @@ Expected<double> CudaProbe::hostCopy(int64_t bytes, bool toDevice) {
   if (bytes > pinnedBytes) {
     if (pinned)
       cuda.cudaFreeHost(std::exchange(pinned, nullptr));
-    void *memory = nullptr;
-    DPC_TRY(cuda.check(cuda.cudaHostAlloc(&memory, static_cast<size_t>(bytes),
-                                          cudaHostAllocDefault),
-                       "cudaHostAlloc"));
-    pinned = static_cast<char *>(memory);
+    DPC_TRY(assign(pinned, cuda.allocatePinned(bytes)));
     pinnedBytes = bytes;
   }
   return steadySecondsOf([&](int) {
-    return cuda.check(
-        cuda.cudaMemcpyAsync(
-            toDevice ? room : pinned, toDevice ? pinned : room,
-            static_cast<size_t>(bytes),
-            toDevice ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, queue),
-        "cudaMemcpyAsync");
+    return toDevice
+               ? cuda.copy(room, pinned, bytes, cudaMemcpyHostToDevice, queue)
+               : cuda.copy(pinned, room, bytes, cudaMemcpyDeviceToHost, queue);
   });
 }
 
 /// The time of a graph of small kernels in sequence, like a step.
 Expected<double> CudaProbe::graphSeconds(int launches) {
-  DPC_TRY(cuda.check(
-      cuda.cudaStreamBeginCapture(queue, cudaStreamCaptureModeThreadLocal),
-      "cudaStreamBeginCapture"));
-  Status captured;
-  for (int i = 0; i < launches && captured.ok(); ++i)
-    captured = own->fill(room, 1, 8, 0, queue);
-  cudaGraph_t graph = nullptr;
-  Status ended = cuda.check(cuda.cudaStreamEndCapture(queue, &graph),
-                            "cudaStreamEndCapture");
-  DPC_TRY(captured);
-  DPC_TRY(ended);
   cudaGraphExec_t made = nullptr;
-  Status status = cuda.check(cuda.cudaGraphInstantiate(&made, graph, 0),
-                             "cudaGraphInstantiate");
-  cuda.cudaGraphDestroy(graph);
-  DPC_TRY(status);
+  DPC_TRY(assign(made, cuda.capture(queue, [&] {
+    Status status;
+    for (int i = 0; i < launches && status.ok(); ++i)
+      status = own->fill(room, 1, 8, 0, queue);
+    return status;
+  })));
   Expected<double> seconds = steadySecondsOf([&](int) {
     return cuda.check(cuda.cudaGraphLaunch(made, queue), "cudaGraphLaunch");
   });
@@ -313,26 +284,18 @@ Status fillWithNumbers(const CudaApi &cuda, char *room, int64_t bytes,
                        cudaStream_t stream) {
   constexpr int64_t block = int64_t(1) << 20;
   int64_t filled = std::min(bytes, block);
-  void *memory = nullptr;
-  DPC_TRY(cuda.check(cuda.cudaHostAlloc(&memory, static_cast<size_t>(block),
-                                        cudaHostAllocDefault),
-                     "cudaHostAlloc"));
+  char *memory = nullptr;
+  DPC_TRY(assign(memory, cuda.allocatePinned(block)));
   std::minstd_rand random(1);
   for (int64_t i = 0; i < block / 2; ++i)
-    static_cast<uint16_t *>(memory)[i] =
+    reinterpret_cast<uint16_t *>(memory)[i] =
         static_cast<uint16_t>((random() >> 8 & 0x83ff) | 0x3c00);
-  auto copy = [&](int64_t to, const void *from, int64_t count,
-                  cudaMemcpyKind kind) {
-    return cuda.check(cuda.cudaMemcpyAsync(room + to, from,
-                                           static_cast<size_t>(count), kind,
-                                           stream),
-                      "cudaMemcpyAsync");
-  };
-  Status status = copy(0, memory, filled, cudaMemcpyHostToDevice);
+  Status status =
+      cuda.copy(room, memory, filled, cudaMemcpyHostToDevice, stream);
   for (; status.ok() && filled < bytes;
        filled += std::min(filled, bytes - filled))
-    status = copy(filled, room, std::min(filled, bytes - filled),
-                  cudaMemcpyDeviceToDevice);
+    status = cuda.copy(room + filled, room, std::min(filled, bytes - filled),
+                       cudaMemcpyDeviceToDevice, stream);
   if (status.ok())
     status = waitFor(cuda, stream);
   cuda.cudaFreeHost(memory);

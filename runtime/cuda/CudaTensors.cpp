@@ -9,31 +9,28 @@
 namespace dpc::rt {
 
 /// The size of a slice: large enough for the bus, small enough for the host.
-static constexpr int64_t kFerryBytes = int64_t(64) << 20;
+static constexpr int64_t kStagingBytes = int64_t(64) << 20;
 
 /// Moves a buffer in slices through permanent pinned memory, because every
 /// allocation of pinned memory synchronizes the device.
 Status CudaExecutor::moveNow(const Buffer &buffer, char *host, bool toDevice) {
-  DPC_TRY(cuda.check(cuda.cudaSetDevice(context.device), "cudaSetDevice"));
-  if (!ferry.data) {
-    Expected<Pinned> made =
-        pinned->take(std::clamp<int64_t>(arenaBytes, 64, kFerryBytes));
-    if (!made)
-      return made.status();
-    ferry = *made;
+  DPC_TRY(cuda.setDevice(context.device));
+  if (!staging.data) {
+    DPC_TRY(assign(staging, pinned->take(std::clamp<int64_t>(arenaBytes, 64,
+                                                             kStagingBytes))));
   }
-  for (int64_t at = 0; at < buffer.bytes; at += ferry.bytes) {
-    int64_t bytes = std::min(ferry.bytes, buffer.bytes - at);
+  for (int64_t at = 0; at < buffer.bytes; at += staging.bytes) {
+    int64_t bytes = std::min(staging.bytes, buffer.bytes - at);
     char *inside = arena + buffer.offset + at;
     if (toDevice)
-      std::memcpy(ferry.data, host + at, bytes);
-    DPC_TRY(toDevice ? cuda.copy(inside, ferry.data, bytes,
+      std::memcpy(staging.data, host + at, bytes);
+    DPC_TRY(toDevice ? cuda.copy(inside, staging.data, bytes,
                                  cudaMemcpyHostToDevice, streams->main())
-                     : cuda.copy(ferry.data, inside, bytes,
+                     : cuda.copy(staging.data, inside, bytes,
                                  cudaMemcpyDeviceToHost, streams->main()));
     DPC_TRY(comm->wait(streams->main()));
     if (!toDevice)
-      std::memcpy(host + at, ferry.data, bytes);
+      std::memcpy(host + at, staging.data, bytes);
   }
   return Status::success();
 }

@@ -31,12 +31,8 @@ namespace dpc::rt {
   X(cudnnSetStream)                                                            \
   X(cudnnSetTensorNdDescriptor)
 
-/// Each member has the name of its function.
 struct CudnnApi {
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
-#define DPC_DECLARE(name) decltype(&::name) name = nullptr;
-  DPC_CUDNN_FUNCTIONS(DPC_DECLARE)
-#undef DPC_DECLARE
+  DPC_POINTERS(DPC_CUDNN_FUNCTIONS)
 };
 
 } // namespace dpc::rt

@@ -68,8 +68,8 @@ Status refused(const AttentionShape &shape, bool isGradient,
 }
 
 /// The strides of all four dimensions. The stride of a dimension with one
-/// element has no meaning, but cuDNN checks it: it becomes larger than all
-/// others.
+/// element has no effect, but cuDNN checks it, so it is set to a value above
+/// all others.
 Extents stepsOf(const AttentionTensor &tensor, const Extents &extents) {
   Extents steps = tensor.strides;
   steps.push_back(1);
@@ -246,13 +246,7 @@ public:
   }
 
   Status open(int device) try {
-    int major = 0, minor = 0;
-    for (auto [value, which] :
-         {std::pair(&major, cudaDevAttrComputeCapabilityMajor),
-          std::pair(&minor, cudaDevAttrComputeCapabilityMinor)})
-      DPC_TRY(cuda.check(cuda.cudaDeviceGetAttribute(value, which, device),
-                         "compute capability"));
-    target.capability = 10 * major + minor;
+    DPC_TRY(assign(target.capability, cuda.computeCapability(device)));
     cudnnStatus_t status = fe::detail::create_handle(&target.handle);
     return status == CUDNN_STATUS_SUCCESS
                ? Status::success()
@@ -269,9 +263,7 @@ public:
 
   Status allocate() override {
     return most == 0 ? Status::success()
-                     : cuda.check(cuda.cudaMalloc(&workspace,
-                                                  static_cast<size_t>(most)),
-                                  "cuDNN's workspace for attention");
+                     : assign(workspace, cuda.allocate(most));
   }
 
   Status run(const AttentionOp &op, const AttentionData &data,

@@ -101,8 +101,9 @@ private:
   Status makeRoutine(const ConvOp &op, Routine &made) const;
   void forget(const Routine &made) const;
   Status describeFor(const ConvOp &op, Routine &made) const;
-  template <typename Found, typename Ask>
-  Status choose(const ConvOp &op, Routine &made, Ask &&ask) const;
+  template <typename Found, typename Ask, typename... Descriptors>
+  Status choose(const ConvOp &op, Routine &made, Ask ask,
+                Descriptors... descriptors) const;
   Status chooseRoutine(const ConvOp &op, Routine &made) const;
 
   const CudaApi &cuda;
@@ -186,9 +187,10 @@ std::string faultOf(const CudnnApi &cudnn, const Found &one, bool isWide) {
   return isWide && rounds ? "rounds to fewer bits" : "";
 }
 
-/// `ask` returns at most kMostRoutines routines, fastest first.
-template <typename Found, typename Ask>
-Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask &&ask) const {
+/// `ask` is cuDNN's function that lists routines, fastest first.
+template <typename Found, typename Ask, typename... Descriptors>
+Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask ask,
+                          Descriptors... descriptors) const {
   bool isWide = op.compute == DType::F32 || op.compute == DType::F64;
   std::string faults;
   auto note = [&](const std::string &what, const std::string &fault) {
@@ -200,7 +202,10 @@ Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask &&ask) const {
     DPC_TRY(
         check(cudnn.cudnnSetConvolutionMathType(made.how, math), "math type"));
     std::string arithmetic = "arithmetic " + std::to_string(math);
-    if (Status asked = check(ask(&count, found.data()), "none"); !asked.ok()) {
+    Status asked =
+        check(ask(handle, descriptors..., kMostRoutines, &count, found.data()),
+              "none");
+    if (!asked.ok()) {
       note(arithmetic + ":", asked.message());
       continue;
     }
@@ -229,27 +234,18 @@ Status CudnnConvs::chooseRoutine(const ConvOp &op, Routine &made) const {
   switch (op.kind) {
   case ConvKind::Forward:
     return choose<cudnnConvolutionFwdAlgoPerf_t>(
-        op, made, [&](int *count, cudnnConvolutionFwdAlgoPerf_t *found) {
-          return cudnn.cudnnGetConvolutionForwardAlgorithm_v7(
-              handle, made.x, made.w, made.how, made.y, kMostRoutines, count,
-              found);
-        });
+        op, made, cudnn.cudnnGetConvolutionForwardAlgorithm_v7, made.x, made.w,
+        made.how, made.y);
   case ConvKind::GradInput:
     return choose<cudnnConvolutionBwdDataAlgoPerf_t>(
-        op, made, [&](int *count, cudnnConvolutionBwdDataAlgoPerf_t *found) {
-          return cudnn.cudnnGetConvolutionBackwardDataAlgorithm_v7(
-              handle, made.w, made.y, made.how, made.x, kMostRoutines, count,
-              found);
-        });
+        op, made, cudnn.cudnnGetConvolutionBackwardDataAlgorithm_v7, made.w,
+        made.y, made.how, made.x);
   case ConvKind::GradFilter:
     break;
   }
   return choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
-      op, made, [&](int *count, cudnnConvolutionBwdFilterAlgoPerf_t *found) {
-        return cudnn.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-            handle, made.x, made.y, made.how, made.w, kMostRoutines, count,
-            found);
-      });
+      op, made, cudnn.cudnnGetConvolutionBackwardFilterAlgorithm_v7, made.x,
+      made.y, made.how, made.w);
 }
 
 Status CudnnConvs::prepare(const ConvOp &op) {
@@ -284,50 +280,45 @@ Status CudnnConvs::allocate() {
   size_t most = 0;
   for (auto &[op, routine] : routines)
     most = std::max(most, routine.workspace);
-  return most == 0 ? Status::success()
-                   : cuda.check(cuda.cudaMalloc(&workspace, most),
-                                "cuDNN's workspace");
+  return most == 0
+             ? Status::success()
+             : assign(workspace, cuda.allocate(static_cast<int64_t>(most)));
 }
 
 Status CudnnConvs::run(const ConvOp &op, void *x, void *w, void *y,
                        cudaStream_t stream) {
   const Routine &r = routines.at(&op);
-  if (r.algorithm < 0) // empty; the gradient of a filter is zero
+  if (r.algorithm <
+      0) // the batch is empty, so the gradient of a filter is zero
     return op.kind != ConvKind::GradFilter
                ? Status::success()
-               : cuda.check(cuda.cudaMemsetAsync(
-                                w, 0,
-                                static_cast<size_t>(numElements(op.wShape) *
-                                                    sizeOf(op.compute)),
-                                stream),
-                            "cudaMemsetAsync");
+               : cuda.set(w, 0, numElements(op.wShape) * sizeOf(op.compute),
+                          stream);
   bool isDouble = op.compute == DType::F64;
   const double one = 1, zero = 0;
   const float oneFloat = 1, zeroFloat = 0;
   const void *alpha = isDouble ? static_cast<const void *>(&one) : &oneFloat;
   const void *beta = isDouble ? static_cast<const void *>(&zero) : &zeroFloat;
   DPC_TRY(check(cudnn.cudnnSetStream(handle, stream), "cudnnSetStream"));
+  auto convolve = [&](auto function, auto algorithm, auto a, void *aData,
+                      auto b, void *bData, auto c, void *cData) {
+    return check(function(handle, alpha, a, aData, b, bData, r.how,
+                          static_cast<decltype(algorithm)>(r.algorithm),
+                          workspace, r.workspace, beta, c, cData),
+                 "a convolution");
+  };
   switch (op.kind) {
   case ConvKind::Forward:
-    return check(cudnn.cudnnConvolutionForward(
-                     handle, alpha, r.x, x, r.w, w, r.how,
-                     static_cast<cudnnConvolutionFwdAlgo_t>(r.algorithm),
-                     workspace, r.workspace, beta, r.y, y),
-                 "cudnnConvolutionForward");
+    return convolve(cudnn.cudnnConvolutionForward, cudnnConvolutionFwdAlgo_t(),
+                    r.x, x, r.w, w, r.y, y);
   case ConvKind::GradInput:
-    return check(cudnn.cudnnConvolutionBackwardData(
-                     handle, alpha, r.w, w, r.y, y, r.how,
-                     static_cast<cudnnConvolutionBwdDataAlgo_t>(r.algorithm),
-                     workspace, r.workspace, beta, r.x, x),
-                 "cudnnConvolutionBackwardData");
+    return convolve(cudnn.cudnnConvolutionBackwardData,
+                    cudnnConvolutionBwdDataAlgo_t(), r.w, w, r.y, y, r.x, x);
   case ConvKind::GradFilter:
     break;
   }
-  return check(cudnn.cudnnConvolutionBackwardFilter(
-                   handle, alpha, r.x, x, r.y, y, r.how,
-                   static_cast<cudnnConvolutionBwdFilterAlgo_t>(r.algorithm),
-                   workspace, r.workspace, beta, r.w, w),
-               "cudnnConvolutionBackwardFilter");
+  return convolve(cudnn.cudnnConvolutionBackwardFilter,
+                  cudnnConvolutionBwdFilterAlgo_t(), r.x, x, r.y, y, r.w, w);
 }
 
 } // namespace

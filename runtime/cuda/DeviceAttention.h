@@ -25,7 +25,7 @@ public:
   /// Allocates a workspace for the prepared ops whose own workspace is too
   /// small.
   virtual Status allocate() = 0;
-  /// See AttentionOp; `op` must be prepared.
+  /// Computes an attention, see AttentionOp; `op` must be prepared.
   virtual Status run(const AttentionOp &op, const AttentionData &data,
                      cudaStream_t stream) = 0;
   virtual Status run(const AttentionGradOp &op, const AttentionData &data,

@@ -8,21 +8,21 @@ namespace dpc::rt {
 
 static constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
-DeviceProduct productIn(const Plan &plan, const MatmulOp &op) {
+DeviceGemm gemmIn(const Plan &plan, const MatmulOp &op) {
   auto begin = [&](int id) {
     return id < 0 ? 0 : plan.buffers[id].offset % 64;
   };
-  DeviceProduct product;
-  product.op = &op;
-  product.aType = plan.buffers[op.a].dtype;
-  product.bType = plan.buffers[op.b].dtype;
-  product.cType = plan.buffers[op.c].dtype;
-  product.aBegin = begin(op.a);
-  product.bBegin = begin(op.b);
-  product.cBegin = begin(op.c);
-  product.biasBegin = begin(op.bias);
-  product.auxBegin = begin(op.aux);
-  return product;
+  DeviceGemm gemm;
+  gemm.op = &op;
+  gemm.aType = plan.buffers[op.a].dtype;
+  gemm.bType = plan.buffers[op.b].dtype;
+  gemm.cType = plan.buffers[op.c].dtype;
+  gemm.aBegin = begin(op.a);
+  gemm.bBegin = begin(op.b);
+  gemm.cBegin = begin(op.c);
+  gemm.biasBegin = begin(op.bias);
+  gemm.auxBegin = begin(op.aux);
+  return gemm;
 }
 
 /// The alignment of all matrices of an operand. Its buffer begins `begin` bytes
@@ -50,49 +50,50 @@ struct Factors {
 
 } // namespace
 
-static Factors factorsOf(const DeviceProduct &product) {
-  const MatmulOp &op = *product.op;
+static Factors factorsOf(const DeviceGemm &gemm) {
+  const MatmulOp &op = *gemm.op;
   if (op.fp8)
     return {op.fp8->a, op.fp8->b, false, true, op.k, op.k};
-  return {product.aType, product.bType, op.transA, op.transB, op.lda, op.ldb};
+  return {gemm.aType, gemm.bType, op.transA, op.transB, op.lda, op.ldb};
 }
 
 /// The alignments of A, B and C.
-static std::array<uint32_t, 3> alignmentsOf(const DeviceProduct &product) {
-  const MatmulOp &op = *product.op;
+static std::array<uint32_t, 3> alignmentsOf(const DeviceGemm &gemm) {
+  const MatmulOp &op = *gemm.op;
   if (op.fp8) // sizes are multiples of 16
-    return {64, 64, alignmentOf(product.cType, product.cBegin, {op.cOffset})};
-  return {alignmentOf(product.aType, product.aBegin,
+    return {64, 64, alignmentOf(gemm.cType, gemm.cBegin, {op.cOffset})};
+  return {alignmentOf(gemm.aType, gemm.aBegin,
                       {op.aOffset, op.strideA, op.stride2A}),
-          alignmentOf(product.bType, product.bBegin,
+          alignmentOf(gemm.bType, gemm.bBegin,
                       {op.bOffset, op.strideB, op.stride2B}),
-          alignmentOf(product.cType, product.cBegin,
+          alignmentOf(gemm.cType, gemm.cBegin,
                       {op.cOffset, op.strideC, op.stride2C})};
 }
 
 /// The key of an epilogue's operands, whose alignment matters to cuBLASLt.
-static std::string epilogueKey(const DeviceProduct &product) {
-  const MatmulOp &op = *product.op;
+static std::string epilogueKey(const DeviceGemm &gemm) {
+  const MatmulOp &op = *gemm.op;
   std::string text = ", epilogue " + std::string(nameOf(op.epilogue));
   if (op.bias >= 0)
     text += ", bias aligned " +
             std::to_string(
-                alignmentOf(product.cType, product.biasBegin, {op.biasOffset}));
+                alignmentOf(gemm.cType, gemm.biasBegin, {op.biasOffset}));
   if (op.aux >= 0)
-    text += ", aux rows of " + std::to_string(op.auxLd) + " aligned " +
-            std::to_string(
-                alignmentOf(product.cType, product.auxBegin, {op.auxOffset}));
+    text +=
+        ", aux rows of " + std::to_string(op.auxLd) + " aligned " +
+        std::to_string(alignmentOf(gemm.cType, gemm.auxBegin, {op.auxOffset}));
   return text;
 }
 
-/// Excludes offsets and the outer batch, which only change the address and the
-/// number of calls. Of beta, only whether C is read matters.
-std::string gemmKey(const DeviceProduct &product) {
-  const MatmulOp &op = *product.op;
-  Factors factors = factorsOf(product);
+/// The key excludes offsets and the outer batch, which only change the address
+/// and the number of calls. It contains whether C is read, but not the value of
+/// beta.
+std::string gemmKey(const DeviceGemm &gemm) {
+  const MatmulOp &op = *gemm.op;
+  Factors factors = factorsOf(gemm);
   std::ostringstream text;
   text << nameOf(factors.aType) << " " << nameOf(factors.bType) << " "
-       << nameOf(product.cType) << " in " << nameOf(op.compute) << ", " << op.m
+       << nameOf(gemm.cType) << " in " << nameOf(op.compute) << ", " << op.m
        << "x" << op.n << "x" << op.k << " " << (factors.transA ? "t" : "n")
        << (factors.transB ? "t" : "n") << ", rows of " << factors.lda << " "
        << factors.ldb << " " << op.ldc;
@@ -100,9 +101,9 @@ std::string gemmKey(const DeviceProduct &product) {
     text << ", " << op.batch << " at " << op.strideA << " " << op.strideB << " "
          << op.strideC;
   text << ", aligned";
-  for (uint32_t alignment : alignmentsOf(product))
+  for (uint32_t alignment : alignmentsOf(gemm))
     text << " " << alignment;
-  text << (op.beta != 0 ? ", added to C" : ", C new") << epilogueKey(product);
+  text << (op.beta != 0 ? ", added to C" : ", C new") << epilogueKey(gemm);
   return text.str();
 }
 
@@ -111,9 +112,8 @@ bool isEmpty(const MatmulOp &op) {
 }
 
 /// Adds the key of the GEMM to an error of cuBLASLt.
-static Status withKey(const Status &status, const DeviceProduct &product) {
-  return {status.code(),
-          status.message() + ", for the GEMM " + gemmKey(product)};
+static Status withKey(const Status &status, const DeviceGemm &gemm) {
+  return {status.code(), status.message() + ", for the GEMM " + gemmKey(gemm)};
 }
 
 static cudaDataType cudaTypeOf(DType type) {
@@ -153,8 +153,7 @@ DeviceBlas::create(const CudaApi &cuda, const BlasApi &blas,
                    const DeviceKernels &own, bool tf32) {
   std::unique_ptr<DeviceBlas> self(new DeviceBlas(cuda, blas, own, tf32));
   DPC_TRY(self->check(blas.cublasLtCreate(&self->handle), "cublasLtCreate"));
-  DPC_TRY(cuda.check(cuda.cudaMalloc(&self->workspace, kWorkspaceBytes),
-                     "cuBLASLt's workspace"));
+  DPC_TRY(assign(self->workspace, cuda.allocate(kWorkspaceBytes)));
   return self;
 }
 
@@ -203,8 +202,8 @@ Status DeviceBlas::makeLayout(cublasLtMatrixLayout_t &layout, DType type,
 /// A row-major r x c matrix is a column-major c x r matrix with the same
 /// leading dimension. So the row-major k x n matrix op(B) is n x k for cuBLASLt
 /// and comes first.
-Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
-  const MatmulOp &op = *product.op;
+Status DeviceBlas::describe(const DeviceGemm &gemm, Routine &made) {
+  const MatmulOp &op = *gemm.op;
   bool wide = op.compute == DType::F64;
   cublasComputeType_t type = wide ? CUBLAS_COMPUTE_64F
                              : tf32 && op.compute == DType::F32
@@ -213,18 +212,18 @@ Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
   DPC_TRY(check(blas.cublasLtMatmulDescCreate(&made.what, type,
                                               wide ? CUDA_R_64F : CUDA_R_32F),
                 "cublasLtMatmulDescCreate"));
-  Factors factors = factorsOf(product);
+  Factors factors = factorsOf(gemm);
   cublasOperation_t first = factors.transB ? CUBLAS_OP_T : CUBLAS_OP_N,
                     second = factors.transA ? CUBLAS_OP_T : CUBLAS_OP_N;
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSA, first, "transposition"));
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSB, second, "transposition"));
   if (op.fp8) {
-    DPC_TRY(describeCodes(product, made));
+    DPC_TRY(describeCodes(gemm, made));
     // cuBLASLt may read them during any query.
-    DPC_TRY(pointScales(product, made));
+    DPC_TRY(pointScales(gemm, made));
   }
   if (!made.isSplit)
-    DPC_TRY(describeEpilogue(product, made));
+    DPC_TRY(describeEpilogue(gemm, made));
   int64_t batch = op.batch;
   DPC_TRY(makeLayout(made.b, factors.bType, factors.transB ? op.k : op.n,
                      factors.transB ? op.n : op.k, factors.ldb, batch,
@@ -232,19 +231,17 @@ Status DeviceBlas::describe(const DeviceProduct &product, Routine &made) {
   DPC_TRY(makeLayout(made.a, factors.aType, factors.transA ? op.m : op.k,
                      factors.transA ? op.k : op.m, factors.lda, batch,
                      op.strideA));
-  return makeLayout(made.c, product.cType, op.n, op.m, op.ldc, batch,
-                    op.strideC);
+  return makeLayout(made.c, gemm.cType, op.n, op.m, op.ldc, batch, op.strideC);
 }
 
-Expected<DeviceBlas::Routine *>
-DeviceBlas::routine(const DeviceProduct &product) {
-  auto [it, isNew] = routines.try_emplace(product.op);
+Expected<DeviceBlas::Routine *> DeviceBlas::routine(const DeviceGemm &gemm) {
+  auto [it, isNew] = routines.try_emplace(gemm.op);
   if (!isNew)
     return &it->second;
-  if (Status status = makeRoutine(product, it->second); !status.ok()) {
+  if (Status status = makeRoutine(gemm, it->second); !status.ok()) {
     forget(it->second);
     routines.erase(it);
-    return withKey(status, product);
+    return withKey(status, gemm);
   }
   return &it->second;
 }
@@ -252,29 +249,29 @@ DeviceBlas::routine(const DeviceProduct &product) {
 /// Whether the epilogue must be a separate kernel: sums are of factors instead
 /// of their codes, and cuBLASLt has no fp8 GEMM with f32 results and an f32
 /// vector.
-static bool mustSplit(const DeviceProduct &product) {
-  const MatmulOp &op = *product.op;
+static bool mustSplit(const DeviceGemm &gemm) {
+  const MatmulOp &op = *gemm.op;
   return op.fp8 && (op.epilogue == Epilogue::SumsOfA ||
                     op.epilogue == Epilogue::SumsOfB ||
-                    (op.bias >= 0 && product.cType == DType::F32));
+                    (op.bias >= 0 && gemm.cType == DType::F32));
 }
 
 /// cuBLASLt has several errors for an epilogue that it lacks: not supported, an
 /// invalid value, or no routines. So after any error of a GEMM with an
 /// epilogue, the next attempt is without it.
-Status DeviceBlas::makeRoutine(const DeviceProduct &product, Routine &made) {
-  if (product.op->epilogue != Epilogue::None && !mustSplit(product)) {
-    if (describe(product, made).ok())
-      if (auto found = heuristic(product, made, 1); found && !found->empty())
+Status DeviceBlas::makeRoutine(const DeviceGemm &gemm, Routine &made) {
+  if (gemm.op->epilogue != Epilogue::None && !mustSplit(gemm)) {
+    if (describe(gemm, made).ok())
+      if (auto found = heuristic(gemm, made, 1); found && !found->empty())
         return Status::success();
     forget(made);
   }
-  made.isSplit = product.op->epilogue != Epilogue::None;
-  return describe(product, made);
+  made.isSplit = gemm.op->epilogue != Epilogue::None;
+  return describe(gemm, made);
 }
 
-Expected<bool> DeviceBlas::isSplit(const DeviceProduct &product) {
-  Expected<Routine *> made = routine(product);
+Expected<bool> DeviceBlas::isSplit(const DeviceGemm &gemm) {
+  Expected<Routine *> made = routine(gemm);
   return made ? Expected<bool>((*made)->isSplit) : made.status();
 }
 
@@ -283,14 +280,14 @@ Expected<bool> DeviceBlas::isSplit(const DeviceProduct &product) {
 //===----------------------------------------------------------------------===//
 
 /// cuBLASLt's A is our B.
-Status DeviceBlas::setWishes(const DeviceProduct &product,
+Status DeviceBlas::setWishes(const DeviceGemm &gemm,
                              cublasLtMatmulPreference_t wishes) {
   size_t most = kWorkspaceBytes;
   DPC_TRY(check(
       blas.cublasLtMatmulPreferenceSetAttribute(
           wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
       "workspace"));
-  auto [a, b, c] = alignmentsOf(product);
+  auto [a, b, c] = alignmentsOf(gemm);
   for (auto [which, alignment] :
        {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, b),
         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a),
@@ -303,14 +300,13 @@ Status DeviceBlas::setWishes(const DeviceProduct &product,
 }
 
 Expected<std::vector<cublasLtMatmulAlgo_t>>
-DeviceBlas::heuristic(const DeviceProduct &product, const Routine &r,
-                      int most) {
+DeviceBlas::heuristic(const DeviceGemm &gemm, const Routine &r, int most) {
   if (!r.isSplit)
-    DPC_TRY(pointEpilogue(product, r));
+    DPC_TRY(pointEpilogue(gemm, r));
   cublasLtMatmulPreference_t wishes = nullptr;
   DPC_TRY(check(blas.cublasLtMatmulPreferenceCreate(&wishes),
                 "cublasLtMatmulPreferenceCreate"));
-  Status status = setWishes(product, wishes);
+  Status status = setWishes(gemm, wishes);
   std::vector<cublasLtMatmulHeuristicResult_t> found(most);
   int count = 0;
   if (status.ok()) {
@@ -331,21 +327,21 @@ DeviceBlas::heuristic(const DeviceProduct &product, const Routine &r,
 }
 
 Expected<std::vector<cublasLtMatmulAlgo_t>>
-DeviceBlas::candidates(const DeviceProduct &product, int most) {
-  Expected<Routine *> made = routine(product);
+DeviceBlas::candidates(const DeviceGemm &gemm, int most) {
+  Expected<Routine *> made = routine(gemm);
   if (!made)
     return made.status();
-  auto good = heuristic(product, **made, most);
+  auto good = heuristic(gemm, **made, most);
   if (!good)
-    return withKey(good.status(), product);
+    return withKey(good.status(), gemm);
   if (good->empty())
-    return withKey(Status::unsupported("cuBLASLt has no routine"), product);
+    return withKey(Status::unsupported("cuBLASLt has no routine"), gemm);
   return good;
 }
 
-bool DeviceBlas::accepts(const DeviceProduct &product,
+bool DeviceBlas::accepts(const DeviceGemm &gemm,
                          const cublasLtMatmulAlgo_t &how) {
-  Expected<Routine *> made = routine(product);
+  Expected<Routine *> made = routine(gemm);
   if (!made)
     return false;
   const Routine &r = **made;
@@ -355,9 +351,9 @@ bool DeviceBlas::accepts(const DeviceProduct &product,
          result.workspaceSize <= kWorkspaceBytes;
 }
 
-Status DeviceBlas::choose(const DeviceProduct &product,
+Status DeviceBlas::choose(const DeviceGemm &gemm,
                           const cublasLtMatmulAlgo_t &how) {
-  Expected<Routine *> made = routine(product);
+  Expected<Routine *> made = routine(gemm);
   if (made) {
     (*made)->how = how;
     (*made)->isChosen = true;
@@ -372,20 +368,17 @@ Status DeviceBlas::choose(const DeviceProduct &product,
 /// Computes C = beta C, if C has elements: by rows, or at once if the rows are
 /// dense.
 static Status scaleOnly(const CudaApi &cuda, const DeviceKernels &own,
-                        const DeviceProduct &product, cudaStream_t stream) {
-  const MatmulOp &op = *product.op;
+                        const DeviceGemm &gemm, cudaStream_t stream) {
+  const MatmulOp &op = *gemm.op;
   bool isDense = op.ldc == op.n;
   int64_t rows = isDense ? 1 : op.m, columns = isDense ? op.m * op.n : op.n;
-  DType type = product.cType;
+  DType type = gemm.cType;
   auto scale = [&](int64_t offset) -> Status {
-    char *at = static_cast<char *>(product.c) + offset * sizeOf(type);
+    char *at = static_cast<char *>(gemm.c) + offset * sizeOf(type);
     if (op.beta != 0)
       return own.reduce({at}, at, 0, columns, type, ReduceKind::Sum, op.beta,
                         stream);
-    return cuda.check(
-        cuda.cudaMemsetAsync(at, 0, static_cast<size_t>(columns * sizeOf(type)),
-                             stream),
-        "cudaMemsetAsync");
+    return cuda.set(at, 0, columns * sizeOf(type), stream);
   };
   if (op.m == 0 || op.n == 0 || op.beta == 1)
     return Status::success();
@@ -397,56 +390,56 @@ static Status scaleOnly(const CudaApi &cuda, const DeviceKernels &own,
   return Status::success();
 }
 
-Status DeviceBlas::run(const DeviceProduct &product, cudaStream_t stream,
+Status DeviceBlas::run(const DeviceGemm &gemm, cudaStream_t stream,
                        bool codes) {
-  return isEmpty(*product.op) ? scaleOnly(cuda, own, product, stream)
-                              : multiply(product, stream, codes);
+  return isEmpty(*gemm.op) ? scaleOnly(cuda, own, gemm, stream)
+                           : multiply(gemm, stream, codes);
 }
 
-Status DeviceBlas::multiply(const DeviceProduct &product, cudaStream_t stream,
+Status DeviceBlas::multiply(const DeviceGemm &gemm, cudaStream_t stream,
                             bool codes) {
-  const MatmulOp &op = *product.op;
-  Expected<Routine *> made = routine(product);
+  const MatmulOp &op = *gemm.op;
+  Expected<Routine *> made = routine(gemm);
   if (!made)
     return made.status();
   const Routine &r = **made;
   if (!r.isChosen) {
-    auto first = candidates(product, 1);
+    auto first = candidates(gemm, 1);
     if (!first)
       return first.status();
-    DPC_TRY(choose(product, first->front()));
+    DPC_TRY(choose(gemm, first->front()));
   }
   if (!r.isSplit)
-    DPC_TRY(pointEpilogue(product, r));
+    DPC_TRY(pointEpilogue(gemm, r));
   if (op.fp8) {
-    DPC_TRY(pointScales(product, r));
+    DPC_TRY(pointScales(gemm, r));
     if (codes)
-      DPC_TRY(codeFactors(product, stream));
+      DPC_TRY(codeFactors(gemm, stream));
   }
   auto alpha = static_cast<float>(op.alpha), beta = static_cast<float>(op.beta);
   bool wide = op.compute == DType::F64;
   const void *alphaAt = wide ? static_cast<const void *>(&op.alpha) : &alpha;
   const void *betaAt = wide ? static_cast<const void *>(&op.beta) : &beta;
   for (int64_t j = 0; j < op.batch2; ++j) {
-    const char *aAt = static_cast<const char *>(product.a) +
-                      (op.aOffset + j * op.stride2A) * sizeOf(product.aType);
-    const char *bAt = static_cast<const char *>(product.b) +
-                      (op.bOffset + j * op.stride2B) * sizeOf(product.bType);
+    const char *aAt = static_cast<const char *>(gemm.a) +
+                      (op.aOffset + j * op.stride2A) * sizeOf(gemm.aType);
+    const char *bAt = static_cast<const char *>(gemm.b) +
+                      (op.bOffset + j * op.stride2B) * sizeOf(gemm.bType);
     if (op.fp8) {
-      aAt = static_cast<const char *>(product.workspace) + kFp8HeadBytes;
+      aAt = static_cast<const char *>(gemm.workspace) + kFp8HeadBytes;
       bAt = aAt + op.m * op.k;
     }
-    char *cAt = static_cast<char *>(product.c) +
-                (op.cOffset + j * op.stride2C) * sizeOf(product.cType);
+    char *cAt = static_cast<char *>(gemm.c) +
+                (op.cOffset + j * op.stride2C) * sizeOf(gemm.cType);
     Status status =
         check(blas.cublasLtMatmul(handle, r.what, alphaAt, bAt, r.b, aAt, r.a,
                                   betaAt, cAt, r.c, cAt, r.c, &r.how, workspace,
                                   kWorkspaceBytes, stream),
               "cublasLtMatmul");
     if (!status.ok())
-      return withKey(status, product);
+      return withKey(status, gemm);
   }
-  return r.isSplit ? finish(product, stream) : Status::success();
+  return r.isSplit ? finish(gemm, stream) : Status::success();
 }
 
 } // namespace dpc::rt

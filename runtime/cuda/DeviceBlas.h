@@ -13,8 +13,8 @@
 namespace dpc::rt {
 
 /// A GEMM with the types and addresses of its buffers. The buffers of its
-/// epilogue are of C's type.
-struct DeviceProduct {
+/// epilogue have the type of C.
+struct DeviceGemm {
   const MatmulOp *op = nullptr;
   DType aType = DType::F32, bType = DType::F32, cType = DType::F32;
   const void *a = nullptr, *b = nullptr;
@@ -24,12 +24,12 @@ struct DeviceProduct {
   int64_t aBegin = 0, bBegin = 0, cBegin = 0, biasBegin = 0, auxBegin = 0;
 };
 
-/// The product of `op` of `plan`, without addresses.
-DeviceProduct productIn(const Plan &plan, const MatmulOp &op);
+/// The gemm of `op` of `plan`, without addresses.
+DeviceGemm gemmIn(const Plan &plan, const MatmulOp &op);
 
 /// A line of text with everything that cuBLASLt's choice of a routine depends
 /// on. GEMMs with the same key can use the same routine.
-std::string gemmKey(const DeviceProduct &product);
+std::string gemmKey(const DeviceGemm &gemm);
 
 /// Whether a GEMM has no elements or sums nothing; such a GEMM has no routine.
 bool isEmpty(const MatmulOp &op);
@@ -56,22 +56,21 @@ public:
 
   /// At most `most` routines in the order of the heuristic, expected fastest
   /// first.
-  Expected<std::vector<cublasLtMatmulAlgo_t>>
-  candidates(const DeviceProduct &product, int most);
+  Expected<std::vector<cublasLtMatmulAlgo_t>> candidates(const DeviceGemm &gemm,
+                                                         int most);
   /// Whether cuBLASLt reports that the routine can compute the GEMM on this
   /// device within the workspace.
-  bool accepts(const DeviceProduct &product, const cublasLtMatmulAlgo_t &how);
+  bool accepts(const DeviceGemm &gemm, const cublasLtMatmulAlgo_t &how);
   /// Sets the routine for run(); by default it is the first of the heuristic.
-  Status choose(const DeviceProduct &product, const cublasLtMatmulAlgo_t &how);
+  Status choose(const DeviceGemm &gemm, const cublasLtMatmulAlgo_t &how);
 
   /// Whether the epilogue of a GEMM is a separate kernel.
-  Expected<bool> isSplit(const DeviceProduct &product);
+  Expected<bool> isSplit(const DeviceGemm &gemm);
   /// Computes a GEMM, see MatmulOp. Ops outlive this object. Without `codes`,
   /// codeFactors has been called and the factors have not changed since.
-  Status run(const DeviceProduct &product, cudaStream_t stream,
-             bool codes = true);
-  /// Writes the codes of the factors of an fp8 GEMM.
-  Status codeFactors(const DeviceProduct &product, cudaStream_t stream) const;
+  Status run(const DeviceGemm &gemm, cudaStream_t stream, bool codes = true);
+  /// Encodes both factors of an fp8 GEMM.
+  Status codeFactors(const DeviceGemm &gemm, cudaStream_t stream) const;
 
 private:
   /// cuBLASLt's descriptors for an op.
@@ -86,19 +85,18 @@ private:
              bool tf32)
       : cuda(cuda), blas(blas), own(own), tf32(tf32) {}
   Status check(cublasStatus_t status, const char *what) const;
-  Expected<Routine *> routine(const DeviceProduct &product);
-  Status makeRoutine(const DeviceProduct &product, Routine &made);
-  Status multiply(const DeviceProduct &product, cudaStream_t stream,
-                  bool codes);
-  Status describe(const DeviceProduct &product, Routine &made);
-  Status describeEpilogue(const DeviceProduct &product, Routine &made);
-  Status pointEpilogue(const DeviceProduct &product, const Routine &made);
-  Status finish(const DeviceProduct &product, cudaStream_t stream) const;
-  Status describeCodes(const DeviceProduct &product, Routine &made);
-  Status pointScales(const DeviceProduct &product, const Routine &made);
+  Expected<Routine *> routine(const DeviceGemm &gemm);
+  Status makeRoutine(const DeviceGemm &gemm, Routine &made);
+  Status multiply(const DeviceGemm &gemm, cudaStream_t stream, bool codes);
+  Status describe(const DeviceGemm &gemm, Routine &made);
+  Status describeEpilogue(const DeviceGemm &gemm, Routine &made);
+  Status pointEpilogue(const DeviceGemm &gemm, const Routine &made);
+  Status finish(const DeviceGemm &gemm, cudaStream_t stream) const;
+  Status describeCodes(const DeviceGemm &gemm, Routine &made);
+  Status pointScales(const DeviceGemm &gemm, const Routine &made);
   void forget(Routine &made);
   Expected<std::vector<cublasLtMatmulAlgo_t>>
-  heuristic(const DeviceProduct &product, const Routine &made, int most);
+  heuristic(const DeviceGemm &gemm, const Routine &made, int most);
   template <typename T>
   Status set(cublasLtMatmulDesc_t what, cublasLtMatmulDescAttributes_t which,
              T value, const char *name) const {
@@ -107,8 +105,7 @@ private:
             what, which, static_cast<const void *>(&value), sizeof value),
         name);
   }
-  Status setWishes(const DeviceProduct &product,
-                   cublasLtMatmulPreference_t wishes);
+  Status setWishes(const DeviceGemm &gemm, cublasLtMatmulPreference_t wishes);
   Status makeLayout(cublasLtMatrixLayout_t &layout, DType type, int64_t rows,
                     int64_t columns, int64_t ld, int64_t batch, int64_t stride);
 

@@ -5,7 +5,7 @@
 // waits for other ranks. wait() is the only call that blocks.
 //
 // Messages are different. Those of Communicator match by tag, in any order, and
-// a send waits for nobody. A stream runs its work in order, and NCCL's send
+// a send does not wait. A stream runs its work in order, and NCCL's send
 // waits for the receive. Therefore all ranks share one order of messages
 // (MessagePlan.h finds it) and submit both ends of a message at the same place
 // of this order, without tags.

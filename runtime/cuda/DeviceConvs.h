@@ -23,7 +23,7 @@ public:
   virtual Status prepare(const ConvOp &op) = 0;
   /// Allocates the workspace for all prepared ops.
   virtual Status allocate() = 0;
-  /// See ConvOp; `op` must be prepared.
+  /// Computes a convolution, see ConvOp; `op` must be prepared.
   virtual Status run(const ConvOp &op, void *x, void *w, void *y,
                      cudaStream_t stream) = 0;
 };

@@ -1,46 +1,38 @@
 //===- DeviceEpilogue.cpp - epilogues by cuBLASLt or kernels --------------===//
 #include "runtime/cuda/DeviceBlas.h"
 
+#include <algorithm>
+#include <cassert>
+
 namespace dpc::rt {
 
 /// cuBLASLt's A is our B, and the rows of its D are our columns.
 static cublasLtEpilogue_t epilogueOf(Epilogue epilogue) {
-  switch (epilogue) {
-  case Epilogue::None:
-    return CUBLASLT_EPILOGUE_DEFAULT;
-  case Epilogue::Bias:
-    return CUBLASLT_EPILOGUE_BIAS;
-  case Epilogue::Relu:
-    return CUBLASLT_EPILOGUE_RELU;
-  case Epilogue::ReluBias:
-    return CUBLASLT_EPILOGUE_RELU_BIAS;
-  case Epilogue::Gelu:
-    return CUBLASLT_EPILOGUE_GELU;
-  case Epilogue::GeluBias:
-    return CUBLASLT_EPILOGUE_GELU_BIAS;
-  case Epilogue::GeluAux:
-    return CUBLASLT_EPILOGUE_GELU_AUX;
-  case Epilogue::GeluAuxBias:
-    return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-  case Epilogue::GeluGrad:
-    return CUBLASLT_EPILOGUE_DGELU;
-  case Epilogue::GeluGradBias:
-    return CUBLASLT_EPILOGUE_DGELU_BGRAD;
-  case Epilogue::SumsOfA:
-    return CUBLASLT_EPILOGUE_BGRADB;
-  case Epilogue::SumsOfB:
-    return CUBLASLT_EPILOGUE_BGRADA;
-  }
-  return CUBLASLT_EPILOGUE_DEFAULT;
+  static constexpr std::pair<Epilogue, cublasLtEpilogue_t> all[] = {
+      {Epilogue::None, CUBLASLT_EPILOGUE_DEFAULT},
+      {Epilogue::Bias, CUBLASLT_EPILOGUE_BIAS},
+      {Epilogue::Relu, CUBLASLT_EPILOGUE_RELU},
+      {Epilogue::ReluBias, CUBLASLT_EPILOGUE_RELU_BIAS},
+      {Epilogue::Gelu, CUBLASLT_EPILOGUE_GELU},
+      {Epilogue::GeluBias, CUBLASLT_EPILOGUE_GELU_BIAS},
+      {Epilogue::GeluAux, CUBLASLT_EPILOGUE_GELU_AUX},
+      {Epilogue::GeluAuxBias, CUBLASLT_EPILOGUE_GELU_AUX_BIAS},
+      {Epilogue::GeluGrad, CUBLASLT_EPILOGUE_DGELU},
+      {Epilogue::GeluGradBias, CUBLASLT_EPILOGUE_DGELU_BGRAD},
+      {Epilogue::SumsOfA, CUBLASLT_EPILOGUE_BGRADB},
+      {Epilogue::SumsOfB, CUBLASLT_EPILOGUE_BGRADA}};
+  const auto *it = std::ranges::find(
+      all, epilogue, &std::pair<Epilogue, cublasLtEpilogue_t>::first);
+  assert(it != std::end(all) && "unknown epilogue");
+  return it->second;
 }
 
 static char *at(void *buffer, int64_t offset, DType type) {
   return static_cast<char *>(buffer) + offset * sizeOf(type);
 }
 
-Status DeviceBlas::describeEpilogue(const DeviceProduct &product,
-                                    Routine &made) {
-  const MatmulOp &op = *product.op;
+Status DeviceBlas::describeEpilogue(const DeviceGemm &gemm, Routine &made) {
+  const MatmulOp &op = *gemm.op;
   if (op.epilogue == Epilogue::None)
     return Status::success();
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_EPILOGUE,
@@ -52,36 +44,31 @@ Status DeviceBlas::describeEpilogue(const DeviceProduct &product,
 
 /// The addresses differ between micro-batches. cuBLASLt reads the pointers when
 /// a GEMM is submitted, and also when it is queried for routines.
-Status DeviceBlas::pointEpilogue(const DeviceProduct &product,
-                                 const Routine &made) {
-  const MatmulOp &op = *product.op;
+Status DeviceBlas::pointEpilogue(const DeviceGemm &gemm, const Routine &made) {
+  const MatmulOp &op = *gemm.op;
   if (op.bias >= 0)
-    DPC_TRY(
-        set(made.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-            static_cast<void *>(at(product.bias, op.biasOffset, product.cType)),
-            "the epilogue's vector"));
+    DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                static_cast<void *>(at(gemm.bias, op.biasOffset, gemm.cType)),
+                "the epilogue's vector"));
   if (op.aux >= 0)
-    DPC_TRY(
-        set(made.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-            static_cast<void *>(at(product.aux, op.auxOffset, product.cType)),
-            "the epilogue's matrix"));
+    DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                static_cast<void *>(at(gemm.aux, op.auxOffset, gemm.cType)),
+                "the epilogue's matrix"));
   return Status::success();
 }
 
 /// Applies a separate epilogue to the rounded result in C.
-Status DeviceBlas::finish(const DeviceProduct &product,
-                          cudaStream_t stream) const {
-  const MatmulOp &op = *product.op;
-  DType type = product.cType;
-  void *bias = op.bias < 0 ? nullptr : at(product.bias, op.biasOffset, type);
-  void *aux = op.aux < 0 ? nullptr : at(product.aux, op.auxOffset, type);
-  char *c = at(product.c, op.cOffset, type);
+Status DeviceBlas::finish(const DeviceGemm &gemm, cudaStream_t stream) const {
+  const MatmulOp &op = *gemm.op;
+  DType type = gemm.cType;
+  void *bias = op.bias < 0 ? nullptr : at(gemm.bias, op.biasOffset, type);
+  void *aux = op.aux < 0 ? nullptr : at(gemm.aux, op.auxOffset, type);
+  char *c = at(gemm.c, op.cOffset, type);
   bool isOfA = op.epilogue == Epilogue::SumsOfA;
   if (isOfA || op.epilogue == Epilogue::SumsOfB) {
-    DType from = isOfA ? product.aType : product.bType;
-    const char *factor =
-        static_cast<const char *>(isOfA ? product.a : product.b) +
-        (isOfA ? op.aOffset : op.bOffset) * sizeOf(from);
+    DType from = isOfA ? gemm.aType : gemm.bType;
+    const char *factor = static_cast<const char *>(isOfA ? gemm.a : gemm.b) +
+                         (isOfA ? op.aOffset : op.bOffset) * sizeOf(from);
     return own.sumColumns(factor, from, op.k, isOfA ? op.m : op.n,
                           isOfA ? op.lda : op.ldb, bias, type, stream);
   }

@@ -123,7 +123,8 @@ Status DeviceKernels::amax(const void *matrix, int64_t rows, int64_t columns,
                 {rows, columns, ld}, stream);
 }
 
-/// The same; with `transposes`, each block transposes 64 x 64 elements.
+/// Like amax, each thread takes eight elements at a time. With `transposes`,
+/// each block transposes 64 x 64 elements.
 Status DeviceKernels::fp8Codes(const void *matrix, int64_t rows,
                                int64_t columns, int64_t ld,
                                const void *amaxBits, DType format,

@@ -7,9 +7,9 @@
 
 namespace dpc::rt {
 
-/// Kernels for what no library provides: sums in the order of the ranks, fills,
-/// fp8 codes, and epilogues that cuBLASLt has no routine for. They have the ABI
-/// of a plan's kernels: a pointer for each buffer, then an i64 for each scalar.
+/// Kernels that no library provides: sums in the order of the ranks, fills, fp8
+/// codes, and epilogues without a routine in cuBLASLt. They have the ABI of a
+/// plan's kernels: a pointer for each buffer, then an i64 for each scalar.
 class DeviceKernels {
 public:
   /// `image` is the compiled DeviceKernels.cu.

@@ -20,10 +20,7 @@ DeviceStreams::create(const CudaApi &cuda, bool overlap) {
     self->ownStreams.push_back(self->streams[i]);
   }
   for (cudaEvent_t *event : {&self->begun, &self->ended[1], &self->ended[2]}) {
-    Expected<cudaEvent_t> made = self->newEvent();
-    if (!made)
-      return made.status();
-    *event = *made;
+    DPC_TRY(assign(*event, self->newEvent()));
   }
   return self;
 }
@@ -37,9 +34,7 @@ DeviceStreams::~DeviceStreams() {
 
 Expected<cudaEvent_t> DeviceStreams::newEvent() {
   cudaEvent_t event = nullptr;
-  DPC_TRY(
-      cuda.check(cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                 "cudaEventCreate"));
+  DPC_TRY(assign(event, cuda.newEvent()));
   events.push_back(event);
   return event;
 }
@@ -49,21 +44,17 @@ Status DeviceStreams::bind(const DeviceProgram &program) {
   for (const Task &task : program.tasks) {
     if (task.signals < 0)
       continue;
-    Expected<cudaEvent_t> event = newEvent();
-    if (!event)
-      return event.status();
-    signals[task.signals].push_back(*event);
+    DPC_TRY(assign(signals[task.signals].emplace_back(), newEvent()));
   }
   return Status::success();
 }
 
 Status DeviceStreams::fork() {
   signalled.assign(signals.size(), 0);
-  DPC_TRY(cuda.check(cuda.cudaEventRecord(begun, streams[0]), "begin"));
+  DPC_TRY(cuda.record(begun, streams[0]));
   for (int i = 1; i < kNumQueues; ++i)
     if (streams[i] != streams[0])
-      DPC_TRY(
-          cuda.check(cuda.cudaStreamWaitEvent(streams[i], begun, 0), "begin"));
+      DPC_TRY(cuda.await(begun, streams[i]));
   return Status::success();
 }
 
@@ -71,9 +62,8 @@ Status DeviceStreams::join() {
   for (int i = 1; i < kNumQueues; ++i) {
     if (streams[i] == streams[0])
       continue;
-    DPC_TRY(cuda.check(cuda.cudaEventRecord(ended[i], streams[i]), "end"));
-    DPC_TRY(
-        cuda.check(cuda.cudaStreamWaitEvent(streams[0], ended[i], 0), "end"));
+    DPC_TRY(cuda.record(ended[i], streams[i]));
+    DPC_TRY(cuda.await(ended[i], streams[0]));
   }
   return Status::success();
 }
@@ -81,18 +71,15 @@ Status DeviceStreams::join() {
 Status DeviceStreams::waitFor(const Task &task) {
   for (const EventWait &wait : task.waits)
     if (wait.count > 0)
-      DPC_TRY(cuda.check(cuda.cudaStreamWaitEvent(
-                             of(task), signals[wait.event][wait.count - 1], 0),
-                         "waiting for an event"));
+      DPC_TRY(cuda.await(signals[wait.event][wait.count - 1], of(task)));
   return Status::success();
 }
 
 Status DeviceStreams::signal(const Task &task) {
   if (task.signals < 0)
     return Status::success();
-  cudaEvent_t event = signals[task.signals][signalled[task.signals]++];
-  return cuda.check(cuda.cudaEventRecord(event, of(task)),
-                    "recording an event");
+  return cuda.record(signals[task.signals][signalled[task.signals]++],
+                     of(task));
 }
 
 bool DeviceStreams::finish(double seconds) const {

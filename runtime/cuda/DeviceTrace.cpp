@@ -29,15 +29,9 @@ DeviceTrace::~DeviceTrace() {
 }
 
 Status DeviceTrace::makeEvent(cudaEvent_t &event) {
-  DPC_TRY(cuda.check(cuda.cudaEventCreateWithFlags(&event, cudaEventDefault),
-                     "cudaEventCreate"));
+  DPC_TRY(assign(event, cuda.newEvent(cudaEventDefault)));
   events.push_back(event);
   return Status::success();
-}
-
-Status DeviceTrace::record(cudaEvent_t event, cudaStream_t stream) const {
-  return cuda.check(cuda.cudaEventRecord(event, stream),
-                    "recording the time of an instruction");
 }
 
 Status DeviceTrace::startStep(int64_t step, cudaStream_t stream) {
@@ -45,24 +39,23 @@ Status DeviceTrace::startStep(int64_t step, cudaStream_t stream) {
   for (Span &span : spans)
     span.isBegun = span.isEnded = false;
   originSeconds = nowSeconds();
-  return record(origin, stream);
+  return cuda.record(origin, stream);
 }
 
 Status DeviceTrace::begin(int task, cudaStream_t stream) {
   spans[task].isBegun = true;
-  return record(spans[task].begin, stream);
+  return cuda.record(spans[task].begin, stream);
 }
 
 Status DeviceTrace::end(int task, cudaStream_t stream) {
   spans[task].isEnded = true;
-  return record(spans[task].end, stream);
+  return cuda.record(spans[task].end, stream);
 }
 
 Expected<double> DeviceTrace::secondsOf(cudaEvent_t event) const {
-  float milliseconds = 0;
-  DPC_TRY(cuda.check(cuda.cudaEventElapsedTime(&milliseconds, origin, event),
-                     "reading the time of an instruction"));
-  return originSeconds + static_cast<double>(milliseconds) * 1e-3;
+  double milliseconds = 0;
+  DPC_TRY(assign(milliseconds, cuda.millisecondsBetween(origin, event)));
+  return originSeconds + milliseconds * 1e-3;
 }
 
 Status DeviceTrace::collectStep() {

@@ -42,7 +42,7 @@ public:
   Status begin(int task, cudaStream_t stream);
   Status end(int task, cudaStream_t stream);
 
-  /// Like those of RankExecutor: events are in the order of the plan.
+  /// Events in the order of the plan, like those of RankExecutor.
   const std::vector<TraceLane> &traceLanes() const { return lanes; }
   void forget();
 
@@ -55,7 +55,6 @@ private:
   DeviceTrace(const CudaApi &cuda, const Plan &plan, int rank,
               const std::vector<Task> &tasks);
   Status makeEvent(cudaEvent_t &event);
-  Status record(cudaEvent_t event, cudaStream_t stream) const;
   /// The time of an event on the clock of nowSeconds().
   Expected<double> secondsOf(cudaEvent_t event) const;
 

@@ -110,13 +110,13 @@ void GemmCache::write(const std::string &key,
 // Owners of measurements
 //===----------------------------------------------------------------------===//
 
-std::map<std::string, int> ownersOfProducts(const Plan &plan) {
+std::map<std::string, int> ownersOfGemms(const Plan &plan) {
   std::map<std::string, std::set<std::string>> ofPhase;
   for (const auto &[phase, instructions] : plan.phases)
     for (const Instruction &instruction : instructions)
       if (auto *op = std::get_if<MatmulOp>(&instruction.op);
           op && !isEmpty(*op))
-        ofPhase[phase].insert(gemmKey(productIn(plan, *op)));
+        ofPhase[phase].insert(gemmKey(gemmIn(plan, *op)));
   std::map<std::string, int> owners;
   for (int rank = 0; rank < static_cast<int>(plan.ranks()); ++rank) {
     std::set<std::string> phases;
@@ -140,9 +140,9 @@ GemmChoices::~GemmChoices() {
 
 /// Measures on one rank at a time, because ranks of a process share a device.
 Status GemmChoices::choose(const Plan &plan,
-                           const std::vector<DeviceProduct> &products,
+                           const std::vector<DeviceGemm> &gemms,
                            Communicator &control) {
-  std::map<std::string, int> owners = ownersOfProducts(plan);
+  std::map<std::string, int> owners = ownersOfGemms(plan);
   if (!tuning.measures || owners.empty())
     return Status::success();
   DPC_TRY(control.barrier(kWorldGroup)); // no rank allocates during a
@@ -153,12 +153,12 @@ Status GemmChoices::choose(const Plan &plan,
     static std::mutex measuring;
     std::lock_guard lock(measuring);
     std::set<std::string> seen;
-    for (const DeviceProduct &product : products) {
-      std::string key = gemmKey(product);
+    for (const DeviceGemm &gemm : gemms) {
+      std::string key = gemmKey(gemm);
       if (owners.at(key) != control.rank() || !seen.insert(key).second ||
           nowSeconds() >= deadline)
         continue;
-      Expected<std::optional<Algo>> found = find(product, key);
+      Expected<std::optional<Algo>> found = find(gemm, key);
       if (!found)
         return found.status();
       if (*found)
@@ -166,15 +166,15 @@ Status GemmChoices::choose(const Plan &plan,
     }
   }
   DPC_TRY(share(owners, chosen, control));
-  for (const DeviceProduct &product : products) {
-    auto it = chosen.find(gemmKey(product));
-    if (it != chosen.end() && blas.accepts(product, it->second)) {
-      DPC_TRY(blas.choose(product, it->second));
+  for (const DeviceGemm &gemm : gemms) {
+    auto it = chosen.find(gemmKey(gemm));
+    if (it != chosen.end() && blas.accepts(gemm, it->second)) {
+      DPC_TRY(blas.choose(gemm, it->second));
     } else {
-      auto first = blas.candidates(product, 1);
+      auto first = blas.candidates(gemm, 1);
       if (!first)
         return first.status();
-      DPC_TRY(blas.choose(product, first->front()));
+      DPC_TRY(blas.choose(gemm, first->front()));
     }
   }
   return Status::success();
@@ -214,11 +214,11 @@ Status GemmChoices::share(const std::map<std::string, int> &owners,
 /// The stored choice, or else the fastest routine; nothing when there is no
 /// choice.
 Expected<std::optional<cublasLtMatmulAlgo_t>>
-GemmChoices::find(const DeviceProduct &product, const std::string &key) {
+GemmChoices::find(const DeviceGemm &gemm, const std::string &key) {
   GemmCache cache(tuning, comm.rank());
   if (std::optional<Algo> kept = cache.read(key)) {
-    if (blas.accepts(product, *kept)) {
-      auto tried = millisecondsOf(product, *kept, 0);
+    if (blas.accepts(gemm, *kept)) {
+      auto tried = millisecondsOf(gemm, *kept, 0);
       if (!tried)
         return tried.status();
       if (*tried)
@@ -229,15 +229,15 @@ GemmChoices::find(const DeviceProduct &product, const std::string &key) {
                     " names a routine that this device "
                     "does not support; it is measured again");
   }
-  Expected<std::optional<Algo>> found = measure(product);
+  Expected<std::optional<Algo>> found = measure(gemm);
   if (found && *found)
     cache.write(key, **found);
   return found;
 }
 
 Expected<std::optional<cublasLtMatmulAlgo_t>>
-GemmChoices::measure(const DeviceProduct &product) {
-  auto candidates = blas.candidates(product, kMostCandidates);
+GemmChoices::measure(const DeviceGemm &gemm) {
+  auto candidates = blas.candidates(gemm, kMostCandidates);
   if (!candidates)
     return candidates.status();
   std::optional<Algo> fastest;
@@ -245,9 +245,9 @@ GemmChoices::measure(const DeviceProduct &product) {
   if (candidates->size() < 2)
     return fastest;
   for (const Algo &how : *candidates) {
-    if (!blas.accepts(product, how))
+    if (!blas.accepts(gemm, how))
       continue;
-    auto taken = millisecondsOf(product, how, best);
+    auto taken = millisecondsOf(gemm, how, best);
     if (!taken)
       return taken.status();
     if (*taken && **taken < best) {
@@ -258,30 +258,29 @@ GemmChoices::measure(const DeviceProduct &product) {
   return fastest;
 }
 
-/// The least time of several rounds after a warm-up. A routine that takes twice
-/// as long as `best` in the first round gets no others. Nothing when cuBLASLt
-/// refuses the routine.
+/// The shortest time of several rounds after a warm-up. A routine that takes
+/// twice as long as `best` in the first round gets no further rounds. Nothing
+/// if cuBLASLt refuses the routine.
 Expected<std::optional<double>>
-GemmChoices::millisecondsOf(const DeviceProduct &product, const Algo &how,
+GemmChoices::millisecondsOf(const DeviceGemm &gemm, const Algo &how,
                             double best) {
   constexpr int rounds = 3, runsOfRound = 5;
   DPC_TRY(prepare());
-  DPC_TRY(blas.choose(product, how));
-  if (product.op->fp8) // all routines use the same codes
-    DPC_TRY(blas.codeFactors(product, stream));
+  DPC_TRY(blas.choose(gemm, how));
+  if (gemm.op->fp8) // all routines use the same codes
+    DPC_TRY(blas.codeFactors(gemm, stream));
   std::optional<double> least;
   for (int round = 0; round <= rounds; ++round) {
     int runs = round == 0 ? 1 : runsOfRound;
-    DPC_TRY(cuda.check(cuda.cudaEventRecord(begin, stream), "begin"));
+    DPC_TRY(cuda.record(begin, stream));
     for (int i = 0; i < runs; ++i)
-      if (!blas.run(product, stream, /*codes=*/false).ok())
+      if (!blas.run(gemm, stream, /*codes=*/false).ok())
         return std::optional<double>();
-    DPC_TRY(cuda.check(cuda.cudaEventRecord(end, stream), "end"));
+    DPC_TRY(cuda.record(end, stream));
     DPC_TRY(comm.wait(stream));
-    float all = 0;
-    DPC_TRY(cuda.check(cuda.cudaEventElapsedTime(&all, begin, end),
-                       "cudaEventElapsedTime"));
-    double each = static_cast<double>(all) / runs;
+    double all = 0;
+    DPC_TRY(assign(all, cuda.millisecondsBetween(begin, end)));
+    double each = all / runs;
     if (round == 0 && each >= 2 * best)
       return std::optional(each);
     if (round > 0)
@@ -293,13 +292,9 @@ GemmChoices::millisecondsOf(const DeviceProduct &product, const Algo &how,
 Status GemmChoices::prepare() {
   for (cudaEvent_t *event : {&begin, &end})
     if (!*event)
-      DPC_TRY(cuda.check(cuda.cudaEventCreateWithFlags(event, cudaEventDefault),
-                         "cudaEventCreate"));
-  return isFilled ? Status::success() : fillRoom();
-}
-
-Status GemmChoices::fillRoom() {
-  isFilled = true;
+      DPC_TRY(assign(*event, cuda.newEvent(cudaEventDefault)));
+  if (std::exchange(isFilled, true))
+    return Status::success();
   return fillWithNumbers(cuda, room, bytes, stream);
 }
 

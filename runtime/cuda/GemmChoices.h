@@ -59,12 +59,12 @@ private:
 };
 
 /// By key: the lowest rank that computes such a GEMM.
-std::map<std::string, int> ownersOfProducts(const Plan &plan);
+std::map<std::string, int> ownersOfGemms(const Plan &plan);
 
 /// The choices of one rank.
 class GemmChoices {
 public:
-  /// Measurements overwrite `room`, the `bytes` bytes where the operands lie.
+  /// Measurements overwrite `room`, the `bytes` bytes that hold the operands.
   GemmChoices(const GemmTuning &tuning, const CudaApi &cuda, DeviceBlas &blas,
               DeviceComm &comm, cudaStream_t stream, char *room, int64_t bytes)
       : tuning(tuning), cuda(cuda), blas(blas), comm(comm), stream(stream),
@@ -73,7 +73,7 @@ public:
 
   /// Called by all ranks, each with all GEMMs of its step; `control` is the
   /// host communicator.
-  Status choose(const Plan &plan, const std::vector<DeviceProduct> &products,
+  Status choose(const Plan &plan, const std::vector<DeviceGemm> &gemms,
                 Communicator &control);
   /// Whether `room` has been overwritten.
   bool hasWritten() const { return isFilled; }
@@ -81,15 +81,14 @@ public:
 private:
   using Algo = cublasLtMatmulAlgo_t;
 
-  Expected<std::optional<Algo>> find(const DeviceProduct &product,
+  Expected<std::optional<Algo>> find(const DeviceGemm &gemm,
                                      const std::string &key);
-  Expected<std::optional<Algo>> measure(const DeviceProduct &product);
-  Expected<std::optional<double>> millisecondsOf(const DeviceProduct &product,
+  Expected<std::optional<Algo>> measure(const DeviceGemm &gemm);
+  Expected<std::optional<double>> millisecondsOf(const DeviceGemm &gemm,
                                                  const Algo &how, double best);
   Status share(const std::map<std::string, int> &owners,
                std::map<std::string, Algo> &chosen, Communicator &control);
   Status prepare();
-  Status fillRoom();
 
   const GemmTuning &tuning;
   const CudaApi &cuda;

@@ -11,18 +11,14 @@ PinnedMemory::~PinnedMemory() {
 }
 
 Expected<Pinned> PinnedMemory::take(int64_t bytes) {
-  void *memory = nullptr;
-  DPC_TRY(cuda.check(
-      cuda.cudaHostAlloc(&memory,
-                         static_cast<size_t>(std::max<int64_t>(bytes, 64)),
-                         cudaHostAllocDefault),
-      "cudaHostAlloc"));
+  char *memory = nullptr;
+  DPC_TRY(assign(memory, cuda.allocatePinned(std::max<int64_t>(bytes, 64))));
   taken.push_back(memory);
-  return Pinned{static_cast<char *>(memory), bytes};
+  return Pinned{memory, bytes};
 }
 
-/// The buffer that a task loads an input to, or stores an output from; -1 for
-/// other tasks.
+/// The buffer into which a task loads an input, or from which it stores an
+/// output; -1 for other tasks.
 static int hostBufferOf(const Plan &plan, const Task &task) {
   const OpVariant &op = task.instruction->op;
   if (auto *load = std::get_if<LoadInputOp>(&op))
@@ -33,11 +29,8 @@ static int hostBufferOf(const Plan &plan, const Task &task) {
 }
 
 Status HostValues::bind(PinnedMemory &memory) {
-  auto place = [&](auto &places, auto key, int64_t bytes) -> Status {
-    Expected<Pinned> at = memory.take(bytes);
-    if (at)
-      places[key] = *at;
-    return at.status();
+  auto place = [&](auto &places, auto key, int64_t bytes) {
+    return assign(places[key], memory.take(bytes));
   };
   std::vector<bool> isStored(plan.outputs.size());
   for (size_t i = 0; i < program.tasks.size(); ++i) {

@@ -1,6 +1,6 @@
 //===- HostValues.h - values between host and device in a step --*- C++ -*-===//
 //
-// Inputs, scalars and outputs of a step lie in pinned memory at fixed
+// Inputs, scalars and outputs of a step are in pinned memory at fixed
 // addresses, so that a graph can use them in every step.
 //
 //===----------------------------------------------------------------------===//

@@ -80,25 +80,11 @@ struct Seat {
   Shown &own() const { return cell->shown[index]; }
 };
 
-Status record(const CudaApi &cuda, cudaEvent_t event, cudaStream_t stream) {
-  return cuda.check(cuda.cudaEventRecord(event, stream), "cudaEventRecord");
-}
-
-Status await(const CudaApi &cuda, cudaEvent_t event, cudaStream_t stream) {
-  return cuda.check(cuda.cudaStreamWaitEvent(stream, event, 0),
-                    "cudaStreamWaitEvent");
-}
-
 Status copy(const CudaApi &cuda, void *to, int64_t toOffset, const void *from,
             int64_t fromOffset, int64_t bytes, cudaStream_t stream) {
-  if (bytes == 0)
-    return Status::success();
-  return cuda.check(
-      cuda.cudaMemcpyAsync(static_cast<char *>(to) + toOffset,
-                           static_cast<const char *>(from) + fromOffset,
-                           static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
-                           stream),
-      "cudaMemcpyAsync");
+  return cuda.copy(static_cast<char *>(to) + toOffset,
+                   static_cast<const char *>(from) + fromOffset, bytes,
+                   cudaMemcpyDeviceToDevice, stream);
 }
 
 Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
@@ -154,8 +140,7 @@ public:
 
   Expected<void *> allocate(int64_t bytes) override {
     void *memory = nullptr;
-    DPC_TRY(cuda.check(cuda.cudaMalloc(&memory, static_cast<size_t>(bytes)),
-                       "cudaMalloc"));
+    DPC_TRY(assign(memory, cuda.allocate(bytes)));
     std::lock_guard lock(world->mutex);
     world->allocations.push_back(memory);
     return memory;
@@ -221,7 +206,7 @@ public:
         post->bytes = m.bytes;
         for (cudaEvent_t *event : {&post->written, &post->read})
           DPC_TRY(takeEvent(*event));
-        DPC_TRY(record(cuda, post->written, stream));
+        DPC_TRY(cuda.record(post->written, stream));
         sent.emplace_back(post, m.peer);
         std::lock_guard lock(world->mutex);
         world->posts[{rankIndex, m.peer}].push_back(std::move(post));
@@ -232,7 +217,7 @@ public:
         DPC_TRY(receive(m, stream));
     for (auto &[post, peer] : sent) {
       DPC_TRY(until("send", {peer}, [&post = post] { return post->isTaken; }));
-      DPC_TRY(await(cuda, post->read, stream));
+      DPC_TRY(cuda.await(post->read, stream));
       spare.push_back(post->written);
       spare.push_back(post->read);
     }
@@ -275,9 +260,7 @@ private:
       spare.pop_back();
       return Status::success();
     }
-    DPC_TRY(cuda.check(
-        cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-        "cudaEventCreate"));
+    DPC_TRY(assign(event, cuda.newEvent()));
     events.push_back(event);
     return Status::success();
   }
@@ -335,7 +318,7 @@ private:
     own.name = name;
     own.in = in;
     own.bytes = bytes;
-    DPC_TRY(record(cuda, own.written, stream));
+    DPC_TRY(cuda.record(own.written, stream));
     DPC_TRY(meet(seat, name));
     for (int i = 0; i < seat.size(); ++i) {
       const Shown &other = seat.cell->shown[i];
@@ -346,7 +329,7 @@ private:
             " bytes where rank " + std::to_string(rankIndex) + " called " +
             name + " of " + std::to_string(bytes));
       if (i != seat.index)
-        DPC_TRY(await(cuda, other.written, stream));
+        DPC_TRY(cuda.await(other.written, stream));
     }
     return Status::success();
   }
@@ -354,11 +337,11 @@ private:
   /// Makes the stream wait for an event of every member.
   Status pass(Seat &seat, const char *name, cudaEvent_t Shown::*point,
               cudaStream_t stream) {
-    DPC_TRY(record(cuda, seat.own().*point, stream));
+    DPC_TRY(cuda.record(seat.own().*point, stream));
     DPC_TRY(meet(seat, name));
     for (int i = 0; i < seat.size(); ++i)
       if (i != seat.index)
-        DPC_TRY(await(cuda, seat.cell->shown[i].*point, stream));
+        DPC_TRY(cuda.await(seat.cell->shown[i].*point, stream));
     return Status::success();
   }
 
@@ -406,9 +389,9 @@ private:
       return Status::invalid("recv expects " + std::to_string(m.bytes) +
                              " bytes, rank " + std::to_string(m.peer) +
                              " sent " + std::to_string(post->bytes));
-    DPC_TRY(await(cuda, post->written, stream));
+    DPC_TRY(cuda.await(post->written, stream));
     DPC_TRY(copy(cuda, m.data, 0, post->data, 0, m.bytes, stream));
-    DPC_TRY(record(cuda, post->read, stream));
+    DPC_TRY(cuda.record(post->read, stream));
     std::lock_guard lock(world->mutex);
     post->isTaken = true;
     world->changed.notify_all();

@@ -45,12 +45,6 @@ std::vector<std::string> librarySearchPaths(const std::string &name,
   return paths;
 }
 
-template <typename Function>
-static bool find(void *library, const char *name, Function &function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
-
 /// The newest required feature is registered memory.
 static constexpr int kLeastNccl = NCCL_VERSION(2, 19, 0);
 
@@ -81,33 +75,24 @@ static Expected<void *> openLibrary(const std::string &name,
                              "); DPC_CUDA_LIB may name its folder");
 }
 
-static Status lacks(const char *library, const char *function) {
-  return Status::unsupported(std::string(library) + " lacks " + function +
-                             ": it is older than this build's CUDA");
+template <typename Api>
+static Expected<Api> load(const std::string &file, const std::string &wheel,
+                          LibraryCheck check = nullptr) {
+  void *library = nullptr;
+  DPC_TRY(assign(library, openLibrary(file, wheel, check)));
+  Api api;
+  if (const char *missing = api.find(library))
+    return Status::unsupported(file + " lacks " + missing +
+                               ": it is older than this build's CUDA");
+  return api;
 }
 
-#define DPC_FIND(name)                                                         \
-  if (!find(*library, #name, api.name))                                        \
-    return lacks(file, #name);
-
 Expected<CudaApi> loadCudaApi() {
-  const char *file = "libcudart.so.13";
-  Expected<void *> library = openLibrary(file, "cuda_runtime");
-  if (!library)
-    return library.status();
-  CudaApi api;
-  DPC_CUDA_FUNCTIONS(DPC_FIND)
-  return api;
+  return load<CudaApi>("libcudart.so.13", "cuda_runtime");
 }
 
 Expected<BlasApi> loadBlasApi() {
-  const char *file = "libcublasLt.so.13";
-  Expected<void *> library = openLibrary(file, "cublas");
-  if (!library)
-    return library.status();
-  BlasApi api;
-  DPC_BLAS_FUNCTIONS(DPC_FIND)
-  return api;
+  return load<BlasApi>("libcublasLt.so.13", "cublas");
 }
 
 /// "2.19.3" for 21903.
@@ -118,9 +103,10 @@ static std::string ncclName(int version) {
 }
 
 static std::string checkNccl(void *library) {
-  decltype(&::ncclGetVersion) ask = nullptr;
   int version = 0;
-  if (!find(library, "ncclGetVersion", ask) || ask(&version) != ncclSuccess)
+  auto ask = reinterpret_cast<decltype(&::ncclGetVersion)>(
+      dlsym(library, "ncclGetVersion"));
+  if (!ask || ask(&version) != ncclSuccess)
     return " reports no version";
   return version >= kLeastNccl ? ""
                                : " is NCCL " + ncclName(version) + ", and " +
@@ -128,13 +114,7 @@ static std::string checkNccl(void *library) {
 }
 
 Expected<NcclApi> loadNcclApi() {
-  const char *file = "libnccl.so.2";
-  Expected<void *> library = openLibrary(file, "nccl", checkNccl);
-  if (!library)
-    return library.status();
-  NcclApi api;
-  DPC_NCCL_FUNCTIONS(DPC_FIND)
-  return api;
+  return load<NcclApi>("libnccl.so.2", "nccl", checkNccl);
 }
 
 Expected<void *> openCudnnLibrary() {
@@ -144,10 +124,9 @@ Expected<void *> openCudnnLibrary() {
 #ifdef DPC_HAS_CUDNN_FRONTEND
 Expected<std::unique_ptr<DeviceAttention>>
 openCudnnAttention(const CudaApi &cuda, int device) {
-  Expected<void *> library = openCudnnLibrary();
-  if (!library)
-    return library.status();
-  return makeCudnnAttention(cuda, *library, device);
+  void *library = nullptr;
+  DPC_TRY(assign(library, openCudnnLibrary()));
+  return makeCudnnAttention(cuda, library, device);
 }
 #else
 Expected<std::unique_ptr<DeviceAttention>>
@@ -159,21 +138,10 @@ openCudnnAttention(const CudaApi & /*cuda*/, int /*device*/) {
 #endif
 
 #ifdef DPC_HAS_CUDNN
-static Expected<CudnnApi> loadCudnnApi() {
-  const char *file = "libcudnn.so.9";
-  Expected<void *> library = openCudnnLibrary();
-  if (!library)
-    return library.status();
-  CudnnApi api;
-  DPC_CUDNN_FUNCTIONS(DPC_FIND)
-  return api;
-}
-
 Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi &cuda) {
-  Expected<CudnnApi> cudnn = loadCudnnApi();
-  if (!cudnn)
-    return cudnn.status();
-  return makeCudnnConvs(cuda, *cudnn);
+  CudnnApi cudnn;
+  DPC_TRY(assign(cudnn, load<CudnnApi>("libcudnn.so.9", "cudnn")));
+  return makeCudnnConvs(cuda, cudnn);
 }
 #else
 Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi & /*cuda*/) {
@@ -181,8 +149,6 @@ Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi & /*cuda*/) {
                              "headers this plugin was built");
 }
 #endif
-
-#undef DPC_FIND
 
 Expected<int> countDevices(const CudaApi &cuda) {
   int driver = 0, devices = 0;

@@ -47,9 +47,9 @@ private:
 };
 
 /// Simulates the steps of all ranks; records the steps of `own`.
-class Player {
+class Simulation {
 public:
-  Player(const Plan &plan, int own) : plan(plan), own(own), cells(plan) {}
+  Simulation(const Plan &plan, int own) : plan(plan), own(own), cells(plan) {}
 
   Expected<DeviceProgram> run(char *device) {
     for (int rank = 0; rank < plan.ranks(); ++rank) {
@@ -157,7 +157,7 @@ private:
     return any;
   }
 
-  /// The next task of a rank's comm queue, which needs other ranks.
+  /// The next task of a rank's comm queue; it involves other ranks.
   int meeting(int rank) const {
     return ready(ranks[rank], static_cast<int>(Queue::Comm));
   }
@@ -240,7 +240,7 @@ private:
 } // namespace
 
 Expected<DeviceProgram> planDevice(const Plan &plan, int rank, char *device) {
-  return Player(plan, rank).run(device);
+  return Simulation(plan, rank).run(device);
 }
 
 } // namespace dpc::rt

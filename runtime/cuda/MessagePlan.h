@@ -1,6 +1,6 @@
 //===- MessagePlan.h - the order of communication on streams ----*- C++ -*-===//
 //
-// The messages of a plan match by tag, and a send waits for nobody. On a stream
+// The messages of a plan match by tag, and a send does not wait. On a stream
 // both ends of a message wait for each other, and later work waits with them. A
 // rank that sends before it receives, like its peer, would wait forever.
 //
@@ -26,8 +26,8 @@ struct PlannedMessage {
   int peer = 0; ///< rank at the other end
   bool isSend = false;
   int64_t bytes = 0;
-  /// Recv: the task, as an index into the rank's tasks. Send: the offset of the
-  /// copy in the rank's memory for messages.
+  /// For a recv, the index of the task among the rank's tasks. For a send, the
+  /// offset of the copy in the rank's memory for messages.
   int task = -1;
   int64_t offset = 0;
 };

@@ -34,12 +34,19 @@ namespace dpc::rt {
   X(ncclReduceScatter)                                                         \
   X(ncclSend)
 
-/// Each member has the name of its function.
 struct NcclApi {
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a name declared
-#define DPC_DECLARE(name) decltype(&::name) name = nullptr;
-  DPC_NCCL_FUNCTIONS(DPC_DECLARE)
-#undef DPC_DECLARE
+  DPC_POINTERS(DPC_NCCL_FUNCTIONS)
+
+  /// The status "WHAT: NCCL: message of NCCL" for an error. `comm` may be null.
+  Status check(ncclResult_t result, ncclComm_t comm, const char *what) const {
+    if (result == ncclSuccess)
+      return Status::success();
+    std::string text =
+        std::string(what) + ": NCCL: " + ncclGetErrorString(result);
+    if (const char *last = ncclGetLastError(comm); last && *last)
+      text += std::string(" (") + last + ")";
+    return Status::io(text);
+  }
 };
 
 } // namespace dpc::rt

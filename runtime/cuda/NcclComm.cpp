@@ -30,30 +30,14 @@ constexpr double kRollSeconds = 5;
 constexpr double kEndSeconds = 10;
 
 std::optional<ncclDataType_t> ncclTypeOf(DType type) {
-  switch (type) {
-  case DType::F32:
-    return ncclFloat32;
-  case DType::F64:
-    return ncclFloat64;
-  case DType::BF16:
-    return ncclBfloat16;
-  case DType::F16:
-    return ncclFloat16;
-  case DType::I64:
-    return ncclInt64;
-  case DType::I32:
-    return ncclInt32;
-  case DType::I8:
-    return ncclInt8;
-  case DType::U8:
-    return ncclUint8;
-  case DType::U32:
-    return ncclUint32;
-  case DType::U64:
-    return ncclUint64;
-  default:
-    return std::nullopt;
-  }
+  static const std::map<DType, ncclDataType_t> types = {
+      {DType::F32, ncclFloat32},   {DType::F64, ncclFloat64},
+      {DType::BF16, ncclBfloat16}, {DType::F16, ncclFloat16},
+      {DType::I64, ncclInt64},     {DType::I32, ncclInt32},
+      {DType::I8, ncclInt8},       {DType::U8, ncclUint8},
+      {DType::U32, ncclUint32},    {DType::U64, ncclUint64}};
+  auto it = types.find(type);
+  return it == types.end() ? std::nullopt : std::optional(it->second);
 }
 
 ncclRedOp_t ncclOpOf(ReduceKind kind) {
@@ -80,27 +64,9 @@ struct Cell {
 };
 
 struct Reduction {
-  ncclDataType_t type;
-  ncclRedOp_t op;
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
 };
-
-Status check(const NcclApi &nccl, ncclResult_t result, ncclComm_t comm,
-             const char *what) {
-  if (result == ncclSuccess)
-    return Status::success();
-  std::string text =
-      std::string(what) + ": NCCL: " + nccl.ncclGetErrorString(result);
-  if (const char *last = nccl.ncclGetLastError(comm); last && *last)
-    text += std::string(" (") + last + ")";
-  return Status::io(text);
-}
-
-/// Inside a group, calls only record the work.
-Status started(const NcclApi &nccl, ncclResult_t result, const Cell &cell,
-               const char *what) {
-  return result == ncclInProgress ? Status::success()
-                                  : check(nccl, result, cell.comm, what);
-}
 
 Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
 
@@ -127,14 +93,13 @@ public:
     forgetFinished();
     cudaEvent_t event = nullptr;
     if (spareEvents.empty()) {
-      DPC_TRY(cuda.check(
-          cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming), name));
+      DPC_TRY(assign(event, cuda.newEvent()));
     } else {
       event = spareEvents.back();
       spareEvents.pop_back();
     }
     issued.push_back({name, event});
-    return cuda.check(cuda.cudaEventRecord(event, stream), name);
+    return cuda.record(event, stream);
   }
 
   void forgetFinished() {
@@ -181,7 +146,7 @@ public:
     ncclUniqueId id = {};
     if (rank() == 0)
       DPC_TRY(
-          check(nccl, nccl.ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
+          nccl.check(nccl.ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
     DPC_TRY(control.broadcast(kWorldGroup, &id, sizeof id, 0));
     Cell world;
     world.ranks.resize(size());
@@ -227,8 +192,8 @@ public:
   /// Buffers at equal offsets of all arenas then need no intermediate copies.
   Expected<void *> allocate(int64_t bytes) override {
     void *memory = nullptr;
-    DPC_TRY(check(nccl, nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
-                  nullptr, "ncclMemAlloc"));
+    DPC_TRY(nccl.check(nccl.ncclMemAlloc(&memory, static_cast<size_t>(bytes)),
+                       nullptr, "ncclMemAlloc"));
     allocations.push_back(memory);
     for (const Cell &cell : cells) {
       void *handle = nullptr;
@@ -247,15 +212,13 @@ public:
     Cell &cell = cells[group + 1];
     return grouped("all_reduce", cell, stream, [&] {
       for (const Slice &slice : slices) {
-        Expected<Reduction> how = reduction(cell, slice.type, kind, scale);
-        if (!how)
-          return how.status();
+        Reduction how;
+        DPC_TRY(assign(how, reduction(cell, slice.type, kind, scale)));
         if (slice.count > 0)
           DPC_TRY(
-              started(nccl,
-                      nccl.ncclAllReduce(slice.data, slice.data,
+              started(nccl.ncclAllReduce(slice.data, slice.data,
                                          static_cast<size_t>(slice.count),
-                                         how->type, how->op, cell.comm, stream),
+                                         how.type, how.op, cell.comm, stream),
                       cell, "all_reduce"));
       }
       return Status::success();
@@ -267,14 +230,12 @@ public:
                        cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
     return grouped("reduce_scatter", cell, stream, [&] {
-      Expected<Reduction> how = reduction(cell, type, kind, 1);
-      if (!how)
-        return how.status();
+      Reduction how;
+      DPC_TRY(assign(how, reduction(cell, type, kind, 1)));
       return count == 0 ? Status::success()
-                        : started(nccl,
-                                  nccl.ncclReduceScatter(
+                        : started(nccl.ncclReduceScatter(
                                       in, out, static_cast<size_t>(count),
-                                      how->type, how->op, cell.comm, stream),
+                                      how.type, how.op, cell.comm, stream),
                                   cell, "reduce_scatter");
     });
   }
@@ -283,8 +244,7 @@ public:
                    cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
     return grouped("all_gather", cell, stream, [&] {
-      return started(nccl,
-                     nccl.ncclAllGather(in, out, static_cast<size_t>(bytes),
+      return started(nccl.ncclAllGather(in, out, static_cast<size_t>(bytes),
                                         ncclUint8, cell.comm, stream),
                      cell, "all_gather");
     });
@@ -299,12 +259,10 @@ public:
         int peer = static_cast<int>(i);
         const char *from = static_cast<const char *>(in) + peer * bytes;
         char *to = static_cast<char *>(out) + peer * bytes;
-        DPC_TRY(started(nccl,
-                        nccl.ncclSend(from, static_cast<size_t>(bytes),
+        DPC_TRY(started(nccl.ncclSend(from, static_cast<size_t>(bytes),
                                       ncclUint8, peer, cell.comm, stream),
                         cell, "all_to_all"));
-        DPC_TRY(started(nccl,
-                        nccl.ncclRecv(to, static_cast<size_t>(bytes), ncclUint8,
+        DPC_TRY(started(nccl.ncclRecv(to, static_cast<size_t>(bytes), ncclUint8,
                                       peer, cell.comm, stream),
                         cell, "all_to_all"));
       }
@@ -316,8 +274,7 @@ public:
                    cudaStream_t stream) override {
     Cell &cell = cells[group + 1];
     return grouped("broadcast", cell, stream, [&] {
-      return started(nccl,
-                     nccl.ncclBroadcast(data, data, static_cast<size_t>(bytes),
+      return started(nccl.ncclBroadcast(data, data, static_cast<size_t>(bytes),
                                         ncclUint8, root, cell.comm, stream),
                      cell, "broadcast");
     });
@@ -346,7 +303,7 @@ public:
                                                   m.peer, world.comm, stream)
                                   : nccl.ncclRecv(m.data, bytes, ncclUint8,
                                                   m.peer, world.comm, stream);
-        DPC_TRY(started(nccl, result, world, m.isSend ? "send" : "recv"));
+        DPC_TRY(started(result, world, m.isSend ? "send" : "recv"));
       }
       return Status::success();
     });
@@ -381,6 +338,13 @@ public:
 private:
   static constexpr int kBusyLooks = 200;
 
+  /// Inside a group, calls only record the work.
+  Status started(ncclResult_t result, const Cell &cell,
+                 const char *what) const {
+    return result == ncclInProgress ? Status::success()
+                                    : nccl.check(result, cell.comm, what);
+  }
+
   Expected<Reduction> reduction(Cell &cell, DType type, ReduceKind kind,
                                 double scale) {
     std::optional<ncclDataType_t> own = ncclTypeOf(type);
@@ -395,11 +359,10 @@ private:
     if (isNew) {
       char scalar[8] = {};
       storeFromDouble(scalar, type, 0, scale);
-      DPC_TRY(check(nccl,
-                    nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
-                                                  ncclScalarHostImmediate,
-                                                  cell.comm),
-                    cell.comm, "ncclRedOpCreatePreMulSum"));
+      DPC_TRY(nccl.check(
+          nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
+                                        ncclScalarHostImmediate, cell.comm),
+          cell.comm, "ncclRedOpCreatePreMulSum"));
     }
     return Reduction{*own, it->second};
   }
@@ -410,7 +373,7 @@ private:
                  Calls &&calls) {
     if (isGrouped)
       return calls();
-    DPC_TRY(check(nccl, nccl.ncclGroupStart(), cell.comm, name));
+    DPC_TRY(nccl.check(nccl.ncclGroupStart(), cell.comm, name));
     Status status = calls();
     ncclResult_t result = nccl.ncclGroupEnd();
     DPC_TRY(status);
@@ -427,11 +390,11 @@ private:
       ncclResult_t state = result;
       if (comm)
         DPC_TRY(
-            check(nccl, nccl.ncclCommGetAsyncError(comm, &state), comm, what));
+            nccl.check(nccl.ncclCommGetAsyncError(comm, &state), comm, what));
       if (state == ncclSuccess)
         return Status::success();
       if (state != ncclInProgress)
-        return check(nccl, state, comm, what);
+        return nccl.check(state, comm, what);
       if (control.aborted())
         return cancelled();
       if (nowSeconds() - began > timeoutSeconds)
@@ -439,16 +402,16 @@ private:
       if (looks > kBusyLooks)
         usleep(100);
     }
-    return check(nccl, result, comm, what);
+    return nccl.check(result, comm, what);
   }
 
   Status asyncErrors() {
     for (const Cell &cell : cells) {
       ncclResult_t state = ncclSuccess;
-      DPC_TRY(check(nccl, nccl.ncclCommGetAsyncError(cell.comm, &state),
-                    cell.comm, "NCCL"));
+      DPC_TRY(nccl.check(nccl.ncclCommGetAsyncError(cell.comm, &state),
+                         cell.comm, "NCCL"));
       if (state != ncclSuccess && state != ncclInProgress) {
-        Status status = check(nccl, state, cell.comm, issued.oldest());
+        Status status = nccl.check(state, cell.comm, issued.oldest());
         // A message about the peer's end arrives earlier over `control`.
         if (control.aborted())
           status = cancelled();
@@ -482,7 +445,7 @@ private:
 
   /// Ends the split communicators, then the world. Afterwards no NCCL thread
   /// runs, and none uses memory that is freed next. A communicator that does
-  /// not end in time is aborted, because there is nobody left to tell.
+  /// not end in time is aborted, because no other rank waits for it.
   void endAll() {
     double deadline = nowSeconds() + std::min(timeoutSeconds, kEndSeconds);
     for (auto [comm, handle] : registrations)

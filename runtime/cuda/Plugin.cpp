@@ -15,16 +15,10 @@ namespace dpc::rt {
 
 static Expected<std::unique_ptr<Device>> openCuda() {
   CudaApis apis;
-  Expected<CudaApi> cuda = loadCudaApi();
-  if (!cuda)
-    return cuda.status();
-  apis.cuda = *cuda;
+  DPC_TRY(assign(apis.cuda, loadCudaApi()));
   if (Expected<int> devices = countDevices(apis.cuda); !devices)
     return devices.status();
-  Expected<BlasApi> blas = loadBlasApi();
-  if (!blas)
-    return blas.status();
-  apis.blas = *blas;
+  DPC_TRY(assign(apis.blas, loadBlasApi()));
   apis.loadNccl = loadNcclApi;
   apis.openConvs = openCudnn;
   apis.openAttention = openCudnnAttention;

@@ -65,7 +65,7 @@ void expectCpuResults(const Plan &plan, Ranks ranks, int64_t rows,
 
 class OnDevice : public testing::TestWithParam<Ranks> {};
 
-TEST_P(OnDevice, LeastSquaresIsThatOfTheCpu) {
+TEST_P(OnDevice, LeastSquaresMatchesTheCpu) {
   for (auto [ranks, microBatches, rows] :
        {std::tuple(1, 1, 8), std::tuple(2, 2, 8), std::tuple(3, 2, 7)})
     expectCpuResults(leastSquares(ranks, microBatches, rows), GetParam(), rows);
@@ -78,7 +78,7 @@ TEST_P(OnDevice, StagesExchangeMessages) {
     expectCpuResults(twoStages(dp, microBatches, 8), GetParam(), 8);
 }
 
-TEST_P(OnDevice, OffloadedTensorsComeAndGo) {
+TEST_P(OnDevice, OffloadedTensorsAreTransferred) {
   for (Space space : {Space::Host, Space::Disk})
     expectCpuResults(leastSquaresOffloaded(space, 2, 2), GetParam(), 8);
 }
@@ -93,14 +93,14 @@ TEST_P(OnDevice, SlowStreamsChangeNothing) {
   setFakeDelay(0, 0);
 }
 
-TEST_P(OnDevice, WithoutGraphsToo) {
+TEST_P(OnDevice, MatchesWithoutGraphs) {
   expectCpuResults(twoStages(2, 2), GetParam(), 8, /*graphs=*/false);
 }
 
 /// Tests epilogues in cuBLASLt, or in a kernel after the GEMM where cuBLASLt
 /// has none. In f32 the kernel gives the same bits; in 16 bits it reads rounded
 /// values.
-TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
+TEST_P(OnDevice, EpiloguesMatchTheCpu) {
   for (DType type : {DType::F32, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 2);
     addEpilogues(plan, type);
@@ -121,7 +121,7 @@ TEST_P(OnDevice, EpiloguesAreThoseOfTheCpu) {
 }
 
 /// C is scaled, or left unchanged.
-TEST_P(OnDevice, ProductsOfNothingAreThoseOfTheCpu) {
+TEST_P(OnDevice, EmptyGemmsMatchTheCpu) {
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 1);
     EXPECT_EQ(addEmptyProducts(plan, type), 15);
@@ -130,7 +130,7 @@ TEST_P(OnDevice, ProductsOfNothingAreThoseOfTheCpu) {
 }
 
 /// The error of an unsupported GEMM contains its sizes and types.
-TEST_P(OnDevice, ProductsWithoutARoutineAreNamed) {
+TEST_P(OnDevice, UnsupportedGemmsAreNamed) {
   setFakeRoutines({});
   DeviceResult device;
   std::string error =
@@ -145,7 +145,7 @@ TEST_P(OnDevice, ProductsWithoutARoutineAreNamed) {
 
 /// The codes and their sums are equal. A separate kernel for the epilogue,
 /// which sums of factors always have, reads rounded values.
-TEST_P(OnDevice, ProductsOfFp8AreThoseOfTheCpu) {
+TEST_P(OnDevice, Fp8GemmsMatchTheCpu) {
   Plan plan = leastSquares(2, 2);
   EXPECT_EQ(addFp8(plan), 34);
   expectCpuResults(plan, GetParam(), 8, /*graphs=*/true, 1.0 / 128);
@@ -159,7 +159,7 @@ TEST_P(OnDevice, ProductsOfFp8AreThoseOfTheCpu) {
 
 #ifdef DPC_HAS_CUDNN
 /// Uses the only deterministic routine of the fake.
-TEST_P(OnDevice, ConvolutionsAreThoseOfTheCpu) {
+TEST_P(OnDevice, ConvolutionsMatchTheCpu) {
   size_t before = fakeAllocations();
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 1);
@@ -170,7 +170,7 @@ TEST_P(OnDevice, ConvolutionsAreThoseOfTheCpu) {
 }
 
 /// 16-bit convolutions use other arithmetic then.
-TEST_P(OnDevice, ConvolutionsWithoutTensorCoresAreThoseOfTheCpu) {
+TEST_P(OnDevice, ConvolutionsWithoutTensorCoresMatchTheCpu) {
   refuseFakeTensorCores(true);
   for (DType type : {DType::BF16, DType::F16}) {
     Plan plan = leastSquares(1, 1);
@@ -180,7 +180,7 @@ TEST_P(OnDevice, ConvolutionsWithoutTensorCoresAreThoseOfTheCpu) {
   refuseFakeTensorCores(false);
 }
 
-TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
+TEST_P(OnDevice, UnsupportedConvolutionsAreNamed) {
   auto errorOf = [&](auto &&change) {
     Plan plan = leastSquares(1, 1);
     addConvs(plan);
@@ -212,7 +212,7 @@ TEST_P(OnDevice, ConvolutionsThatCudnnDoesNotDoAreNamed) {
 }
 #endif
 
-TEST_P(OnDevice, AttentionIsThatOfTheCpu) {
+TEST_P(OnDevice, AttentionMatchesTheCpu) {
   size_t before = fakeAllocations();
   for (DType type : {DType::BF16, DType::F16})
     for (bool graphs : {true, false}) {
@@ -225,7 +225,7 @@ TEST_P(OnDevice, AttentionIsThatOfTheCpu) {
 
 /// The gradient is refused when a handle and a graph exist, or when its
 /// workspace is allocated: the run ends with one line, and no memory leaks.
-TEST_P(OnDevice, AttentionThatFailsLeavesNothing) {
+TEST_P(OnDevice, FailedAttentionLeaksNothing) {
   size_t before = fakeAllocations();
   auto errorOf = [&](FakeAttentionFault fault) {
     Plan plan = leastSquares(1, 1);
@@ -252,7 +252,7 @@ TEST_P(OnDevice, AttentionThatFailsLeavesNothing) {
 }
 
 /// The step fails while streams still access the disk.
-TEST_P(OnDevice, AStepThatFailsEndsBeforeWhatItUses) {
+TEST_P(OnDevice, FailedStepsEndBeforeTheirResources) {
   size_t before = fakeAllocations();
   setFakeDelay(2000, 1);
   setFakeAttentionFault(FakeAttentionFault::Run);
@@ -270,7 +270,7 @@ TEST_P(OnDevice, AStepThatFailsEndsBeforeWhatItUses) {
 
 /// Any number of tensors of any size moves in slices through one piece of
 /// memory.
-TEST_P(OnDevice, TensorsComeAndGoThroughOnePieceOfMemory) {
+TEST_P(OnDevice, TensorsMoveThroughOneBuffer) {
   auto pinnedBy = [&](const Plan &plan) {
     int before = pinnedFakeAllocations();
     expectCpuResults(plan, GetParam(), 8);
@@ -299,7 +299,7 @@ TEST_P(OnDevice, TensorsComeAndGoThroughOnePieceOfMemory) {
   expectSame(device.tensors["long"], value, "long");
 }
 
-TEST_P(OnDevice, NothingIsLeftBehind) {
+TEST_P(OnDevice, AllMemoryIsFreed) {
   size_t before = fakeAllocations();
   expectCpuResults(twoStages(2, 2), GetParam(), 8);
   EXPECT_EQ(fakeAllocations(), before);
@@ -366,7 +366,7 @@ TEST(FakeCuda, CapturesMustJoin) {
 
 /// Streams, events and kernels of a rank belong to its device. A process that
 /// sees one device uses it, whatever its index on the machine.
-TEST(CudaExecutor, ARankHasTheDeviceOfItsProcess) {
+TEST(CudaExecutor, RanksUseTheDeviceOfTheirProcess) {
   for (auto [devices, index] : {std::pair(4, 2), {1, 0}, {1, 3}}) {
     setFakeDevices(devices);
     for (bool trace : {false, true}) {
@@ -393,25 +393,25 @@ TEST(CudaExecutor, ARankHasTheDeviceOfItsProcess) {
 
 TEST(CudaExecutor, PlansForCpusAreRefused) {
   Plan plan = leastSquares(1, 1);
-  EXPECT_TRUE(checkTarget(plan, 9, 0).ok()); // it has no kernels
+  EXPECT_TRUE(checkTarget(plan, 90).ok()); // it has no kernels
   plan.targetCpu = "x86-64-v3";
   plan.phases["forward"].push_back(
       {Queue::Compute, {}, -1, "k", 0, KernelOp{"k", {0}, {0}, {}}});
-  EXPECT_EQ(checkTarget(plan, 9, 0).message(),
+  EXPECT_EQ(checkTarget(plan, 90).message(),
             "the plan is for CPUs (x86-64-v3); compile it with "
             "--target-gpu=sm_90, or run it with --device=cpu");
   plan.targetGpu = "sm_90";
-  EXPECT_TRUE(checkTarget(plan, 9, 0).ok());
-  EXPECT_EQ(checkTarget(plan, 8, 6).message(),
+  EXPECT_TRUE(checkTarget(plan, 90).ok());
+  EXPECT_EQ(checkTarget(plan, 86).message(),
             "the plan is for sm_90 or later, this GPU is sm_86");
 }
 
-TEST(CudaExecutor, PlansOfFp8AreRefusedWhereThereIsNone) {
+TEST(CudaExecutor, Fp8PlansAreRefusedOnOlderDevices) {
   Plan plan = leastSquares(1, 1);
   addFp8(plan);
-  EXPECT_TRUE(checkTarget(plan, 8, 9).ok());
-  EXPECT_TRUE(checkTarget(plan, 10, 0).ok());
-  EXPECT_EQ(checkTarget(plan, 8, 0).message(),
+  EXPECT_TRUE(checkTarget(plan, 89).ok());
+  EXPECT_TRUE(checkTarget(plan, 100).ok());
+  EXPECT_EQ(checkTarget(plan, 80).message(),
             "the plan has fp8 GEMMs, which sm_89 and later support; this "
             "GPU is sm_80, for which a plan of --precision=bf16 is accepted");
 }

@@ -24,7 +24,7 @@ std::unique_ptr<DeviceProbe> probeOf(int64_t room = kRoom) {
 
 } // namespace
 
-TEST(CudaProbe, TimesAreTheDevices) {
+TEST(CudaProbe, MeasuresTheClockOfTheDevice) {
   size_t before = fakeAllocations();
   {
     auto probe = probeOf();
@@ -48,13 +48,13 @@ TEST(CudaProbe, TimesAreTheDevices) {
   EXPECT_EQ(fakeAllocations(), before);
 }
 
-TEST(CudaProbe, WhatHasNoRoomIsSaid) {
+TEST(CudaProbe, TooLargeGemmsAreRefused) {
   auto seconds = probeOf()->product({512, 512, 512});
   ASSERT_FALSE(seconds.ok());
   EXPECT_EQ(seconds.status().code(), StatusCode::Unsupported);
 }
 
-TEST(CudaProbe, DevicesThatAreNotThereAreNamed) {
+TEST(CudaProbe, MissingDevicesAreNamed) {
   setFakeDevices(2);
   auto probe = makeCudaDevice(fakeApis())->probe(99);
   setFakeDevices(1);

@@ -94,7 +94,7 @@ TEST_F(CudaRun, TrainsAsOnTheCpu) {
 }
 
 /// The fake has cuDNN's convolutions, but not its graphs.
-TEST_F(CudaRun, AttentionThatCudnnDoesNotDoIsRefusedBeforeTheFirstStep) {
+TEST_F(CudaRun, UnsupportedAttentionIsRefusedBeforeTheFirstStep) {
   Plan plan = leastSquares(1, 1);
   addAttention(plan, DType::BF16);
   writePlanOf(plan);
@@ -105,7 +105,7 @@ TEST_F(CudaRun, AttentionThatCudnnDoesNotDoIsRefusedBeforeTheFirstStep) {
       << ran.err;
 }
 
-TEST_F(CudaRun, KeepsWhichRoutinesWereFast) {
+TEST_F(CudaRun, StoresTheFastestRoutines) {
   auto files = [&](const char *folder) {
     std::error_code none;
     auto all = std::filesystem::directory_iterator(dir / folder, none);
@@ -124,7 +124,7 @@ TEST_F(CudaRun, KeepsWhichRoutinesWereFast) {
   EXPECT_EQ(ran.err.rfind("dpc-run: warning: mine/gemm-", 0), 0u) << ran.err;
 }
 
-TEST_F(CudaRun, Tf32IsAskedFor) {
+TEST_F(CudaRun, Tf32IsAnOption) {
   auto valuesOf = [&](const char *file) {
     Expected<SafetensorsFile> saved = openSafetensors((dir / file).string());
     EXPECT_TRUE(saved.ok()) << saved.status().message();
@@ -216,7 +216,7 @@ TEST_F(CudaRun, HeldOutSamplesAreEvaluated) {
 }
 
 /// A library that is older than the headers may still be accepted.
-TEST_F(CudaRun, AnNcclThatIsTooOldIsPassedOver) {
+TEST_F(CudaRun, OldNcclLibrariesAreSkipped) {
   writePlanOf(leastSquares(1, 1));
   std::string words = "--device=cuda --comm=nccl";
   std::string both = std::string("XDG_CACHE_HOME=$PWD/cache DPC_CUDA_PLUGIN=") +
@@ -225,7 +225,7 @@ TEST_F(CudaRun, AnNcclThatIsTooOldIsPassedOver) {
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
 }
 
-TEST_F(CudaRun, WhatIsMissingIsSaid) {
+TEST_F(CudaRun, MissingLibrariesAreNamed) {
   expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=/nowhere.so"),
               "--device=cuda: /nowhere.so cannot be loaded");
   expectError(run("--device=cuda", "DPC_CUDA_PLUGIN=libm.so.6"),
@@ -252,7 +252,7 @@ int freePort() {
   return ntohs(address.sin_port);
 }
 
-TEST_F(CudaRun, ARankThatNeverComesEndsTheRun) {
+TEST_F(CudaRun, AMissingRankEndsTheRun) {
   std::string alone = " MASTER_ADDR=127.0.0.1 RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 "
                       "LOCAL_WORLD_SIZE=2 DPC_JOB_TOKEN=sesame MASTER_PORT=";
   std::string words = "--device=cuda --comm=nccl --timeout-seconds=1";

@@ -118,7 +118,7 @@ TEST_P(CudnnAttention, HasEnginesForModels) {
 }
 
 /// The condition of FusedAttention.cpp.
-TEST_P(CudnnAttention, HasEnginesForAllThatIsFused) {
+TEST_P(CudnnAttention, HasEnginesForAllFusedShapes) {
   for (auto [type, causal] :
        {std::pair(DType::BF16, true), {DType::F16, false}}) {
     expectEngines({2, 4, 2, 24, 24, 16, 16, 0.25, causal, type});
@@ -130,7 +130,7 @@ TEST_P(CudnnAttention, HasEnginesForAllThatIsFused) {
   expectEngines({2, 2, 1, 1, 9, 64, 64, 0.2, false, DType::BF16});
 }
 
-TEST_P(CudnnAttention, SaysWhatItDoesNotDo) {
+TEST_P(CudnnAttention, UnsupportedShapesAreNamed) {
   Expected<int64_t> wide =
       compile(forward({2, 4, 4, 8, 8, 16, 16, 0.25, true, DType::F32}));
   EXPECT_EQ(

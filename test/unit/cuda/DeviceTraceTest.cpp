@@ -83,19 +83,19 @@ protected:
   }
 };
 
-TEST_P(DeviceTraceOf, HasTheEventsOfTheCpuInItsOrder) {
+TEST_P(DeviceTraceOf, EventsHaveTheOrderOfTheCpu) {
   expectCpuEvents(leastSquares(1, 1));
   expectCpuEvents(leastSquares(2, 2));
   expectCpuEvents(leastSquaresOffloaded(Space::Host, 2, 2));
 }
 
 /// Messages between stages move in rounds, in another order than in the plan.
-TEST_P(DeviceTraceOf, MessagesStandWhereThePlanHasThem) {
+TEST_P(DeviceTraceOf, MessagesHaveTheOrderOfThePlan) {
   expectCpuEvents(twoStages(1, 3));
   expectCpuEvents(twoStages(2, 2));
 }
 
-TEST_P(DeviceTraceOf, WithoutOverlapToo) {
+TEST_P(DeviceTraceOf, MatchesWithoutOverlap) {
   expectCpuEvents(leastSquares(2, 2), /*overlap=*/false);
 }
 

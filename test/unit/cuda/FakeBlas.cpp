@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -37,34 +38,23 @@ struct FakeDesc {
 /// The plan's epilogue for a column-major one, with rows and columns and A and
 /// B exchanged; nothing if the plan has none.
 std::optional<Epilogue> epilogueOf(const FakeDesc &what) {
-  switch (what.epilogue) {
-  case CUBLASLT_EPILOGUE_DEFAULT:
-    return Epilogue::None;
-  case CUBLASLT_EPILOGUE_BIAS:
-    return Epilogue::Bias;
-  case CUBLASLT_EPILOGUE_RELU:
-    return Epilogue::Relu;
-  case CUBLASLT_EPILOGUE_RELU_BIAS:
-    return Epilogue::ReluBias;
-  case CUBLASLT_EPILOGUE_GELU:
-    return Epilogue::Gelu;
-  case CUBLASLT_EPILOGUE_GELU_BIAS:
-    return Epilogue::GeluBias;
-  case CUBLASLT_EPILOGUE_GELU_AUX:
-    return Epilogue::GeluAux;
-  case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
-    return Epilogue::GeluAuxBias;
-  case CUBLASLT_EPILOGUE_DGELU:
-    return Epilogue::GeluGrad;
-  case CUBLASLT_EPILOGUE_DGELU_BGRAD:
-    return Epilogue::GeluGradBias;
-  case CUBLASLT_EPILOGUE_BGRADB:
-    return Epilogue::SumsOfA;
-  case CUBLASLT_EPILOGUE_BGRADA:
-    return Epilogue::SumsOfB;
-  default:
-    return std::nullopt;
-  }
+  static constexpr std::pair<cublasLtEpilogue_t, Epilogue> all[] = {
+      {CUBLASLT_EPILOGUE_DEFAULT, Epilogue::None},
+      {CUBLASLT_EPILOGUE_BIAS, Epilogue::Bias},
+      {CUBLASLT_EPILOGUE_RELU, Epilogue::Relu},
+      {CUBLASLT_EPILOGUE_RELU_BIAS, Epilogue::ReluBias},
+      {CUBLASLT_EPILOGUE_GELU, Epilogue::Gelu},
+      {CUBLASLT_EPILOGUE_GELU_BIAS, Epilogue::GeluBias},
+      {CUBLASLT_EPILOGUE_GELU_AUX, Epilogue::GeluAux},
+      {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, Epilogue::GeluAuxBias},
+      {CUBLASLT_EPILOGUE_DGELU, Epilogue::GeluGrad},
+      {CUBLASLT_EPILOGUE_DGELU_BGRAD, Epilogue::GeluGradBias},
+      {CUBLASLT_EPILOGUE_BGRADB, Epilogue::SumsOfA},
+      {CUBLASLT_EPILOGUE_BGRADA, Epilogue::SumsOfB}};
+  for (auto [own, epilogue] : all)
+    if (static_cast<uint32_t>(own) == what.epilogue)
+      return epilogue;
+  return std::nullopt;
 }
 
 /// The requirements of cuBLASLt's header on the operands of epilogues: a
@@ -89,7 +79,7 @@ struct Routines {
   std::vector<double> microseconds = {3, 1, 2};
   std::vector<int> last; ///< by handle
   cublasStatus_t epilogues = CUBLAS_STATUS_SUCCESS;
-  int products = 0;
+  int gemms = 0;
 };
 Routines &routines() {
   static Routines all;
@@ -157,10 +147,10 @@ cublasStatus_t answerTo(cublasLtMatmulDesc_t desc,
                         cublasLtMatrixLayout_t aLayout,
                         cublasLtMatrixLayout_t bLayout,
                         cublasLtMatrixLayout_t dLayout) {
-  const auto &what = *reinterpret_cast<FakeDesc *>(desc);
-  const auto &a = *reinterpret_cast<FakeLayout *>(aLayout);
-  const auto &b = *reinterpret_cast<FakeLayout *>(bLayout);
-  const auto &d = *reinterpret_cast<FakeLayout *>(dLayout);
+  const auto &what = as<FakeDesc>(desc);
+  const auto &a = as<FakeLayout>(aLayout);
+  const auto &b = as<FakeLayout>(bLayout);
+  const auto &d = as<FakeLayout>(dLayout);
   if (isImpossible(what, a, b, d))
     return CUBLAS_STATUS_INVALID_VALUE;
   bool isTaken =
@@ -294,7 +284,7 @@ void setFakeRoutines(std::vector<double> microseconds) {
   std::lock_guard lock(routines().mutex);
   routines().microseconds = std::move(microseconds);
   routines().last.clear();
-  routines().products = 0;
+  routines().gemms = 0;
 }
 
 std::vector<int> lastFakeRoutines() {
@@ -302,16 +292,14 @@ std::vector<int> lastFakeRoutines() {
   return routines().last;
 }
 
-int fakeProducts() {
+int fakeGemms() {
   std::lock_guard lock(routines().mutex);
-  return routines().products;
+  return routines().gemms;
 }
 
 BlasApi fakeBlasApi() {
   BlasApi api;
-#define DPC_SET(name) api.name = &::name;
-  DPC_BLAS_FUNCTIONS(DPC_SET)
-#undef DPC_SET
+  api.link();
   return api;
 }
 
@@ -325,14 +313,13 @@ extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   std::lock_guard lock(routines().mutex);
-  *handle = reinterpret_cast<cublasLtHandle_t>(
-      new FakeHandle{routines().last.size()});
+  make<FakeHandle>(handle, routines().last.size());
   routines().last.push_back(-1);
   return CUBLAS_STATUS_SUCCESS;
 }
 size_t cublasLtGetVersion() { return 130000; }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  delete reinterpret_cast<FakeHandle *>(handle);
+  destroy<FakeHandle>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 const char *cublasLtGetStatusString(cublasStatus_t) {
@@ -342,48 +329,37 @@ const char *cublasLtGetStatusString(cublasStatus_t) {
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc,
                                         cublasComputeType_t compute,
                                         cudaDataType_t) {
-  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(new FakeDesc{compute});
+  make<FakeDesc>(desc, compute);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
-  delete reinterpret_cast<FakeDesc *>(desc);
+  destroy<FakeDesc>(desc);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t
 cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                cublasLtMatmulDescAttributes_t which,
                                const void *value, size_t bytes) {
-  auto &own = *reinterpret_cast<FakeDesc *>(desc);
-  auto take = [&](auto &member) {
-    if (bytes != sizeof member)
-      return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(static_cast<void *>(&member), value, bytes);
-    return CUBLAS_STATUS_SUCCESS;
+  auto &own = as<FakeDesc>(desc);
+  auto place = [](auto &member) {
+    return std::pair(static_cast<void *>(&member), sizeof member);
   };
-  switch (which) {
-  case CUBLASLT_MATMUL_DESC_TRANSA:
-    return take(own.a);
-  case CUBLASLT_MATMUL_DESC_TRANSB:
-    return take(own.b);
-  case CUBLASLT_MATMUL_DESC_EPILOGUE:
-    return take(own.epilogue);
-  case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-    return take(own.bias);
-  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-    return take(own.aux);
-  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-    return take(own.auxLd);
-  case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
-    return take(own.aScale);
-  case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
-    return take(own.bScale);
-  case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
-    return take(own.fastSums);
-  case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-    return take(own.biasType);
-  default:
+  std::map<cublasLtMatmulDescAttributes_t, std::pair<void *, size_t>> places = {
+      {CUBLASLT_MATMUL_DESC_TRANSA, place(own.a)},
+      {CUBLASLT_MATMUL_DESC_TRANSB, place(own.b)},
+      {CUBLASLT_MATMUL_DESC_EPILOGUE, place(own.epilogue)},
+      {CUBLASLT_MATMUL_DESC_BIAS_POINTER, place(own.bias)},
+      {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, place(own.aux)},
+      {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, place(own.auxLd)},
+      {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, place(own.aScale)},
+      {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, place(own.bScale)},
+      {CUBLASLT_MATMUL_DESC_FAST_ACCUM, place(own.fastSums)},
+      {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, place(own.biasType)}};
+  auto it = places.find(which);
+  if (it == places.end() || it->second.second != bytes)
     return CUBLAS_STATUS_INVALID_VALUE;
-  }
+  std::memcpy(it->second.first, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
@@ -391,19 +367,18 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
                                           uint64_t columns, int64_t ld) {
   if (ld < static_cast<int64_t>(rows))
     return CUBLAS_STATUS_INVALID_VALUE;
-  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
-      new FakeLayout{type, rows, columns, ld});
+  make<FakeLayout>(layout, type, rows, columns, ld);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  delete reinterpret_cast<FakeLayout *>(layout);
+  destroy<FakeLayout>(layout);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t
 cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                  cublasLtMatrixLayoutAttribute_t which,
                                  const void *value, size_t) {
-  auto &own = *reinterpret_cast<FakeLayout *>(layout);
+  auto &own = as<FakeLayout>(layout);
   if (which == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
     own.batch = *static_cast<const int32_t *>(value);
   else
@@ -431,8 +406,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t dLayout, cublasLtMatmulPreference_t, int most,
     cublasLtMatmulHeuristicResult_t found[], int *count) {
   std::lock_guard lock(routines().mutex);
-  bool hasEpilogue =
-      reinterpret_cast<FakeDesc *>(desc)->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  bool hasEpilogue = as<FakeDesc>(desc).epilogue != CUBLASLT_EPILOGUE_DEFAULT;
   if (hasEpilogue && routines().epilogues != CUBLAS_STATUS_SUCCESS)
     return routines().epilogues;
   if (auto answer = answerTo(desc, aLayout, bLayout, dLayout);
@@ -471,7 +445,7 @@ static std::optional<double> takeRoutine(const FakeHandle &handle,
   auto count = static_cast<size_t>(routines().microseconds.size());
   if (handle.number < routines().last.size())
     routines().last[handle.number] = routine;
-  ++routines().products;
+  ++routines().gemms;
   return routines().microseconds[(routine + handle.number) % count];
 }
 
@@ -494,10 +468,10 @@ static std::vector<float> inTf32(const void *from, const FakeLayout &layout) {
 
 /// Column-major D = op(A) op(B) is row-major D' = op(B)' op(A)'. Returns
 /// nothing if the layouts do not fit.
-static std::optional<dpc::rt::MatmulOp> productOf(const FakeDesc &what,
-                                                  const FakeLayout &first,
-                                                  const FakeLayout &second,
-                                                  const FakeLayout &out) {
+static std::optional<dpc::rt::MatmulOp> gemmOf(const FakeDesc &what,
+                                               const FakeLayout &first,
+                                               const FakeLayout &second,
+                                               const FakeLayout &out) {
   dpc::rt::MatmulOp op;
   op.m = static_cast<int64_t>(out.columns);
   op.n = static_cast<int64_t>(out.rows);
@@ -526,10 +500,10 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                const void *c, cublasLtMatrixLayout_t, void *d,
                cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *how,
                void *, size_t, cudaStream_t stream) {
-  const auto &what = *reinterpret_cast<FakeDesc *>(desc);
-  const auto &first = *reinterpret_cast<FakeLayout *>(aLayout);
-  const auto &second = *reinterpret_cast<FakeLayout *>(bLayout);
-  const auto &out = *reinterpret_cast<FakeLayout *>(dLayout);
+  const auto &what = as<FakeDesc>(desc);
+  const auto &first = as<FakeLayout>(aLayout);
+  const auto &second = as<FakeLayout>(bLayout);
+  const auto &out = as<FakeLayout>(dLayout);
   bool wide = what.compute == CUBLAS_COMPUTE_64F;
   auto scalar = [&](const void *at) {
     return wide ? *static_cast<const double *>(at)
@@ -538,7 +512,7 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
   if (auto answer = answerTo(desc, aLayout, bLayout, dLayout);
       answer != CUBLAS_STATUS_SUCCESS)
     return answer;
-  auto found = productOf(what, first, second, out);
+  auto found = gemmOf(what, first, second, out);
   if (c != d || !found)
     return CUBLAS_STATUS_INVALID_VALUE;
   dpc::rt::MatmulOp op = *found;
@@ -551,7 +525,7 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     return CUBLAS_STATUS_NOT_SUPPORTED;
   op.compute = wide ? DType::F64 : type == DType::F32 ? DType::F32 : type;
   std::optional<double> microseconds =
-      takeRoutine(*reinterpret_cast<FakeHandle *>(handle), *how);
+      takeRoutine(as<FakeHandle>(handle), *how);
   if (!microseconds)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   enqueueOn(

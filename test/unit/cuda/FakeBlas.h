@@ -20,7 +20,7 @@ void setFakeRoutines(std::vector<double> microseconds);
 /// By handle created since: the index of the routine of its last GEMM.
 std::vector<int> lastFakeRoutines();
 /// The number of GEMMs computed since.
-int fakeProducts();
+int fakeGemms();
 
 /// Sets the status of every epilogue from now on: CUBLAS_STATUS_SUCCESS, or an
 /// error for "not available".

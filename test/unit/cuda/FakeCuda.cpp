@@ -123,12 +123,10 @@ size_t fakeAllocations() {
   return world().allocations.size();
 }
 
-FakeStream &streamOf(cudaStream_t stream) {
-  return *reinterpret_cast<FakeStream *>(stream);
-}
+FakeStream &streamOf(cudaStream_t stream) { return as<FakeStream>(stream); }
 
 std::shared_ptr<FakeEvent> eventOf(cudaEvent_t event) {
-  return *reinterpret_cast<std::shared_ptr<FakeEvent> *>(event);
+  return as<std::shared_ptr<FakeEvent>>(event);
 }
 
 FakeStream::~FakeStream() {
@@ -208,9 +206,7 @@ bool FakeEvent::reached(uint64_t record) {
 
 CudaApi fakeCudaApi() {
   CudaApi api;
-#define DPC_SET(name) api.name = &::name;
-  DPC_CUDA_FUNCTIONS(DPC_SET)
-#undef DPC_SET
+  api.link();
   return api;
 }
 
@@ -264,7 +260,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
-  *stream = reinterpret_cast<cudaStream_t>(new FakeStream());
+  make<FakeStream>(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -280,7 +276,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
   auto made = std::make_shared<FakeEvent>();
   made->hasTiming = (flags & cudaEventDisableTiming) == 0;
-  *event = reinterpret_cast<cudaEvent_t>(new std::shared_ptr<FakeEvent>(made));
+  make<std::shared_ptr<FakeEvent>>(event, made);
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin,
@@ -301,7 +297,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin,
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete reinterpret_cast<std::shared_ptr<FakeEvent> *>(event);
+  destroy<std::shared_ptr<FakeEvent>>(event);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

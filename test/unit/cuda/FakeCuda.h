@@ -28,6 +28,19 @@
 
 namespace dpc::rt::test {
 
+/// Objects behind the opaque handles of the fakes.
+template <typename T, typename Handle> T &as(Handle handle) {
+  return *reinterpret_cast<T *>(handle);
+}
+template <typename T, typename Handle, typename... Arguments>
+void make(Handle *handle, Arguments &&...arguments) {
+  *handle =
+      reinterpret_cast<Handle>(new T{std::forward<Arguments>(arguments)...});
+}
+template <typename T, typename Handle> void destroy(Handle handle) {
+  delete reinterpret_cast<T *>(handle);
+}
+
 /// The table of fake functions.
 CudaApi fakeCudaApi();
 

@@ -28,15 +28,12 @@ struct FakeCudnnHandle {
 };
 std::atomic<bool> refuses = false, refusesTensorCores = false;
 
-template <typename T, typename Handle> T &as(Handle handle) {
-  return *reinterpret_cast<T *>(handle);
-}
-template <typename T, typename Handle> cudnnStatus_t make(Handle *handle) {
-  *handle = reinterpret_cast<Handle>(new T);
+template <typename T, typename Handle> cudnnStatus_t create(Handle *handle) {
+  make<T>(handle);
   return CUDNN_STATUS_SUCCESS;
 }
-template <typename T, typename Handle> cudnnStatus_t unmake(Handle handle) {
-  delete reinterpret_cast<T *>(handle);
+template <typename T, typename Handle> cudnnStatus_t remove(Handle handle) {
+  destroy<T>(handle);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -111,9 +108,7 @@ void refuseFakeTensorCores(bool refuse) { refusesTensorCores = refuse; }
 
 Expected<std::unique_ptr<DeviceConvs>> openFakeCudnn(const CudaApi &cuda) {
   CudnnApi api;
-#define DPC_SET(name) api.name = &::name;
-  DPC_CUDNN_FUNCTIONS(DPC_SET)
-#undef DPC_SET
+  api.link();
   return makeCudnnConvs(cuda, api);
 }
 
@@ -126,10 +121,10 @@ using dpc::rt::ConvKind;
 extern "C" {
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
-  return make<FakeCudnnHandle>(handle);
+  return create<FakeCudnnHandle>(handle);
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
-  return unmake<FakeCudnnHandle>(handle);
+  return remove<FakeCudnnHandle>(handle);
 }
 const char *cudnnGetErrorString(cudnnStatus_t) {
   return "an error of the fake";
@@ -140,10 +135,10 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 }
 
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *tensor) {
-  return make<FakeTensor>(tensor);
+  return create<FakeTensor>(tensor);
 }
 cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensor) {
-  return unmake<FakeTensor>(tensor);
+  return remove<FakeTensor>(tensor);
 }
 /// Dense tensors of four or five dimensions, as in cuDNN's convolutions.
 cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensor,
@@ -161,10 +156,10 @@ cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensor,
 }
 
 cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *filter) {
-  return make<FakeTensor>(filter);
+  return create<FakeTensor>(filter);
 }
 cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t filter) {
-  return unmake<FakeTensor>(filter);
+  return remove<FakeTensor>(filter);
 }
 cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filter,
                                          cudnnDataType_t type,
@@ -178,11 +173,11 @@ cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t filter,
 
 cudnnStatus_t
 cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *conv) {
-  return make<FakeConv>(conv);
+  return create<FakeConv>(conv);
 }
 cudnnStatus_t
 cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t conv) {
-  return unmake<FakeConv>(conv);
+  return remove<FakeConv>(conv);
 }
 cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t conv,
                                               int dims, const int pads[],

@@ -150,31 +150,31 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph) {
   *graph = nullptr;
   if (!isJoined)
     return cudaErrorStreamCaptureUnjoined;
-  *graph = reinterpret_cast<cudaGraph_t>(new Graph{std::move(capture)});
+  make<Graph>(graph, std::move(capture));
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete reinterpret_cast<Graph *>(graph);
+  destroy<Graph>(graph);
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
                                  unsigned long long) {
-  auto *made = new GraphExec{reinterpret_cast<Graph *>(graph)->capture, {}};
-  for (size_t i = 0; i < made->capture->lanes.size(); ++i)
-    made->lanes.push_back(std::make_unique<FakeStream>());
-  *exec = reinterpret_cast<cudaGraphExec_t>(made);
+  make<GraphExec>(exec, as<Graph>(graph).capture);
+  auto &made = as<GraphExec>(*exec);
+  for (size_t i = 0; i < made.capture->lanes.size(); ++i)
+    made.lanes.push_back(std::make_unique<FakeStream>());
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  delete reinterpret_cast<GraphExec *>(exec);
+  destroy<GraphExec>(exec);
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t handle, cudaStream_t stream) {
-  auto &exec = *reinterpret_cast<GraphExec *>(handle);
+  auto &exec = as<GraphExec>(handle);
   auto begin = std::make_shared<FakeEvent>();
   FakeStream &origin = streamOf(stream);
   origin.push([begin, &origin] { begin->reach(1, origin.clock); });

@@ -326,9 +326,7 @@ std::atomic<int> nextId{1};
 
 NcclApi fakeNcclApi() {
   NcclApi api;
-#define DPC_SET(name) api.name = &::name;
-  DPC_NCCL_FUNCTIONS(DPC_SET)
-#undef DPC_SET
+  api.link();
   return api;
 }
 

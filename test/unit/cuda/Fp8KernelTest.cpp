@@ -143,7 +143,7 @@ void expectCodesOfTheCpu(const Case &shape, float special, DType format) {
   }
 }
 
-TEST(Fp8Kernels, WriteTheCodesOfTheCpu) {
+TEST(Fp8Kernels, MatchTheCodesOfTheCpu) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   for (const Case &shape : {Case{16, 16, 16, 0},
                             {32, 48, 56, 8},

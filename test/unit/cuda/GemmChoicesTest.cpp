@@ -54,15 +54,15 @@ protected:
   std::vector<std::string> remarks;
 };
 
-TEST_F(GemmChoicesOf, OneRankIsTheFastestAndIsReadAgain) {
+TEST_F(GemmChoicesOf, TheFastestRoutineIsStoredAndReadAgain) {
   Plan plan = leastSquares(1, 2);
   EXPECT_EQ(run(plan, Ranks::InProcess), std::vector{4});
   DeviceResult first = last;
-  int measured = fakeProducts();
+  int measured = fakeGemms();
   size_t kept = files().size();
-  EXPECT_EQ(kept, ownersOfProducts(plan).size());
+  EXPECT_EQ(kept, ownersOfGemms(plan).size());
   EXPECT_EQ(run(plan, Ranks::InProcess), std::vector{4});
-  EXPECT_LT(fakeProducts(), measured);
+  EXPECT_LT(fakeGemms(), measured);
   EXPECT_TRUE(remarks.empty()) << remarks.front();
   EXPECT_EQ(files().size(), kept);
 
@@ -74,18 +74,18 @@ TEST_F(GemmChoicesOf, OneRankIsTheFastestAndIsReadAgain) {
 
 /// A routine for one epilogue is not used for another, or for a vector with
 /// another alignment.
-TEST_F(GemmChoicesOf, EpiloguesHaveKeysOfTheirOwn) {
+TEST_F(GemmChoicesOf, EpiloguesHaveSeparateKeys) {
   Plan plan = leastSquares(1, 1);
-  size_t before = ownersOfProducts(plan).size();
+  size_t before = ownersOfGemms(plan).size();
   addEpilogues(plan);
-  std::map<std::string, int> owners = ownersOfProducts(plan);
+  std::map<std::string, int> owners = ownersOfGemms(plan);
   EXPECT_EQ(owners.size(), before + 11);
   for (Instruction &instruction : plan.phases["update"])
     if (auto *op = std::get_if<MatmulOp>(&instruction.op))
       if (op->epilogue == Epilogue::GeluAuxBias)
         for (int64_t *offset : {&op->biasOffset, &op->auxOffset}) {
           *offset += 2;
-          EXPECT_NE(ownersOfProducts(plan), owners);
+          EXPECT_NE(ownersOfGemms(plan), owners);
           *offset -= 2;
         }
   run(plan, Ranks::InProcess);
@@ -103,22 +103,22 @@ TEST_F(GemmChoicesOf, EpiloguesHaveKeysOfTheirOwn) {
 }
 
 /// cuBLASLt does not see transposes, but it sees formats.
-TEST_F(GemmChoicesOf, RoutinesOfFp8AreKept) {
+TEST_F(GemmChoicesOf, Fp8RoutinesAreStored) {
   Plan plan = leastSquares(1, 1);
-  size_t before = ownersOfProducts(plan).size();
+  size_t before = ownersOfGemms(plan).size();
   addFp8(plan);
   constexpr size_t kFormats = 3, kKindsOfC = 3, kEpilogues = 2 * 11;
-  EXPECT_EQ(ownersOfProducts(plan).size(),
+  EXPECT_EQ(ownersOfGemms(plan).size(),
             before + kFormats * kKindsOfC + kEpilogues);
   run(plan, Ranks::InProcess);
-  EXPECT_EQ(files().size(), ownersOfProducts(plan).size());
+  EXPECT_EQ(files().size(), ownersOfGemms(plan).size());
   run(plan, Ranks::InProcess);
   for (const std::string &remark : remarks)
     EXPECT_EQ(remark.find("measured again"), std::string::npos) << remark;
 }
 
 /// Each stage has its own GEMMs.
-TEST_F(GemmChoicesOf, ALaterStageSaysWhatItsProductsLack) {
+TEST_F(GemmChoicesOf, LaterStagesReportMissingEpilogues) {
   Plan plan = twoStages(2, 1);
   for (Instruction &instruction : plan.phases["s1.forward"])
     if (auto *op = std::get_if<MatmulOp>(&instruction.op))
@@ -130,7 +130,7 @@ TEST_F(GemmChoicesOf, ALaterStageSaysWhatItsProductsLack) {
   EXPECT_NE(remarks[0].find("epilogue relu;"), std::string::npos) << remarks[0];
 }
 
-TEST_F(GemmChoicesOf, NothingIsKeptWithoutAFolder) {
+TEST_F(GemmChoicesOf, NothingIsStoredWithoutAFolder) {
   EXPECT_EQ(run(leastSquares(1, 1), Ranks::InProcess, true, ""),
             std::vector{4});
   EXPECT_TRUE(files().empty());
@@ -151,9 +151,9 @@ TEST_F(GemmChoicesOf, AllRanksTakeTheRoutineOfTheFirst) {
     }
 }
 
-TEST_F(GemmChoicesOf, ProductsOfLaterStagesHaveAnOwner) {
+TEST_F(GemmChoicesOf, GemmsOfLaterStagesHaveAnOwner) {
   Plan plan = twoStages(2, 2);
-  std::map<std::string, int> owners = ownersOfProducts(plan);
+  std::map<std::string, int> owners = ownersOfGemms(plan);
   EXPECT_EQ(std::count_if(owners.begin(), owners.end(),
                           [](const auto &it) { return it.second == 0; }) > 0,
             true);
@@ -169,7 +169,7 @@ TEST_F(GemmChoicesOf, ProductsOfLaterStagesHaveAnOwner) {
 
 /// Truncated, changed, empty, and from another GEMM: measured again and
 /// repaired.
-TEST_F(GemmChoicesOf, BadFilesArePassedOver) {
+TEST_F(GemmChoicesOf, DamagedFilesAreReplaced) {
   Plan plan = leastSquares(1, 2);
   run(plan, Ranks::InProcess);
   auto all = files();
@@ -198,7 +198,7 @@ TEST_F(GemmChoicesOf, RoutinesAreCheckedBeforeTheyRun) {
   GemmCache cache(tuning, 0);
   cublasLtMatmulAlgo_t wrong = {};
   wrong.data[0] = 77;
-  for (const auto &[key, owner] : ownersOfProducts(plan)) {
+  for (const auto &[key, owner] : ownersOfGemms(plan)) {
     ASSERT_TRUE(cache.read(key)) << key;
     cache.write(key, wrong);
   }
@@ -209,7 +209,7 @@ TEST_F(GemmChoicesOf, RoutinesAreCheckedBeforeTheyRun) {
   EXPECT_TRUE(remarks.empty());
 }
 
-TEST_F(GemmChoicesOf, ADeviceOfAnotherKindHasItsOwn) {
+TEST_F(GemmChoicesOf, OtherDevicesHaveSeparateFiles) {
   GemmTuning here, there;
   here.folder = there.folder = at("cache");
   here.device = "one";
@@ -223,7 +223,7 @@ TEST_F(GemmChoicesOf, ADeviceOfAnotherKindHasItsOwn) {
   EXPECT_FALSE(GemmCache(here, 0).read("l"));
 }
 
-TEST_F(GemmChoicesOf, AFolderThatCannotBeIsSaidAndNoMore) {
+TEST_F(GemmChoicesOf, UnusableFoldersAreReported) {
   write("file", "");
   EXPECT_EQ(run(leastSquares(1, 1), Ranks::InProcess, true, "file/cache"),
             std::vector{4});

@@ -132,7 +132,7 @@ TEST(NcclComm, CallsDoNotWaitForTheStream) {
 }
 
 /// Both directions of a ring in one call: no rank waits for its turn.
-TEST(NcclComm, MessagesOfACallGoAtOnce) {
+TEST(NcclComm, MessagesOfACallAreGrouped) {
   onDevices(3, 30, [](DeviceComm &comm, Communicator &) {
     Rank own;
     int next = (comm.rank() + 1) % 3, previous = (comm.rank() + 2) % 3;
@@ -149,7 +149,7 @@ TEST(NcclComm, MessagesOfACallGoAtOnce) {
 }
 
 /// The collective of an instruction with several buffers.
-TEST(NcclComm, ListsGoAtOnce) {
+TEST(NcclComm, ListsOfBuffersAreGrouped) {
   int before = fakeNcclGroups();
   onDevices(2, 30, [](DeviceComm &comm, Communicator &) {
     Rank own;
@@ -174,7 +174,7 @@ TEST(NcclComm, ListsGoAtOnce) {
   EXPECT_EQ(fakeNcclGroups(), before + 2); // one per rank
 }
 
-TEST(NcclComm, ItsMemoryIsRegisteredAndFreed) {
+TEST(NcclComm, MemoryIsRegisteredAndFreed) {
   size_t before = fakeAllocations();
   onDevices(2, 30, [](DeviceComm &comm, Communicator &) {
     ASSERT_TRUE(comm.makeGroups({}).ok());
@@ -185,7 +185,7 @@ TEST(NcclComm, ItsMemoryIsRegisteredAndFreed) {
 }
 
 /// The other rank has ended long ago, or never will.
-TEST(NcclComm, AnEndThatDoesNotComeIsNotWaitedForLong) {
+TEST(NcclComm, FinalizationHasATimeLimit) {
   size_t before = fakeAllocations();
   stallFakeNcclEnds(true);
   auto began = std::chrono::steady_clock::now();
@@ -199,7 +199,7 @@ TEST(NcclComm, AnEndThatDoesNotComeIsNotWaitedForLong) {
 }
 
 /// Ranks that see one GPU each use it; NCCL reports whether it is the same GPU.
-TEST(NcclComm, WhatNcclSaysOfAWorldIsSaid) {
+TEST(NcclComm, ErrorsOfNcclAreReported) {
   refuseFakeNcclWorlds(true);
   auto controls = makeLocalComms(2, {30});
   std::vector<std::thread> threads;
