@@ -12,8 +12,8 @@ namespace dpc::codegen {
 // Rows
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> CpuLoops::rowFold(const RowFold &fold, int64_t size,
-                                     Value limit, const ColumnBody &body) {
+Values CpuLoops::rowFold(const RowFold &fold, int64_t size, Value limit,
+                         const ColumnBody &body) {
   return b.spaceFold(size, fold.init(), body, limit);
 }
 
@@ -80,7 +80,7 @@ void CpuLoops::nest(const Nest &nest, const ElementsBody &elements) {
   Indices loops;
   auto body = [&] {
     Indices indices = shifted(&b, loops, nest.begin);
-    SmallVector<Value> computed = elements(indices);
+    Values computed = elements(indices);
     for (auto [element, target] : llvm::zip_equal(computed, nest.targets))
       b.store(element, target, indices);
   };

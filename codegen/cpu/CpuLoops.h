@@ -10,12 +10,11 @@ class CpuLoops : public LoopTarget {
 public:
   explicit CpuLoops(ElementEmitter &b) : b(b) {}
 
-  llvm::SmallVector<mlir::Value> rowFold(const RowFold &fold, int64_t size,
-                                         mlir::Value limit,
-                                         const ColumnBody &body) override;
-  void rowLoop(int64_t size, mlir::Value limit,
+  Values rowFold(const RowFold &fold, int64_t size, Value limit,
+                 const ColumnBody &body) override;
+  void rowLoop(int64_t size, Value limit,
                const std::function<void(Index)> &body) override;
-  void restLoop(int64_t size, mlir::Value limit, const LoopBody &body) override;
+  void restLoop(int64_t size, Value limit, const LoopBody &body) override;
   void once(const std::function<void()> &body) override { body(); }
   void nest(const Nest &nest, const ElementsBody &elements) override;
 

@@ -18,12 +18,11 @@ static Value reduceElement(ElementEmitter &b, ReduceOp op, Indices &indices,
     return b.math.accumulate(op.getKind(), sum, b.at(op.getX(), indices),
                              isUnsigned(op.getX()));
   int64_t dim = op.getDims()[next];
-  return b.spaceFold(shapeOf(op.getX())[dim], sum,
-                     [&](Index i, ValueRange carried) -> SmallVector<Value> {
-                       indices[dim] = i;
-                       return {
-                           reduceElement(b, op, indices, next + 1, carried[0])};
-                     })[0];
+  return b.spaceFold(
+      shapeOf(op.getX())[dim], sum, [&](Index i, ValueRange carried) -> Values {
+        indices[dim] = i;
+        return {reduceElement(b, op, indices, next + 1, carried[0])};
+      })[0];
 }
 
 // A reduction along rows accumulates in registers. A reduction over rows
@@ -75,14 +74,13 @@ static void emitSumSquares(ElementEmitter &b, SumSquaresOp op,
     std::function<Value(unsigned, Value)> sum = [&](unsigned d, Value partial) {
       if (d == sizes.size())
         return addSquare(b, partial, input, flat, indices);
-      return b.spaceFold(
-          sizes[d], partial,
-          [&](Index i, ValueRange carried) -> SmallVector<Value> {
-            indices.push_back(i);
-            Value next = sum(d + 1, carried[0]);
-            indices.pop_back();
-            return {next};
-          })[0];
+      return b.spaceFold(sizes[d], partial,
+                         [&](Index i, ValueRange carried) -> Values {
+                           indices.push_back(i);
+                           Value next = sum(d + 1, carried[0]);
+                           indices.pop_back();
+                           return {next};
+                         })[0];
     };
     total = sum(0, total);
   }

@@ -21,11 +21,9 @@ private:
   }
   void inFirstThread(const std::function<void()> &body) override { body(); }
   void synchronize() override {}
-  SmallVector<Value> partsOf(ArrayRef<Type> types,
-                             const ThreadBody &body) override;
-  SmallVector<Value> combineParts(SmallVector<Value> arrays,
-                                  ArrayRef<Type> types,
-                                  const Combine &combine) override;
+  Values partsOf(ArrayRef<Type> types, const ThreadBody &body) override;
+  Values combineParts(Values arrays, ArrayRef<Type> types,
+                      const Combine &combine) override;
 };
 
 } // namespace
@@ -34,11 +32,10 @@ void EmulatedThreads::forTeams(int64_t teams, const LoopBody &body) {
   b.stepLoop(constantI64(b, 0), constantI64(b, teams), 1, body);
 }
 
-SmallVector<Value> EmulatedThreads::partsOf(ArrayRef<Type> types,
-                                            const ThreadBody &body) {
+Values EmulatedThreads::partsOf(ArrayRef<Type> types, const ThreadBody &body) {
   if (team.shape.threads == 1)
     return body(constantI64(b, 0));
-  SmallVector<Value> arrays;
+  Values arrays;
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   auto function = b.getBlock()->getParent()->getParentOfType<func::FuncOp>();
   for (Type type : types) {
@@ -57,9 +54,8 @@ SmallVector<Value> EmulatedThreads::partsOf(ArrayRef<Type> types,
 }
 
 /// Combines in the same order as the shuffles of PTX.
-SmallVector<Value> EmulatedThreads::combineParts(SmallVector<Value> arrays,
-                                                 ArrayRef<Type> types,
-                                                 const Combine &combine) {
+Values EmulatedThreads::combineParts(Values arrays, ArrayRef<Type> types,
+                                     const Combine &combine) {
   if (team.shape.threads == 1)
     return arrays;
   auto place = [&](size_t i, Value thread) -> Value {
@@ -67,7 +63,7 @@ SmallVector<Value> EmulatedThreads::combineParts(SmallVector<Value> arrays,
                                ValueRange{thread});
   };
   auto read = [&](Value thread) {
-    SmallVector<Value> values;
+    Values values;
     for (auto [i, type] : llvm::enumerate(types))
       values.push_back(LLVM::LoadOp::create(b, type, place(i, thread)));
     return values;
@@ -79,14 +75,14 @@ SmallVector<Value> EmulatedThreads::combineParts(SmallVector<Value> arrays,
       b.forLoop(constantI64(b, distance), [&](Value lane) {
         Value low = addI(b, first, lane);
         Value high = addI(b, low, distance);
-        SmallVector<Value> values = combine(read(low), read(high));
+        Values values = combine(read(low), read(high));
         for (auto [i, value] : llvm::enumerate(values))
           LLVM::StoreOp::create(b, value, place(i, low));
       });
     });
-  SmallVector<Value> combined;
+  Values combined;
   for (int64_t warp = 0; warp < warps; ++warp) {
-    SmallVector<Value> others = read(constantI64(b, warp * kWarp));
+    Values others = read(constantI64(b, warp * kWarp));
     combined = warp == 0 ? others : combine(combined, others);
   }
   return combined;

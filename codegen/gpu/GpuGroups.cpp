@@ -43,18 +43,17 @@ func::FuncOp createGroupFunction(ElementEmitter &b, const std::string &name) {
   return impl;
 }
 
-using MemberValues = llvm::function_ref<SmallVector<Value>(size_t)>;
+using MemberValues = llvm::function_ref<Values(size_t)>;
 
 /// Returns `values(member)` for the member, between `low` and `high`, to which
 /// block `number` belongs.
-static SmallVector<Value> ofMember(KernelBuilder &b, Value number,
-                                   ArrayRef<int64_t> firsts, size_t low,
-                                   size_t high, MemberValues values) {
+static Values ofMember(KernelBuilder &b, Value number, ArrayRef<int64_t> firsts,
+                       size_t low, size_t high, MemberValues values) {
   if (high - low == 1)
     return values(low);
   size_t middle = (low + high) / 2;
   Value isBelow = cmp(b, IntPredicate::slt, number, firsts[middle]);
-  SmallVector<Value> some = values(low); // only their types are used
+  Values some = values(low); // only their types are used
   SmallVector<Type> types(ValueRange(some).getTypes());
   auto branch = scf::IfOp::create(b, types, isBelow, /*withElseRegion=*/true);
   auto fill = [&](Region &region, size_t from, size_t to) {
@@ -76,9 +75,9 @@ static Value bindChunk(GpuKernel &k, Value number, ArrayRef<int64_t> firsts,
   size_t numScalars = llvm::count_if(b.spec.op.getInputs(), isScalar);
   size_t tensors = b.spec.op.getInputs().size() - numScalars;
   size_t own = tensors + b.spec.op.getOutputs().size();
-  SmallVector<Value> found =
+  Values found =
       ofMember(b, number, firsts, 0, firsts.size(), [&](size_t member) {
-        SmallVector<Value> values;
+        Values values;
         for (size_t i = 0; i < own; ++i)
           values.push_back(function.getArgument(numScalars + member * own + i));
         values.push_back(constantI64(b, firsts[member]));
@@ -125,7 +124,7 @@ void emitGroupStage(GpuKernel &k) {
     keepValues(k);
     Value limit = minS(b, bindChunk(k, number, firsts, chunk), chunk);
     k.threads.rowLoop(chunk, limit, [&](Index i) {
-      SmallVector<Value> elements;
+      Values elements;
       for (Value value : b.yields)
         elements.push_back(b.at(value, i));
       for (auto [element, target] :

@@ -52,18 +52,17 @@ struct GpuKernel {
   EmittedKernel result;
   std::vector<mlir::func::FuncOp> functions; ///< of `result.stages`
   /// Results that earlier stages stored and later ones read.
-  llvm::SmallVector<unsigned> storedResults;
+  SmallVector<unsigned> storedResults;
 };
 
 /// Elements of `type` in scratch memory, from byte `offset` on.
 struct Scratch {
   int64_t offset = 0;
-  mlir::Type type;
+  Type type;
 };
-mlir::Value loadScratch(ElementEmitter &b, const Scratch &part,
-                        mlir::Value position);
-void storeScratch(ElementEmitter &b, mlir::Value value, const Scratch &part,
-                  mlir::Value position);
+Value loadScratch(ElementEmitter &b, const Scratch &part, Value position);
+void storeScratch(ElementEmitter &b, Value value, const Scratch &part,
+                  Value position);
 
 /// Emits all stages of a kernel.
 EmittedKernel emitForGpu(ElementEmitter &b);
@@ -76,7 +75,7 @@ void emitStage(GpuKernel &k, int64_t teams, TeamShape shape,
 void keepValues(GpuKernel &k);
 
 /// Stages whose threads share the elements of a nest (GpuNests.cpp).
-void emitElementwiseStage(GpuKernel &k, llvm::ArrayRef<unsigned> results);
+void emitElementwiseStage(GpuKernel &k, ArrayRef<unsigned> results);
 void emitFillStage(GpuKernel &k, unsigned result, double value);
 
 /// The stage of a group of tensors (GpuGroups.cpp).
@@ -85,7 +84,7 @@ mlir::func::FuncOp createGroupFunction(ElementEmitter &b,
 void emitGroupStage(GpuKernel &k);
 
 /// Stages of row ops and of reductions (GpuReductions.cpp).
-void emitRowStages(GpuKernel &k, mlir::Operation *rowOp);
+void emitRowStages(GpuKernel &k, Operation *rowOp);
 void emitReductionStages(GpuKernel &k);
 
 } // namespace dpc::codegen

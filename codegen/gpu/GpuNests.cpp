@@ -46,10 +46,9 @@ void emitFillStage(GpuKernel &k, unsigned number, double value) {
   gridStage(k, llvm::product_of(shape), [&] {
     Type type = computeTypeOf(b.yields[number]);
     SmallVector<int64_t> zeros(shape.size(), 0);
-    k.threads.nest({{}, b.arguments.outputs[number], zeros, shape},
-                   [&](ArrayRef<Index>) {
-                     return SmallVector<Value>{b.math.constant(type, value)};
-                   });
+    k.threads.nest(
+        {{}, b.arguments.outputs[number], zeros, shape},
+        [&](ArrayRef<Index>) { return Values{b.math.constant(type, value)}; });
   });
 }
 
@@ -96,7 +95,7 @@ static void emitVectors(ElementEmitter &b, GpuThreads &threads,
       vectors.back() = groups.back() / count;
     Indices parts;
     b.pushDims(number, vectors, parts);
-    SmallVector<Value> vars(rank);
+    Values vars(rank);
     for (auto [i, owner] : llvm::enumerate(owners))
       vars[owner] = b.space.var(b.space.numLoops() - owners.size() + i);
     b.popDims(vectors.size());
@@ -179,7 +178,7 @@ void GpuThreads::nest(const Nest &nest, const ElementsBody &elements) {
   auto [merges, crossed] = analyzeNest(nest, b.spec.inputs);
   auto body = [&](ArrayRef<Index> loops) {
     Indices indices = shifted(&b, loops, nest.begin);
-    SmallVector<Value> computed = elements(indices);
+    Values computed = elements(indices);
     for (auto [element, target] : llvm::zip_equal(computed, nest.targets))
       b.store(element, target, indices);
   };

@@ -132,7 +132,7 @@ static Value squaresOf(GpuKernel &k, Value input, Value part, int64_t parts) {
                           sum = addSquare(b, sum, input, flat,
                                           LoopSpace::advance(indices, i));
                         b.popDims(indices.size());
-                        return SmallVector<Value>{sum};
+                        return Values{sum};
                       });
   })[0];
 }
@@ -167,8 +167,8 @@ static void emitSquareStages(GpuKernel &k, SumSquaresOp op, unsigned number,
           return b.stepLoop(
               thread, constantI64(b, total), kBlock,
               b.math.constant(parts.type, 0), [&](Value i, ValueRange carried) {
-                return SmallVector<Value>{b.math.accumulate(
-                    ReduceKind::sum, carried[0], loadScratch(b, parts, i))};
+                return Values{b.math.accumulate(ReduceKind::sum, carried[0],
+                                                loadScratch(b, parts, i))};
               });
         })[0];
     b.loops->once([&] {
@@ -217,9 +217,8 @@ static void emitEmbeddingLinks(GpuKernel &k, EmbeddingGradOp op,
                   return select(b, is, b.math.accumulate(kind, best, other),
                                 best);
                 };
-                return SmallVector<Value>{
-                    linked(P::sgt, ReduceKind::min, carried[0]),
-                    linked(P::slt, ReduceKind::max, carried[1])};
+                return Values{linked(P::sgt, ReduceKind::min, carried[0]),
+                              linked(P::slt, ReduceKind::max, carried[1])};
               });
         });
     Value isFirst = andI(b, found, cmp(b, P::eq, links[1], none));
@@ -232,9 +231,9 @@ static void emitEmbeddingLinks(GpuKernel &k, EmbeddingGradOp op,
 }
 
 /// Carries values through `body` while the last one is below `limit`.
-static SmallVector<Value>
-whileBelow(ImplicitLocOpBuilder &b, int64_t limit, ValueRange init,
-           llvm::function_ref<SmallVector<Value>(ValueRange)> body) {
+static Values whileBelow(ImplicitLocOpBuilder &b, int64_t limit,
+                         ValueRange init,
+                         llvm::function_ref<Values(ValueRange)> body) {
   SmallVector<Type> types = llvm::to_vector(init.getTypes());
   SmallVector<Location> places(types.size(), b.getLoc());
   auto loop = scf::WhileOp::create(b, types, init);
@@ -258,13 +257,13 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
   Type type = computeTypeOf(op.getDy());
   // Adds the rows from `position` on, for a vector of columns.
   auto walk = [&](Value position, const Index &column) {
-    SmallVector<Value> state(width, b.math.constant(type, 0));
+    Values state(width, b.math.constant(type, 0));
     state.push_back(position);
     state = whileBelow(b, count, state, [&](ValueRange carried) {
       b.openScope();
       Indices indices;
       b.pushDims(carried.back(), shapeOf(op.getIds()), indices);
-      SmallVector<Value> sums;
+      Values sums;
       for (int64_t i = 0; i < width; ++i) {
         Indices from(indices);
         from.push_back(LoopSpace::shift(column, i));
@@ -289,7 +288,7 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
       b.stepLoop(thread, vectors, shape.threads, [&](Value vector) {
         Value start = mulI(b, vector, width);
         Index column = b.space.loop(b.space.push(columns, start, width));
-        SmallVector<Value> sums = walk(own, column);
+        Values sums = walk(own, column);
         for (auto [i, sum] : llvm::enumerate(sums))
           b.store(sum, b.arguments.outputs[number],
                   {LoopSpace::opaque(row), LoopSpace::shift(column, i)});

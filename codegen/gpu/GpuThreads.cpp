@@ -97,12 +97,11 @@ void GpuThreads::once(const std::function<void()> &body) {
   leavePhase();
 }
 
-SmallVector<Value> GpuThreads::fold(ArrayRef<Type> types,
-                                    const Combine &combine,
-                                    const ThreadBody &body) {
+Values GpuThreads::fold(ArrayRef<Type> types, const Combine &combine,
+                        const ThreadBody &body) {
   enterPhase();
   b.openScope();
-  SmallVector<Value> parts = partsOf(types, body);
+  Values parts = partsOf(types, body);
   b.closeScope();
   leavePhase();
   return combineParts(std::move(parts), types, combine);
@@ -118,7 +117,7 @@ void GpuThreads::storeTogether(const std::function<void()> &body) {
   kept = outer;
   // Stores are grouped by buffer: LLVM does not merge two stores if a store
   // between them may alias.
-  SmallVector<Value> pointers;
+  Values pointers;
   for (const KeptStore &one : stores)
     if (!llvm::is_contained(pointers, one.memory.pointer))
       pointers.push_back(one.memory.pointer);
@@ -128,14 +127,13 @@ void GpuThreads::storeTogether(const std::function<void()> &body) {
         b.store(one.scalar, one.memory, one.indices);
 }
 
-SmallVector<Value> GpuThreads::threadColumns(Value thread, int64_t size,
-                                             Value limit, ValueRange init,
-                                             const ColumnBody &body) {
+Values GpuThreads::threadColumns(Value thread, int64_t size, Value limit,
+                                 ValueRange init, const ColumnBody &body) {
   int64_t width = vectorWidth(b.spec, size);
   Value upper = limit ? limit : constantI64(b, size);
   auto columns = [&](Value first, int64_t count, ValueRange carried) {
     int64_t loop = b.space.push(size, first, count);
-    SmallVector<Value> next(carried);
+    Values next(carried);
     storeTogether([&] {
       for (int64_t i = 0; i < count; ++i)
         next = body(LoopSpace::shift(b.space.loop(loop), i), next);
@@ -149,7 +147,7 @@ SmallVector<Value> GpuThreads::threadColumns(Value thread, int64_t size,
         [&](Value j, ValueRange carried) { return columns(j, 1, carried); });
   Value factor = constantI64(b, width);
   Value vectors = limit ? divU(b, limit, factor) : constantI64(b, size / width);
-  SmallVector<Value> carried =
+  Values carried =
       b.stepLoop(thread, vectors, team.shape.threads, init,
                  [&](Value vector, ValueRange inner) {
                    return columns(mulI(b, vector, factor), width, inner);
@@ -163,8 +161,8 @@ SmallVector<Value> GpuThreads::threadColumns(Value thread, int64_t size,
       [&](Value j, ValueRange inner) { return columns(j, 1, inner); });
 }
 
-SmallVector<Value> GpuThreads::rowFold(const RowFold &rows, int64_t size,
-                                       Value limit, const ColumnBody &body) {
+Values GpuThreads::rowFold(const RowFold &rows, int64_t size, Value limit,
+                           const ColumnBody &body) {
   return fold(rows.types, rows.combine, [&](Value thread) {
     return threadColumns(thread, size, limit, rows.init(), body);
   });
@@ -175,7 +173,7 @@ void GpuThreads::rowLoop(int64_t size, Value limit,
   phase([&](Value thread) {
     threadColumns(thread, size, limit, {}, [&](Index j, ValueRange) {
       body(j);
-      return SmallVector<Value>();
+      return Values();
     });
   });
 }
@@ -185,7 +183,7 @@ void GpuThreads::restLoop(int64_t size, Value limit, const LoopBody &body) {
     b.stepLoop(addI(b, limit, thread), constantI64(b, size), team.shape.threads,
                {}, [&](Value column, ValueRange) {
                  body(column);
-                 return SmallVector<Value>();
+                 return Values();
                });
   });
 }

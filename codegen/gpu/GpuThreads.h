@@ -40,7 +40,7 @@ struct Team {
 
 /// The thread of an elementwise stage; its teams are blocks.
 struct GridThread {
-  mlir::Value team, thread;
+  Value team, thread;
   int64_t teams = 0;
 };
 
@@ -48,34 +48,30 @@ struct GridThread {
 /// and its emulation.
 class GpuThreads : public LoopTarget {
 public:
-  using ThreadBody = std::function<llvm::SmallVector<mlir::Value>(mlir::Value)>;
+  using ThreadBody = std::function<Values(Value)>;
 
   static std::unique_ptr<GpuThreads> create(ElementEmitter &b);
 
-  llvm::SmallVector<mlir::Value> rowFold(const RowFold &fold, int64_t size,
-                                         mlir::Value limit,
-                                         const ColumnBody &body) override;
-  void rowLoop(int64_t size, mlir::Value limit,
+  Values rowFold(const RowFold &fold, int64_t size, Value limit,
+                 const ColumnBody &body) override;
+  void rowLoop(int64_t size, Value limit,
                const std::function<void(Index)> &body) override;
-  void restLoop(int64_t size, mlir::Value limit, const LoopBody &body) override;
+  void restLoop(int64_t size, Value limit, const LoopBody &body) override;
   void once(const std::function<void()> &body) override;
   void nest(const Nest &nest, const ElementsBody &elements) override;
   void beforeLoad() override;
-  bool keepsStore(mlir::Value scalar, const MemoryRef &memory,
-                  llvm::ArrayRef<Index> indices) override;
+  bool keepsStore(Value scalar, const MemoryRef &memory,
+                  ArrayRef<Index> indices) override;
 
   /// Emits code in which threads differ; the argument of `body` is the thread's
   /// number.
   void phase(const LoopBody &body);
   /// A phase in which each thread computes values, which are then combined.
-  llvm::SmallVector<mlir::Value> fold(llvm::ArrayRef<mlir::Type> types,
-                                      const Combine &combine,
-                                      const ThreadBody &body);
+  Values fold(ArrayRef<Type> types, const Combine &combine,
+              const ThreadBody &body);
   /// Visits the columns of a row that belong to the thread, in vectors.
-  llvm::SmallVector<mlir::Value> threadColumns(mlir::Value thread, int64_t size,
-                                               mlir::Value limit,
-                                               mlir::ValueRange init,
-                                               const ColumnBody &body);
+  Values threadColumns(Value thread, int64_t size, Value limit, ValueRange init,
+                       const ColumnBody &body);
   /// Emits the stores of `body` after all of its computations.
   void storeTogether(const std::function<void()> &body);
   /// Calls `body` in each team of the stage.
@@ -92,11 +88,9 @@ protected:
   /// Makes the stores of each thread visible to the team.
   virtual void synchronize() = 0;
   /// The values of the threads for each type: values, or arrays of them.
-  virtual llvm::SmallVector<mlir::Value>
-  partsOf(llvm::ArrayRef<mlir::Type> types, const ThreadBody &body) = 0;
-  virtual llvm::SmallVector<mlir::Value>
-  combineParts(llvm::SmallVector<mlir::Value> parts,
-               llvm::ArrayRef<mlir::Type> types, const Combine &combine) = 0;
+  virtual Values partsOf(ArrayRef<Type> types, const ThreadBody &body) = 0;
+  virtual Values combineParts(Values parts, ArrayRef<Type> types,
+                              const Combine &combine) = 0;
   void barrier();
 
   ElementEmitter &b;
@@ -106,7 +100,7 @@ private:
   void leavePhase();
 
   struct KeptStore {
-    mlir::Value scalar;
+    Value scalar;
     MemoryRef memory;
     Indices indices;
   };

@@ -25,11 +25,11 @@ private:
     b.whenBelow(thread, 1, body);
   }
   void synchronize() override;
-  SmallVector<Value> partsOf(ArrayRef<Type>, const ThreadBody &body) override {
+  Values partsOf(ArrayRef<Type>, const ThreadBody &body) override {
     return body(thread);
   }
-  SmallVector<Value> combineParts(SmallVector<Value> values, ArrayRef<Type>,
-                                  const Combine &combine) override;
+  Values combineParts(Values values, ArrayRef<Type>,
+                      const Combine &combine) override;
 
   Value thread; ///< its number in the team
 };
@@ -120,13 +120,12 @@ static Value sharedMemory(KernelBuilder &b) {
 /// Shuffles combine the values of each warp. Then each thread combines the
 /// results of the warps, all in one order. One barrier suffices, because each
 /// fold of a stage has its own part of shared memory.
-SmallVector<Value> PtxThreads::combineParts(SmallVector<Value> values,
-                                            ArrayRef<Type>,
-                                            const Combine &combine) {
+Values PtxThreads::combineParts(Values values, ArrayRef<Type>,
+                                const Combine &combine) {
   if (team.shape.threads == 1)
     return values;
   for (int64_t distance = kWarp / 2; distance > 0; distance /= 2) {
-    SmallVector<Value> others;
+    Values others;
     for (Value value : values)
       others.push_back(shuffle(b, value, distance));
     values = combine(values, others);
@@ -149,9 +148,9 @@ SmallVector<Value> PtxThreads::combineParts(SmallVector<Value> values,
       LLVM::StoreOp::create(b, value, place(i, warp));
   });
   barrier();
-  SmallVector<Value> combined;
+  Values combined;
   for (int64_t warp = 0; warp < warps; ++warp) {
-    SmallVector<Value> others;
+    Values others;
     for (auto [i, value] : llvm::enumerate(values))
       others.push_back(LLVM::LoadOp::create(b, value.getType(),
                                             place(i, constantI64(b, warp))));

@@ -97,26 +97,24 @@ static void storeResults(ElementEmitter &b, const SplitReduction &reduction,
   }
 }
 
-static SmallVector<Value> neutralTerms(KernelBuilder &b,
-                                       const SplitReduction &reduction) {
-  SmallVector<Value> values;
+static Values neutralTerms(KernelBuilder &b, const SplitReduction &reduction) {
+  Values values;
   for (const SplitReduction::Term &term : reduction.terms)
     values.push_back(b.math.neutral(term.kind, term.type, term.isUnsigned));
   return values;
 }
 
-static SmallVector<Value> addTerms(KernelBuilder &b,
-                                   const SplitReduction &reduction,
-                                   ValueRange x, ValueRange y) {
-  SmallVector<Value> values;
+static Values addTerms(KernelBuilder &b, const SplitReduction &reduction,
+                       ValueRange x, ValueRange y) {
+  Values values;
   for (auto [term, a, c] : llvm::zip_equal(reduction.terms, x, y))
     values.push_back(b.math.accumulate(term.kind, a, c, term.isUnsigned));
   return values;
 }
 
-static SmallVector<Value> termsAt(const SplitReduction &reduction,
-                                  ArrayRef<Index> indices) {
-  SmallVector<Value> values;
+static Values termsAt(const SplitReduction &reduction,
+                      ArrayRef<Index> indices) {
+  Values values;
   for (const SplitReduction::Term &term : reduction.terms)
     values.push_back(term.element(indices));
   return values;
@@ -156,7 +154,7 @@ static void emitRowParts(GpuKernel &k, const SplitReduction &reduction) {
     auto [begin, end] = boundsOf(b, reduction, part);
     Indices kept;
     b.pushDims(sum, reduction.keptSizes, kept);
-    SmallVector<Value> values =
+    Values values =
         threads.fold(typesOf(reduction), combine, [&](Value thread) {
           Value first = addI(b, begin, mulI(b, thread, reduction.width));
           return b.stepLoop(first, end, step, neutralTerms(b, reduction),
@@ -166,7 +164,7 @@ static void emitRowParts(GpuKernel &k, const SplitReduction &reduction) {
                                          reduced, reduction.width);
                               Indices indices =
                                   indicesOf(reduction, kept, reduced);
-                              SmallVector<Value> next(carried);
+                              Values next(carried);
                               for (int64_t i = 0; i < reduction.width; ++i) {
                                 Indices own = LoopSpace::advance(indices, i);
                                 next = combine(next, termsAt(reduction, own));
@@ -192,7 +190,7 @@ static void emitColumnParts(GpuKernel &k, const SplitReduction &reduction) {
   auto addRow = [&](ArrayRef<Index> kept, Value row, ValueRange carried) {
     Indices reduced;
     b.pushDims(row, reduction.reducedSizes, reduced);
-    SmallVector<Value> next;
+    Values next;
     for (int64_t i = 0; i < reduction.width; ++i) {
       Indices own = LoopSpace::advance(Indices(kept), i);
       llvm::append_range(
@@ -211,10 +209,10 @@ static void emitColumnParts(GpuKernel &k, const SplitReduction &reduction) {
     Value column = mulI(b, vector, reduction.width);
     Indices kept;
     b.pushDims(column, reduction.keptSizes, kept, reduction.width);
-    SmallVector<Value> init;
+    Values init;
     for (int64_t i = 0; i < reduction.width; ++i)
       llvm::append_range(init, neutralTerms(b, reduction));
-    SmallVector<Value> values =
+    Values values =
         b.stepLoop(begin, end, 1, init, [&](Value row, ValueRange carried) {
           return addRow(kept, row, carried);
         });
@@ -249,13 +247,13 @@ static void emitCombination(GpuKernel &k, const SplitReduction &reduction) {
     Indices kept;
     b.pushDims(number, reduction.keptSizes, kept);
     Value first = mulI(b, number, reduction.parts);
-    SmallVector<Value> values =
+    Values values =
         threads.fold(typesOf(reduction), combine, [&](Value thread) {
           return b.stepLoop(
               thread, constantI64(b, reduction.parts), shape.threads,
               neutralTerms(b, reduction), [&](Value part, ValueRange carried) {
                 Value position = addI(b, first, part);
-                SmallVector<Value> others;
+                Values others;
                 for (const SplitReduction::Term &term : reduction.terms)
                   others.push_back(loadScratch(b, term.scratch, position));
                 return combine(carried, others);

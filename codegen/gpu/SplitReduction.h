@@ -15,17 +15,17 @@ namespace dpc::codegen {
 struct SplitReduction {
   struct Term {
     ReduceKind kind = ReduceKind::sum;
-    mlir::Type type;
+    Type type;
     bool isUnsigned = false;
     unsigned result = 0; ///< of the kernel
-    std::function<mlir::Value(llvm::ArrayRef<Index>)> element;
+    std::function<Value(ArrayRef<Index>)> element;
     Scratch scratch;
   };
-  llvm::SmallVector<int64_t> shape, dims;
-  llvm::SmallVector<Term, 2> terms;
+  SmallVector<int64_t> shape, dims;
+  SmallVector<Term, 2> terms;
 
   // planReduction() computes the rest.
-  llvm::SmallVector<int64_t> keptSizes, reducedSizes;
+  SmallVector<int64_t> keptSizes, reducedSizes;
   int64_t kept = 1, reduced = 1; ///< products of the sizes
   int64_t width = 1;             ///< of vectors along the last dimension
   int64_t parts = 1;             ///< of each result

@@ -7,30 +7,39 @@
 
 namespace dpc::codegen {
 
+// Names that all code of kernels uses.
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+using mlir::ImplicitLocOpBuilder;
+using mlir::OpBuilder;
+using mlir::Operation;
+using mlir::Type;
+using mlir::Value;
+using mlir::ValueRange;
+using Values = SmallVector<Value>;
+
 using IntPredicate = mlir::arith::CmpIPredicate;
 using FloatPredicate = mlir::arith::CmpFPredicate;
 
 /// Constants of integer types.
-inline mlir::Value constantInt(mlir::ImplicitLocOpBuilder &b, mlir::Type type,
-                               int64_t value) {
+inline Value constantInt(ImplicitLocOpBuilder &b, Type type, int64_t value) {
   return mlir::arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
 }
-inline mlir::Value constantI32(mlir::ImplicitLocOpBuilder &b, int64_t value) {
+inline Value constantI32(ImplicitLocOpBuilder &b, int64_t value) {
   return constantInt(b, b.getI32Type(), value);
 }
-inline mlir::Value constantI64(mlir::ImplicitLocOpBuilder &b, int64_t value) {
+inline Value constantI64(ImplicitLocOpBuilder &b, int64_t value) {
   return constantInt(b, b.getI64Type(), value);
 }
 
 /// Emits a binary operation on integers. A number as second operand becomes a
 /// constant of the first operand's type.
 template <typename Op> struct IntegerOp {
-  mlir::Value operator()(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
-                         mlir::Value y) const {
+  Value operator()(ImplicitLocOpBuilder &b, Value x, Value y) const {
     return Op::create(b, x, y);
   }
-  mlir::Value operator()(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
-                         int64_t y) const {
+  Value operator()(ImplicitLocOpBuilder &b, Value x, int64_t y) const {
     return Op::create(b, x, constantInt(b, x.getType(), y));
   }
 };
@@ -49,32 +58,29 @@ inline constexpr IntegerOp<mlir::arith::ShLIOp> shiftLeft{};
 inline constexpr IntegerOp<mlir::arith::ShRUIOp> shiftRightU{};
 inline constexpr IntegerOp<mlir::arith::ShRSIOp> shiftRightS{};
 
-inline mlir::Value cmp(mlir::ImplicitLocOpBuilder &b, IntPredicate predicate,
-                       mlir::Value x, mlir::Value y) {
+inline Value cmp(ImplicitLocOpBuilder &b, IntPredicate predicate, Value x,
+                 Value y) {
   return mlir::arith::CmpIOp::create(b, predicate, x, y);
 }
-inline mlir::Value cmp(mlir::ImplicitLocOpBuilder &b, IntPredicate predicate,
-                       mlir::Value x, int64_t y) {
+inline Value cmp(ImplicitLocOpBuilder &b, IntPredicate predicate, Value x,
+                 int64_t y) {
   return cmp(b, predicate, x, constantInt(b, x.getType(), y));
 }
-inline mlir::Value cmp(mlir::ImplicitLocOpBuilder &b, FloatPredicate predicate,
-                       mlir::Value x, mlir::Value y) {
+inline Value cmp(ImplicitLocOpBuilder &b, FloatPredicate predicate, Value x,
+                 Value y) {
   return mlir::arith::CmpFOp::create(b, predicate, x, y);
 }
-inline mlir::Value select(mlir::ImplicitLocOpBuilder &b, mlir::Value condition,
-                          mlir::Value yes, mlir::Value no) {
+inline Value select(ImplicitLocOpBuilder &b, Value condition, Value yes,
+                    Value no) {
   return mlir::arith::SelectOp::create(b, condition, yes, no);
 }
-inline mlir::Value bitcast(mlir::ImplicitLocOpBuilder &b, mlir::Type type,
-                           mlir::Value x) {
+inline Value bitcast(ImplicitLocOpBuilder &b, Type type, Value x) {
   return mlir::arith::BitcastOp::create(b, type, x);
 }
-inline mlir::Value extendU(mlir::ImplicitLocOpBuilder &b, mlir::Type type,
-                           mlir::Value x) {
+inline Value extendU(ImplicitLocOpBuilder &b, Type type, Value x) {
   return mlir::arith::ExtUIOp::create(b, type, x);
 }
-inline mlir::Value truncate(mlir::ImplicitLocOpBuilder &b, mlir::Type type,
-                            mlir::Value x) {
+inline Value truncate(ImplicitLocOpBuilder &b, Type type, Value x) {
   return mlir::arith::TruncIOp::create(b, type, x);
 }
 

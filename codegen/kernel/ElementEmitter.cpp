@@ -383,13 +383,9 @@ Value ElementEmitter::loadConstant(ConstantOp op, ArrayRef<Index> indices) {
   DenseElementsAttr value =
       computedElements(cast<DenseElementsAttr>(op.getValue()));
   Type elementType = value.getElementType();
-  if (value.isSplat()) {
-    if (auto type = dyn_cast<FloatType>(elementType))
-      return arith::ConstantOp::create(
-          *this, getFloatAttr(type, value.getSplatValue<APFloat>()));
+  if (value.isSplat())
     return arith::ConstantOp::create(
-        *this, getIntegerAttr(elementType, value.getSplatValue<APInt>()));
-  }
+        *this, cast<TypedAttr>(value.getSplatValue<Attribute>()));
   auto type = cast<RankedTensorType>(value.getType());
   Type storage = storageTypeOf(elementType);
   if (storage != elementType)

@@ -18,11 +18,11 @@ namespace dpc::codegen {
 
 /// An affine index of a loop nest; see the file comment.
 struct Index {
-  llvm::SmallVector<int64_t, 6> coefs;
+  SmallVector<int64_t, 6> coefs;
   int64_t constant = 0;
   /// A value that is known only at run time, or null. During the analysis of a
   /// nest, when nothing is emitted, `isOpaque` is set and `opaque` is null.
-  mlir::Value opaque;
+  Value opaque;
   bool isOpaque = false;
   /// A divisor of the opaque part.
   int64_t multiple = 1;
@@ -30,18 +30,18 @@ struct Index {
   bool operator==(const Index &) const = default;
   bool isConstant() const;
 };
-using Indices = llvm::SmallVector<Index, 6>;
+using Indices = SmallVector<Index, 6>;
 
 /// The loops around the insertion point.
 class LoopSpace {
 public:
   /// Adds a loop and returns its number. `var` is null during analysis. The
   /// loop variable is a multiple of `multiple` and less than `size`.
-  int64_t push(int64_t size, mlir::Value var, int64_t multiple = 1);
+  int64_t push(int64_t size, Value var, int64_t multiple = 1);
   void pop();
   int64_t numLoops() const { return static_cast<int64_t>(sizes.size()); }
   int64_t size(int64_t loop) const { return sizes[loop]; }
-  mlir::Value var(int64_t loop) const { return vars[loop]; }
+  Value var(int64_t loop) const { return vars[loop]; }
   int64_t multiple(int64_t loop) const { return multiples[loop]; }
   /// The largest value of a loop variable.
   int64_t largest(int64_t loop) const { return sizes[loop] - multiples[loop]; }
@@ -49,12 +49,11 @@ public:
   /// The index that equals the variable of `loop`.
   Index loop(int64_t loop) const;
   static Index constant(int64_t value);
-  static Index opaque(mlir::Value value);
+  static Index opaque(Value value);
 
   /// Sums and products. `b` emits their opaque terms; it is null during
   /// analysis.
-  static Index add(mlir::ImplicitLocOpBuilder *b, const Index &x,
-                   const Index &y);
+  static Index add(ImplicitLocOpBuilder *b, const Index &x, const Index &y);
   static Index shift(Index x, int64_t offset) {
     x.constant += offset;
     return x;
@@ -65,12 +64,10 @@ public:
       indices.back() = shift(indices.back(), offset);
     return indices;
   }
-  static Index scale(mlir::ImplicitLocOpBuilder *b, const Index &x,
-                     int64_t factor);
+  static Index scale(ImplicitLocOpBuilder *b, const Index &x, int64_t factor);
   /// Returns offset + sum(indices[d] * strides[d]).
-  static Index linearize(mlir::ImplicitLocOpBuilder *b,
-                         llvm::ArrayRef<Index> indices,
-                         llvm::ArrayRef<int64_t> strides, int64_t offset);
+  static Index linearize(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
+                         ArrayRef<int64_t> strides, int64_t offset);
 
   /// The quotient and the remainder by `divisor`, or nullopt if one of them is
   /// not affine.
@@ -79,12 +76,11 @@ public:
 
   /// Emits the index as an i64. A loop without a variable must have been merged
   /// into a later loop (see the file comment).
-  mlir::Value materialize(mlir::ImplicitLocOpBuilder &b,
-                          const Index &index) const;
+  Value materialize(ImplicitLocOpBuilder &b, const Index &index) const;
 
 private:
-  llvm::SmallVector<int64_t, 6> sizes, multiples;
-  llvm::SmallVector<mlir::Value, 6> vars;
+  SmallVector<int64_t, 6> sizes, multiples;
+  SmallVector<Value, 6> vars;
 };
 
 } // namespace dpc::codegen

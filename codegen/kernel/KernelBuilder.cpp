@@ -26,8 +26,8 @@ void KernelBuilder::remember(Value value, ArrayRef<Index> indices,
   memos.back()[value].push_back({Indices(indices), element});
 }
 
-SmallVector<Value> KernelBuilder::foldLoop(Value upper, ValueRange init,
-                                           const FoldBody &body) {
+Values KernelBuilder::foldLoop(Value upper, ValueRange init,
+                               const FoldBody &body) {
   Value zero = constantI64(*this, 0);
   if (auto size = upper.getDefiningOp<arith::ConstantOp>();
       size && cast<IntegerAttr>(size.getValue()).getInt() == 1)
@@ -35,9 +35,8 @@ SmallVector<Value> KernelBuilder::foldLoop(Value upper, ValueRange init,
   return stepLoop(zero, upper, 1, init, body);
 }
 
-SmallVector<Value> KernelBuilder::stepLoop(Value lower, Value upper,
-                                           int64_t step, ValueRange init,
-                                           const FoldBody &body) {
+Values KernelBuilder::stepLoop(Value lower, Value upper, int64_t step,
+                               ValueRange init, const FoldBody &body) {
   auto loop =
       scf::ForOp::create(*this, lower, upper, constantI64(*this, step), init);
   OpBuilder::InsertionGuard guard(*this);
@@ -46,8 +45,7 @@ SmallVector<Value> KernelBuilder::stepLoop(Value lower, Value upper,
     block->back().erase();
   setInsertionPointToEnd(block);
   openScope();
-  SmallVector<Value> next =
-      body(loop.getInductionVar(), loop.getRegionIterArgs());
+  Values next = body(loop.getInductionVar(), loop.getRegionIterArgs());
   scf::YieldOp::create(*this, next);
   closeScope();
   return {loop.getResults().begin(), loop.getResults().end()};
@@ -57,24 +55,23 @@ void KernelBuilder::stepLoop(Value lower, Value upper, int64_t step,
                              const LoopBody &body) {
   stepLoop(lower, upper, step, {}, [&](Value i, ValueRange) {
     body(i);
-    return SmallVector<Value>();
+    return Values();
   });
 }
 
 void KernelBuilder::forLoop(Value upper, const LoopBody &body) {
   foldLoop(upper, {}, [&](Value i, ValueRange) {
     body(i);
-    return SmallVector<Value>();
+    return Values();
   });
 }
 
-SmallVector<Value> KernelBuilder::spaceFold(int64_t size, ValueRange init,
-                                            const ColumnBody &body,
-                                            Value limit) {
+Values KernelBuilder::spaceFold(int64_t size, ValueRange init,
+                                const ColumnBody &body, Value limit) {
   Value upper = limit ? limit : constantI64(*this, size);
   return foldLoop(upper, init, [&](Value i, ValueRange carried) {
     int64_t loop = space.push(size, i);
-    SmallVector<Value> next = body(space.loop(loop), carried);
+    Values next = body(space.loop(loop), carried);
     space.pop();
     return next;
   });
@@ -85,7 +82,7 @@ void KernelBuilder::spaceLoop(int64_t size,
                               Value limit) {
   auto fold = [&](Index i, ValueRange) {
     body(i);
-    return SmallVector<Value>();
+    return Values();
   };
   spaceFold(size, {}, fold, limit);
 }
@@ -125,7 +122,7 @@ void KernelBuilder::pushDims(Value linear, ArrayRef<int64_t> sizes,
   Type type = isSmall ? getI32Type() : getI64Type(), i64 = getI64Type();
   if (isSmall)
     linear = truncate(*this, type, linear);
-  SmallVector<Value> vars(sizes.size());
+  Values vars(sizes.size());
   for (size_t d = sizes.size(); d-- > 0;) {
     Value size = math.constant(type, static_cast<double>(sizes[d]));
     Value rest = linear;
@@ -153,7 +150,7 @@ void KernelBuilder::popDims(size_t count) {
 Combine accumulation(KernelBuilder &b, ArrayRef<ReduceKind> kinds) {
   SmallVector<ReduceKind> copy(kinds);
   return [&b, copy](ValueRange x, ValueRange y) {
-    SmallVector<Value> sums;
+    Values sums;
     for (auto [kind, a, c] : llvm::zip_equal(copy, x, y))
       sums.push_back(b.math.accumulate(kind, a, c));
     return sums;

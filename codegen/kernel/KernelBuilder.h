@@ -13,53 +13,46 @@
 
 namespace dpc::codegen {
 
-using LoopBody = std::function<void(mlir::Value)>;
-using FoldBody = std::function<llvm::SmallVector<mlir::Value>(
-    mlir::Value, mlir::ValueRange)>;
-using ColumnBody =
-    std::function<llvm::SmallVector<mlir::Value>(Index, mlir::ValueRange)>;
-using Combine = std::function<llvm::SmallVector<mlir::Value>(mlir::ValueRange,
-                                                             mlir::ValueRange)>;
+using LoopBody = std::function<void(Value)>;
+using FoldBody = std::function<Values(Value, ValueRange)>;
+using ColumnBody = std::function<Values(Index, ValueRange)>;
+using Combine = std::function<Values(ValueRange, ValueRange)>;
 
 /// Emits loops and remembers the elements computed inside them. Scopes nest
 /// like blocks: an element is known in the scope that computed it and in the
 /// scopes inside that one. So a recalled element dominates its use.
-class KernelBuilder : public mlir::ImplicitLocOpBuilder {
+class KernelBuilder : public ImplicitLocOpBuilder {
 public:
-  KernelBuilder(mlir::OpBuilder &builder, KernelTarget target);
+  KernelBuilder(OpBuilder &builder, KernelTarget target);
 
   bool isForGpu() const { return target != KernelTarget::cpu; }
 
   /// A loop from `lower` to below `upper`, which carries values from `init` on.
-  llvm::SmallVector<mlir::Value> stepLoop(mlir::Value lower, mlir::Value upper,
-                                          int64_t step, mlir::ValueRange init,
-                                          const FoldBody &body);
-  void stepLoop(mlir::Value lower, mlir::Value upper, int64_t step,
-                const LoopBody &body);
+  Values stepLoop(Value lower, Value upper, int64_t step, ValueRange init,
+                  const FoldBody &body);
+  void stepLoop(Value lower, Value upper, int64_t step, const LoopBody &body);
   /// The same from 0. A single iteration is emitted without a loop.
-  llvm::SmallVector<mlir::Value>
-  foldLoop(mlir::Value upper, mlir::ValueRange init, const FoldBody &body);
-  void forLoop(mlir::Value upper, const LoopBody &body);
+  Values foldLoop(Value upper, ValueRange init, const FoldBody &body);
+  void forLoop(Value upper, const LoopBody &body);
 
   /// A loop whose variable is a dimension of `space` inside `body`.
   /// It runs below `limit` (null: `size`).
-  llvm::SmallVector<mlir::Value> spaceFold(int64_t size, mlir::ValueRange init,
-                                           const ColumnBody &body,
-                                           mlir::Value limit = {});
+  Values spaceFold(int64_t size, ValueRange init, const ColumnBody &body,
+                   Value limit = {});
   void spaceLoop(int64_t size, const std::function<void(Index)> &body,
-                 mlir::Value limit = {});
-  void spaceLoops(llvm::ArrayRef<int64_t> sizes, Indices &indices,
+                 Value limit = {});
+  void spaceLoops(ArrayRef<int64_t> sizes, Indices &indices,
                   const std::function<void()> &body);
 
-  void when(mlir::Value condition, const std::function<void()> &body);
-  void whenBelow(mlir::Value number, int64_t limit,
+  void when(Value condition, const std::function<void()> &body);
+  void whenBelow(Value number, int64_t limit,
                  const std::function<void()> &body);
 
   /// Adds dimensions of `sizes` to `space`. `linear` is their row-major
   /// position. It is a multiple of `multiple`, and `multiple` divides the last
   /// size.
-  void pushDims(mlir::Value linear, llvm::ArrayRef<int64_t> sizes,
-                Indices &indices, int64_t multiple = 1);
+  void pushDims(Value linear, ArrayRef<int64_t> sizes, Indices &indices,
+                int64_t multiple = 1);
   void popDims(size_t count);
 
   void openScope() { memos.emplace_back(); }
@@ -67,9 +60,8 @@ public:
   /// Closes all scopes and opens the outermost scope of a function.
   void resetScopes() { memos.assign(1, Memo()); }
   /// The element if an open scope knows it, else null.
-  mlir::Value recall(mlir::Value value, llvm::ArrayRef<Index> indices) const;
-  void remember(mlir::Value value, llvm::ArrayRef<Index> indices,
-                mlir::Value element);
+  Value recall(Value value, ArrayRef<Index> indices) const;
+  void remember(Value value, ArrayRef<Index> indices, Value element);
 
   const KernelTarget target;
   ScalarMath math;
@@ -78,15 +70,13 @@ public:
   llvm::SmallPtrSet<mlir::Block *, 8> strided;
 
 private:
-  using Memo =
-      llvm::DenseMap<mlir::Value,
-                     llvm::SmallVector<std::pair<Indices, mlir::Value>, 1>>;
+  using Memo = llvm::DenseMap<Value, SmallVector<std::pair<Indices, Value>, 1>>;
   std::vector<Memo> memos;
 };
 
 /// A function that accumulates two lists of values; list item i has kind
 /// `kinds[i]`.
-Combine accumulation(KernelBuilder &b, llvm::ArrayRef<ReduceKind> kinds);
+Combine accumulation(KernelBuilder &b, ArrayRef<ReduceKind> kinds);
 
 /// Tells LLVM not to vectorize the `strided` loops, because that needs much
 /// code and makes them hardly faster.

@@ -51,7 +51,7 @@ void emitEntry(KernelBuilder &b, func::FuncOp impl, const std::string &name) {
       func::FuncOp::create(b, name, b.getFunctionType({pointer, pointer}, {}));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(entry.addEntryBlock());
-  SmallVector<Value> arguments;
+  Values arguments;
   int32_t numBuffers = llvm::count_if(
       impl.getArgumentTypes(), [&](Type type) { return type == pointer; });
   for (auto [i, type] : llvm::enumerate(impl.getArgumentTypes())) {

@@ -8,36 +8,35 @@ namespace dpc::codegen {
 
 /// A value of a kernel's body that is in memory.
 struct MemoryRef {
-  mlir::Value pointer;
+  Value pointer;
   StridedView view;
   /// The stored element type; null if elements are stored in their compute
   /// type.
-  mlir::Type element;
+  Type element;
 };
 
 /// The compute type of a value's elements: f32 for narrower floats, which are
 /// widened by loads and rounded by stores; signless integers of at least 8
 /// bits; and else the type itself.
-mlir::Type computeTypeOf(mlir::Value value);
+Type computeTypeOf(Value value);
 
 /// The type that loads and stores use for elements of `elementType`: bytes for
 /// booleans, integers for bf16 and narrower floats.
-mlir::Type storageTypeOf(mlir::Type elementType);
+Type storageTypeOf(Type elementType);
 
 /// A constant whose elements are converted to their compute type.
 mlir::DenseElementsAttr computedElements(mlir::DenseElementsAttr value);
 
 /// Emits the load or the store of an element. `elementType` and the type of
 /// `scalar` are compute types.
-mlir::Value loadElement(KernelBuilder &b, const MemoryRef &memory,
-                        mlir::Type elementType, llvm::ArrayRef<Index> indices);
-void storeElement(KernelBuilder &b, mlir::Value scalar, const MemoryRef &memory,
-                  llvm::ArrayRef<Index> indices);
+Value loadElement(KernelBuilder &b, const MemoryRef &memory, Type elementType,
+                  ArrayRef<Index> indices);
+void storeElement(KernelBuilder &b, Value scalar, const MemoryRef &memory,
+                  ArrayRef<Index> indices);
 
 /// Converts an element between types of values; `x` and the result have the
 /// compute types of `from` and `to`.
-mlir::Value convertElement(KernelBuilder &b, mlir::Value x, mlir::Type from,
-                           mlir::Type to);
+Value convertElement(KernelBuilder &b, Value x, Type from, Type to);
 
 } // namespace dpc::codegen
 

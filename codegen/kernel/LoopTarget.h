@@ -6,23 +6,21 @@
 
 namespace dpc::codegen {
 
-using ElementsBody =
-    std::function<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<Index>)>;
+using ElementsBody = std::function<Values(ArrayRef<Index>)>;
 
 /// Accumulates over the columns of a row. `init` emits the initial values of
 /// `types`, and `combine` joins the results of two parts of the row.
 struct RowFold {
-  llvm::SmallVector<mlir::Type> types;
-  std::function<llvm::SmallVector<mlir::Value>()> init;
+  SmallVector<Type> types;
+  std::function<Values()> init;
   Combine combine;
 };
 
 /// A box of indices, the values to compute there, and their memory.
 struct Nest {
-  llvm::ArrayRef<mlir::Value>
-      values; ///< empty if all targets get the same element
-  llvm::ArrayRef<MemoryRef> targets;
-  llvm::ArrayRef<int64_t> begin, sizes;
+  ArrayRef<Value> values; ///< empty if all targets get the same element
+  ArrayRef<MemoryRef> targets;
+  ArrayRef<int64_t> begin, sizes;
 };
 
 /// Runs loops over nests and rows on a CPU, or in the threads of a GPU. The
@@ -32,15 +30,12 @@ class LoopTarget {
 public:
   virtual ~LoopTarget() = default;
 
-  virtual llvm::SmallVector<mlir::Value> rowFold(const RowFold &fold,
-                                                 int64_t size,
-                                                 mlir::Value limit,
-                                                 const ColumnBody &body) = 0;
-  virtual void rowLoop(int64_t size, mlir::Value limit,
+  virtual Values rowFold(const RowFold &fold, int64_t size, Value limit,
+                         const ColumnBody &body) = 0;
+  virtual void rowLoop(int64_t size, Value limit,
                        const std::function<void(Index)> &body) = 0;
   /// Visits the columns from `limit` to the end.
-  virtual void restLoop(int64_t size, mlir::Value limit,
-                        const LoopBody &body) = 0;
+  virtual void restLoop(int64_t size, Value limit, const LoopBody &body) = 0;
   /// Runs `body` once per row; it may store.
   virtual void once(const std::function<void()> &body) = 0;
   /// Computes all elements at an index before it stores any, since results may
@@ -50,8 +45,8 @@ public:
   /// Called before each load: earlier stores must be visible.
   virtual void beforeLoad() {}
   /// Returns true if the target keeps the store and emits it later.
-  virtual bool keepsStore(mlir::Value /*scalar*/, const MemoryRef & /*memory*/,
-                          llvm::ArrayRef<Index> /*indices*/) {
+  virtual bool keepsStore(Value /*scalar*/, const MemoryRef & /*memory*/,
+                          ArrayRef<Index> /*indices*/) {
     return false;
   }
 };

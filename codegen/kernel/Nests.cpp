@@ -126,14 +126,14 @@ NestLoops analyzeNest(const Nest &nest, ArrayRef<StridedView> inputs) {
 /// Emits one nest over a box of the results' shape.
 static void emitNest(ElementEmitter &b, ArrayRef<unsigned> results,
                      ArrayRef<int64_t> begin, ArrayRef<int64_t> sizes) {
-  SmallVector<Value> values;
+  Values values;
   SmallVector<MemoryRef> targets;
   for (unsigned r : results) {
     values.push_back(b.yields[r]);
     targets.push_back(b.arguments.outputs[r]);
   }
   b.loops->nest({values, targets, begin, sizes}, [&](ArrayRef<Index> indices) {
-    SmallVector<Value> elements;
+    Values elements;
     for (Value value : values)
       elements.push_back(b.at(value, indices));
     return elements;
@@ -228,10 +228,9 @@ static void emitBox(ElementEmitter &b, Value value, const MemoryRef &target) {
          target.element});
   }
   if (b.isForGpu())
-    return b.loops->nest({value, target, zeros, shape},
-                         [&](ArrayRef<Index> indices) {
-                           return SmallVector<Value>{b.at(value, indices)};
-                         });
+    return b.loops->nest(
+        {value, target, zeros, shape},
+        [&](ArrayRef<Index> indices) { return Values{b.at(value, indices)}; });
   Indices indices;
   b.spaceLoops(shape, indices,
                [&] { b.store(b.at(value, indices), target, indices); });

@@ -5,13 +5,11 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-using TapBody =
-    llvm::function_ref<SmallVector<Value>(ArrayRef<Value>, ValueRange)>;
+using TapBody = llvm::function_ref<Values(ArrayRef<Value>, ValueRange)>;
 
 /// Carries values through all taps of a window, in row-major order.
-static SmallVector<Value> foldTaps(ElementEmitter &b, ArrayRef<int64_t> kernel,
-                                   SmallVector<Value> &taps, ValueRange init,
-                                   TapBody body) {
+static Values foldTaps(ElementEmitter &b, ArrayRef<int64_t> kernel,
+                       Values &taps, ValueRange init, TapBody body) {
   if (taps.size() == kernel.size())
     return body(taps, init);
   return b.foldLoop(constantI64(b, kernel[taps.size()]), init,
@@ -43,7 +41,7 @@ Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
                 ArrayRef<Index> indices) {
   ArrayRef<int64_t> image = shapeOf(op.getX()).drop_front(2);
   Type type = elementTypeOf(op.getX());
-  SmallVector<Value> windows, taps;
+  Values windows, taps;
   for (auto [d, index] : llvm::enumerate(indices.drop_front(2)))
     windows.push_back(
         subI(b, mulI(b, b.space.materialize(b, index), op.getStrides()[d]),
@@ -69,8 +67,8 @@ Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
         Value first = cmp(b, IntPredicate::slt, best[1], 0);
         Value wins = orI(b, orI(b, larger, isNan), first);
         wins = andI(b, wins, inside);
-        return SmallVector<Value>{select(b, wins, x, best[0]),
-                                  select(b, wins, position, best[1])};
+        return Values{select(b, wins, x, best[0]),
+                      select(b, wins, position, best[1])};
       });
   Value both[] = {found[0],
                   b.math.convert(found[1], elementTypeOf(op.getIndex()))};
@@ -84,7 +82,7 @@ Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
   ArrayRef<int64_t> windows = shapeOf(op.getDy()).drop_front(2);
   ArrayRef<int64_t> image = shapeOf(op.getDx()).drop_front(2);
   Type type = elementTypeOf(op.getDx());
-  SmallVector<Value> places, taps;
+  Values places, taps;
   Value own = constantI64(b, 0);
   for (auto [d, index] : llvm::enumerate(indices.drop_front(2))) {
     Value i = b.space.materialize(b, index);
@@ -118,7 +116,7 @@ Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
             b.math.convert(b.at(op.getIndex(), place), b.getI64Type());
         Value chosen = andI(b, reads, cmp(b, IntPredicate::eq, index, own));
         Value share = select(b, chosen, b.at(op.getDy(), place), none);
-        return SmallVector<Value>{b.math.add(sum[0], share)};
+        return Values{b.math.add(sum[0], share)};
       })[0];
 }
 

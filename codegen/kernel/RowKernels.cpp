@@ -27,7 +27,7 @@ static Indices append(ArrayRef<Index> row, Index column) {
 
 /// Whether `op` is among the ops that compute `value` inside the kernel.
 static bool dependsOn(Value value, Operation *op) {
-  SmallVector<Value> worklist{value};
+  Values worklist{value};
   llvm::SmallPtrSet<Operation *, 16> seen;
   while (!worklist.empty()) {
     Operation *def = worklist.pop_back_val().getDefiningOp();
@@ -48,7 +48,7 @@ static RowFold foldOf(ElementEmitter &b, ArrayRef<ReduceKind> kinds,
   SmallVector<ReduceKind> all(kinds);
   return {SmallVector<Type>(kinds.size(), type),
           [&b, all, type] {
-            SmallVector<Value> init;
+            Values init;
             for (ReduceKind kind : all)
               init.push_back(b.math.neutral(kind, type));
             return init;
@@ -81,7 +81,7 @@ static void storeRowResults(ElementEmitter &b, Operation *rowOp,
     return;
   b.loops->rowLoop(shape.back(), {}, [&](Index j) {
     Indices indices = append(row, j);
-    SmallVector<Value> elements;
+    Values elements;
     for (unsigned i : wide)
       elements.push_back(b.at(b.yields[i], indices));
     for (auto [element, i] : llvm::zip_equal(elements, wide))
@@ -99,7 +99,7 @@ static Value reduceRow(ElementEmitter &b, ReduceKind kind, Value x,
                        Value limit = {}) {
   return b.loops->rowFold(
       foldOf(b, kind, computeTypeOf(x)), shapeOf(x).back(), limit,
-      [&](Index j, ValueRange carried) -> SmallVector<Value> {
+      [&](Index j, ValueRange carried) -> Values {
         return {b.math.accumulate(kind, carried[0], element(append(row, j)))};
       })[0];
 }
@@ -165,7 +165,7 @@ static void topkRow(ElementEmitter &b, TopKOp op, ArrayRef<Index> row) {
     return b.spaceFold(
         shapeOf(op.getX()).back(),
         ValueRange{b.math.neutral(worst, type, whole), none},
-        [&](Index i, ValueRange found) -> SmallVector<Value> {
+        [&](Index i, ValueRange found) -> Values {
           Value x = b.at(op.getX(), append(row, i));
           Value position = b.space.materialize(b, i);
           auto less = [&](Value a, Value c) {
@@ -186,8 +186,8 @@ static void topkRow(ElementEmitter &b, TopKOp op, ArrayRef<Index> row) {
   const MemoryRef *indices = b.targetOf(op.getIndices());
   b.spaceFold(shapeOf(op.getValues()).back(),
               ValueRange{b.math.neutral(best, type, whole), none},
-              [&](Index j, ValueRange last) -> SmallVector<Value> {
-                SmallVector<Value> picked = pick(j, last);
+              [&](Index j, ValueRange last) -> Values {
+                Values picked = pick(j, last);
                 if (values)
                   b.store(picked[0], *values, append(row, j));
                 if (indices)
@@ -209,7 +209,7 @@ static void cumsumRow(ElementEmitter &b, CumSumOp op, ArrayRef<Index> row) {
     return;
   }
   b.spaceFold(size, b.math.constant(computeTypeOf(op.getX()), 0),
-              [&](Index i, ValueRange carried) -> SmallVector<Value> {
+              [&](Index i, ValueRange carried) -> Values {
                 if (op.getReverse())
                   i = LoopSpace::opaque(subI(b, constantI64(b, size - 1),
                                              b.space.materialize(b, i)));
@@ -280,9 +280,9 @@ static void normGradRow(ElementEmitter &b, NormGradOp op, ArrayRef<Index> row) {
   // On a GPU another stage computes the sums over rows (GpuReductions.cpp).
   const MemoryRef *dscale = b.isForGpu() ? nullptr : b.targetOf(op.getDscale());
   const MemoryRef *dbias = b.isForGpu() ? nullptr : b.targetOf(op.getDbias());
-  SmallVector<Value> sums = b.loops->rowFold(
+  Values sums = b.loops->rowFold(
       foldOf(b, {ReduceKind::sum, ReduceKind::sum}, type), size, {},
-      [&](Index j, ValueRange carried) -> SmallVector<Value> {
+      [&](Index j, ValueRange carried) -> Values {
         Indices indices = append(row, j);
         Value h = normalized(indices), u = upstream(indices);
         Value dy = b.at(op.getDy(), indices);
@@ -384,7 +384,7 @@ static void findRowMax(ElementEmitter &b, CrossEntropySumsOp op, ReduceOp max,
     b.computed[max.getResult()] = [=](ArrayRef<Index>) { return greatest; };
     return;
   }
-  auto join = [&b](ValueRange x, ValueRange y) -> SmallVector<Value> {
+  auto join = [&b](ValueRange x, ValueRange y) -> Values {
     Value least = b.math.accumulate(ReduceKind::min, x[0], y[0]);
     Value most = b.math.accumulate(ReduceKind::max, x[0], y[0]);
     Value factor = b.math.expOfDifference(least, most);
@@ -394,11 +394,11 @@ static void findRowMax(ElementEmitter &b, CrossEntropySumsOp op, ReduceOp max,
     };
     return {most, select(b, isGreater, scaled(x[1], y[1]), scaled(y[1], x[1]))};
   };
-  auto none = [&]() -> SmallVector<Value> {
+  auto none = [&]() -> Values {
     return {b.math.constant(type, -std::numeric_limits<float>::max()),
             b.math.constant(type, 0)};
   };
-  SmallVector<Value> found = b.loops->rowFold(
+  Values found = b.loops->rowFold(
       {{type, type}, none, join}, size, {}, [&](Index j, ValueRange carried) {
         Value x = b.at(op.getLogits(), append(row, j));
         return join(carried, {x, b.math.constant(type, 1)});

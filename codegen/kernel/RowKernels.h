@@ -7,18 +7,17 @@
 namespace dpc::codegen {
 
 /// The op of a kernel's body that needs whole rows, or null.
-mlir::Operation *findRowOp(KernelOp kernel);
+Operation *findRowOp(KernelOp kernel);
 /// Whether one thread computes the whole row, because the op takes its elements
 /// in order.
-bool isSerial(mlir::Operation *rowOp);
+bool isSerial(Operation *rowOp);
 
 /// Emits the code for one row: the results that the row op needs, the row op,
 /// and the results that depend on it.
-void emitRow(ElementEmitter &b, mlir::Operation *rowOp,
-             llvm::ArrayRef<Index> row);
+void emitRow(ElementEmitter &b, Operation *rowOp, ArrayRef<Index> row);
 
 /// True for reduce, sum_squares and embedding_grad.
-bool isReduction(mlir::Operation *op);
+bool isReduction(Operation *op);
 
 } // namespace dpc::codegen
 

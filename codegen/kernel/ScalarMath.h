@@ -19,61 +19,56 @@
 namespace dpc::codegen {
 
 /// True for unsigned integers and booleans.
-inline bool isUnsigned(mlir::Type type) {
+inline bool isUnsigned(Type type) {
   return type.isUnsignedInteger() || type.isInteger(1);
 }
 
 /// The compute type of an integer type: signless, and at least one byte wide
 /// unless the type is boolean.
-mlir::Type computedInteger(mlir::Type type);
+Type computedInteger(Type type);
 
 /// Emits at the builder's insertion point. The operands of a function are
 /// scalars of one type. Integers are signless, so functions that depend on the
 /// sign take `isUnsigned`.
 class ScalarMath {
 public:
-  explicit ScalarMath(mlir::ImplicitLocOpBuilder &builder,
-                      bool isForGpu = false)
+  explicit ScalarMath(ImplicitLocOpBuilder &builder, bool isForGpu = false)
       : b(builder), isForGpu(isForGpu) {}
 
-  mlir::Value constant(mlir::Type type, double value);
-  mlir::Value add(mlir::Value x, mlir::Value y);
-  mlir::Value sub(mlir::Value x, mlir::Value y);
-  mlir::Value mul(mlir::Value x, mlir::Value y);
-  mlir::Value div(mlir::Value x, mlir::Value y);
+  Value constant(Type type, double value);
+  Value add(Value x, Value y);
+  Value sub(Value x, Value y);
+  Value mul(Value x, Value y);
+  Value div(Value x, Value y);
   /// Accumulates `y` into `x`; floating-point sums and products may be
   /// reordered.
-  mlir::Value accumulate(ReduceKind kind, mlir::Value x, mlir::Value y,
-                         bool isUnsigned = false);
+  Value accumulate(ReduceKind kind, Value x, Value y, bool isUnsigned = false);
   /// The neutral element of `kind`.
-  mlir::Value neutral(ReduceKind kind, mlir::Type type,
-                      bool isUnsigned = false);
+  Value neutral(ReduceKind kind, Type type, bool isUnsigned = false);
 
-  mlir::Value exp(mlir::Value x);
+  Value exp(Value x);
   /// e^(x - shift), where shift is close to the maximum of all x.
-  mlir::Value expOfDifference(mlir::Value x, mlir::Value shift);
-  mlir::Value log(mlir::Value x);
+  Value expOfDifference(Value x, Value shift);
+  Value log(Value x);
   /// base^exponent in f64, for integer exponents >= 0 and 0 <= base < 1.
-  mlir::Value power(double base, mlir::Value exponent);
-  mlir::Value tanh(mlir::Value x);
-  mlir::Value erf(mlir::Value x);
-  mlir::Value sigmoid(mlir::Value x);
+  Value power(double base, Value exponent);
+  Value tanh(Value x);
+  Value erf(Value x);
+  Value sigmoid(Value x);
 
-  mlir::Value unary(UnaryKind kind, mlir::Value x, bool isUnsigned = false);
-  mlir::Value binary(BinaryKind kind, mlir::Value x, mlir::Value y,
-                     bool isUnsigned = false);
-  mlir::Value compare(CompareKind kind, mlir::Value x, mlir::Value y,
-                      bool isUnsigned = false);
-  mlir::Value convert(mlir::Value x, mlir::Type to);
+  Value unary(UnaryKind kind, Value x, bool isUnsigned = false);
+  Value binary(BinaryKind kind, Value x, Value y, bool isUnsigned = false);
+  Value compare(CompareKind kind, Value x, Value y, bool isUnsigned = false);
+  Value convert(Value x, Type to);
   /// Converts an element of type `from` to type `to`; `x` and the result have
   /// their compute types.
-  mlir::Value convertElement(mlir::Value x, mlir::Type from, mlir::Type to);
+  Value convertElement(Value x, Type from, Type to);
 
   /// Converts a code to f32, and an f32 to its code.
-  mlir::Value decodeFloat(mlir::Value code, const rt::NarrowFloat &format);
-  mlir::Value encodeFloat(mlir::Value x, const rt::NarrowFloat &format);
+  Value decodeFloat(Value code, const rt::NarrowFloat &format);
+  Value encodeFloat(Value x, const rt::NarrowFloat &format);
 
-  mlir::ImplicitLocOpBuilder &b;
+  ImplicitLocOpBuilder &b;
   const bool isForGpu;
 };
 
