@@ -17,23 +17,21 @@ namespace {
 /// The state that the ranks of this process share; the factory and the ranks
 /// keep it alive.
 struct ProcessRanks {
-  explicit ProcessRanks(const CudaApis &apis) : apis(apis) {}
+  explicit ProcessRanks(const CudaApis &apis) { context.apis = apis; }
   ~ProcessRanks() {
     comms.clear();
-    own = nullptr;
+    context.own = nullptr;
     if (loaded)
-      apis.cuda.cudaLibraryUnload(loaded);
+      context.apis.cuda.cudaLibraryUnload(loaded);
   }
   ProcessRanks(const ProcessRanks &) = delete;
   ProcessRanks &operator=(const ProcessRanks &) = delete;
 
-  CudaApis apis;
+  CudaContext context;
   NcclApi nccl;
   DeviceRequest request;
-  std::unique_ptr<DeviceKernels> own;
   cudaLibrary_t loaded = nullptr; ///< kernels of the plan
   std::string ptx;
-  CudaContext context;
   /// By rank, when all ranks are in this process.
   std::vector<std::unique_ptr<DeviceComm>> comms;
 };
@@ -50,7 +48,7 @@ Status readKernels(const DeviceRequest &request, std::string &ptx) {
 /// Loads the plan's PTX, which the driver compiles for the present device.
 Status loadKernels(ProcessRanks &ranks) {
   const Plan &plan = *ranks.request.plan;
-  const CudaApi &cuda = ranks.apis.cuda;
+  const CudaApi &cuda = ranks.context.apis.cuda;
   if (plan.kernelFile.empty())
     return Status::success();
   DPC_TRY(readKernels(ranks.request, ranks.ptx));
@@ -125,26 +123,21 @@ private:
   }
 
   Status prepare(ProcessRanks &ranks) const {
-    const CudaApi &cuda = ranks.apis.cuda;
+    const CudaApi &cuda = ranks.context.apis.cuda;
     const DeviceRequest &request = ranks.request;
     int capability = 0;
     DPC_TRY(cuda.setDevice(request.index));
     DPC_TRY(assign(capability, cuda.computeCapability(request.index)));
     DPC_TRY(checkTarget(*request.plan, capability));
     if (!request.inProcess) {
-      DPC_TRY(assign(ranks.nccl, ranks.apis.loadNccl()));
+      DPC_TRY(assign(ranks.nccl, ranks.context.apis.loadNccl()));
     }
-    DPC_TRY(assign(ranks.own, DeviceKernels::load(cuda, ranks.apis.kernels)));
-    ranks.context.cuda = &ranks.apis.cuda;
-    ranks.context.blas = &ranks.apis.blas;
-    ranks.context.own = ranks.own.get();
-    ranks.context.openConvs = ranks.apis.openConvs;
-    ranks.context.openAttention = ranks.apis.openAttention;
+    DPC_TRY(assign(ranks.context.own,
+                   DeviceKernels::load(cuda, ranks.context.apis.kernels)));
     ranks.context.device = request.index;
-    ranks.context.graphs = ranks.apis.graphs;
     DPC_TRY(setTuning(ranks, capability));
     if (request.inProcess)
-      ranks.comms = makeInProcessComms(cuda, *ranks.own,
+      ranks.comms = makeInProcessComms(cuda, *ranks.context.own,
                                        static_cast<int>(request.plan->ranks()),
                                        request.timeoutSeconds);
     return loadKernels(ranks);
@@ -156,17 +149,19 @@ private:
     const DeviceRequest &request = ranks.request;
     GemmTuning &tuning = ranks.context.gemms;
     cudaDeviceProp properties = {};
-    DPC_TRY(ranks.apis.cuda.check(
-        ranks.apis.cuda.cudaGetDeviceProperties(&properties, request.index),
+    DPC_TRY(ranks.context.apis.cuda.check(
+        ranks.context.apis.cuda.cudaGetDeviceProperties(&properties,
+                                                        request.index),
         "cudaGetDeviceProperties"));
     properties.name[sizeof properties.name - 1] = 0;
     ranks.context.tf32 = request.tf32;
     tuning.measures = request.measuresGemms;
     tuning.folder = request.gemmCache;
-    tuning.device = oneLine(properties.name) + ", sm_" +
-                    std::to_string(capability) + ", cuBLASLt " +
-                    std::to_string(ranks.apis.blas.cublasLtGetVersion()) +
-                    (request.tf32 ? ", f32 by tf32" : "");
+    tuning.device =
+        oneLine(properties.name) + ", sm_" + std::to_string(capability) +
+        ", cuBLASLt " +
+        std::to_string(ranks.context.apis.blas.cublasLtGetVersion()) +
+        (request.tf32 ? ", f32 by tf32" : "");
     tuning.mostSeconds = std::min(60.0, request.timeoutSeconds / 4);
     tuning.remark = request.remark;
     return Status::success();
@@ -176,8 +171,8 @@ private:
                                                       Communicator &control) {
     if (ranks.request.inProcess)
       return std::move(ranks.comms[control.rank()]);
-    DPC_TRY(ranks.apis.cuda.setDevice(ranks.request.index));
-    return makeNcclComm(ranks.apis.cuda, ranks.nccl, control,
+    DPC_TRY(ranks.context.apis.cuda.setDevice(ranks.request.index));
+    return makeNcclComm(ranks.context.apis.cuda, ranks.nccl, control,
                         ranks.request.timeoutSeconds);
   }
 

@@ -20,7 +20,7 @@ CudaExecutor::CudaExecutor(const Plan &plan,
                            std::unique_ptr<DeviceComm> comm,
                            const ExecutorOptions &options)
     : Executor(plan, comm->rank()), held(std::move(shared)), context(*held),
-      cuda(*context.cuda), comm(std::move(comm)), options(options),
+      cuda(context.apis.cuda), comm(std::move(comm)), options(options),
       fillByte(options.poison ? 0xff : 0),
       pinned(std::make_unique<PinnedMemory>(cuda)),
       values(plan, program, rankIndex, fillByte) {}
@@ -43,25 +43,14 @@ CudaExecutor::create(const Plan &plan,
 /// Keeps the resources of hanging streams alive until the process ends, because
 /// the streams still use them and destroying them would block.
 void CudaExecutor::leakResources() {
-  struct Left {
-    std::shared_ptr<const CudaContext> context;
-    std::unique_ptr<DeviceComm> comm;
-    std::unique_ptr<DeviceBlas> blas;
-    std::unique_ptr<DeviceConvs> convs;
-    std::unique_ptr<DeviceAttention> attention;
-    std::unique_ptr<PinnedMemory> pinned;
-    std::unique_ptr<Disk> disk;
-    std::unique_ptr<DeviceStreams> streams;
-    std::unique_ptr<DeviceTrace> trace;
-    std::unique_ptr<DeviceNumbers> numbers;
-  };
-  static auto &all = *new std::vector<Left>; // never destroyed
+  static auto &kept = *new std::vector<std::shared_ptr<const void>>;
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  all.push_back({std::move(held), std::move(comm), std::move(blas),
-                 std::move(convs), std::move(attention), std::move(pinned),
-                 std::move(disk), std::move(streams), std::move(trace),
-                 std::move(numbers)});
+  auto keep = [&](auto &...resources) {
+    (kept.push_back(std::move(resources)), ...);
+  };
+  keep(held, comm, blas, convs, attention, pinned, disk, streams, trace,
+       numbers);
 }
 
 CudaExecutor::~CudaExecutor() {
@@ -85,7 +74,7 @@ Status CudaExecutor::setUp(Communicator &control) {
   DPC_TRY(comm->makeGroups(plan.groups));
   DPC_TRY(assign(streams, DeviceStreams::create(cuda, options.overlap)));
   DPC_TRY(makeMemory());
-  DPC_TRY(assign(blas, DeviceBlas::create(cuda, *context.blas, *context.own,
+  DPC_TRY(assign(blas, DeviceBlas::create(cuda, context.apis.blas, *context.own,
                                           context.tf32)));
   DPC_TRY(bindStep());
   if (options.trace) {
@@ -187,7 +176,7 @@ Status CudaExecutor::bindStep() {
 static Status prepareConv(const CudaContext &context, const ConvOp &op,
                           std::unique_ptr<DeviceConvs> &convs) {
   if (!convs) {
-    auto made = context.openConvs(*context.cuda);
+    auto made = context.apis.openConvs(context.apis.cuda);
     if (!made)
       return Status(made.status().code(),
                     "the plan has convolutions: " + made.status().message());
@@ -201,7 +190,7 @@ static Status prepareAttention(const CudaContext &context, const Plan &plan,
                                const Op &op,
                                std::unique_ptr<DeviceAttention> &attention) {
   if (!attention) {
-    auto made = context.openAttention(*context.cuda, context.device);
+    auto made = context.apis.openAttention(context.apis.cuda, context.device);
     if (!made)
       return Status(made.status().code(),
                     "the plan has attention as one instruction: " +
@@ -303,7 +292,7 @@ void CudaExecutor::forgetTrace() {
 }
 
 Status CudaExecutor::launchStep() {
-  bool isCaptured = context.graphs && comm->capturable() && stepsRun > 0 &&
+  bool isCaptured = context.apis.graphs && comm->capturable() && stepsRun > 0 &&
                     !isTraced && !numbers;
   if (!isCaptured)
     return issueStep();

@@ -9,8 +9,7 @@
 #ifndef DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 #define DPC_RUNTIME_CUDA_CUDAEXECUTOR_H
 
-#include "runtime/cuda/DeviceAttention.h"
-#include "runtime/cuda/DeviceConvs.h"
+#include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/DeviceKernels.h"
 #include "runtime/cuda/DeviceNumbers.h"
 #include "runtime/cuda/DeviceStreams.h"
@@ -35,14 +34,10 @@ struct DeviceKernel {
 
 /// State that all ranks of a process share; their executors keep it alive.
 struct CudaContext {
-  const CudaApi *cuda = nullptr;
-  const BlasApi *blas = nullptr;
-  const DeviceKernels *own = nullptr;
-  OpenConvs openConvs = nullptr;
-  OpenAttention openAttention = nullptr;
+  CudaApis apis;
+  std::unique_ptr<DeviceKernels> own;
   std::map<std::string, DeviceKernel> kernels; ///< of the plan, by symbol
   int device = 0;
-  bool graphs = true; ///< capture steps where the communicator allows it
   GemmTuning gemms;
   bool tf32 = false; ///< see DeviceRequest
 };

@@ -216,7 +216,7 @@ public:
       if (!m.isSend)
         DPC_TRY(receive(m, stream));
     for (auto &[post, peer] : sent) {
-      DPC_TRY(until("send", {peer}, [&post = post] { return post->isTaken; }));
+      DPC_TRY(until("send", peer, [&post = post] { return post->isTaken; }));
       DPC_TRY(cuda.await(post->read, stream));
       spare.push_back(post->written);
       spare.push_back(post->read);
@@ -273,17 +273,23 @@ private:
     return Status::success();
   }
 
-  /// Waits on the host until `done` holds; the lock guards `done`.
-  template <typename Done>
-  Status until(const char *name, const std::vector<int> &peers, Done &&done) {
-    std::unique_lock lock(world->mutex);
+  /// Waits on the host until `done` holds; the lock guards `done` and `late`,
+  /// which returns the missing ranks.
+  template <typename Done, typename Late>
+  Status until(const char *name, std::unique_lock<std::mutex> &lock,
+               Done &&done, Late &&late) {
     bool came = world->changed.wait_for(
         lock, std::chrono::duration<double>(timeoutSeconds),
         [&] { return done() || world->aborted; });
-    if (came && done())
+    if (done())
       return Status::success();
     return came ? cancelled()
-                : lateRanks(rankIndex, timeoutSeconds, name, peers);
+                : lateRanks(rankIndex, timeoutSeconds, name, late());
+  }
+  template <typename Done>
+  Status until(const char *name, int peer, Done &&done) {
+    std::unique_lock lock(world->mutex);
+    return until(name, lock, done, [&] { return std::vector<int>{peer}; });
   }
 
   /// Returns when all members have arrived.
@@ -297,18 +303,15 @@ private:
       world->changed.notify_all();
       return Status::success();
     }
-    bool came = world->changed.wait_for(
-        lock, std::chrono::duration<double>(timeoutSeconds),
-        [&] { return cell.meetings >= goal || world->aborted; });
-    if (cell.meetings >= goal)
-      return Status::success();
-    if (came)
-      return cancelled();
-    std::vector<int> late;
-    for (size_t i = 0; i < cell.ranks.size(); ++i)
-      if (cell.arrivals[i] < goal)
-        late.push_back(cell.ranks[i]);
-    return lateRanks(rankIndex, timeoutSeconds, name, late);
+    return until(
+        name, lock, [&] { return cell.meetings >= goal; },
+        [&] {
+          std::vector<int> late;
+          for (size_t i = 0; i < cell.ranks.size(); ++i)
+            if (cell.arrivals[i] < goal)
+              late.push_back(cell.ranks[i]);
+          return late;
+        });
   }
 
   /// Shows the data and makes the stream wait for the data of all members.
@@ -379,7 +382,7 @@ private:
       std::lock_guard lock(world->mutex);
       return world->posts[{m.peer, rankIndex}];
     }();
-    DPC_TRY(until("recv", {m.peer}, [&] { return !box.empty(); }));
+    DPC_TRY(until("recv", m.peer, [&] { return !box.empty(); }));
     {
       std::lock_guard lock(world->mutex);
       post = box.front();

@@ -45,8 +45,9 @@ public:
   std::string module() {
     std::string text;
     for (stage = 0; stage < chain.pp; ++stage) {
-      bodies.assign(4, "");
-      arguments = scalars();
+      bodies.clear();
+      arguments = argument("lr", "f32", "scalar") + ", " +
+                  argument("step", "f32", "scalar");
       results = types = values = "";
       for (int64_t layer = stage; layer < chain.layers(); layer += chain.pp)
         forward(layer);
@@ -61,117 +62,95 @@ public:
 private:
   std::string number(int64_t value) { return std::to_string(value); }
 
-  /// Attributes of an op of a layer.
-  std::string in(const std::string &phase, int64_t layer) {
+  /// Appends an op of a layer to a phase. In `text`, ${n} is the layer, V and W
+  /// are the types of activations and weights, and ${at} are the op's
+  /// attributes.
+  void emit(const std::string &phase, int64_t layer, const std::string &text,
+            const std::map<std::string, std::string> &words = {}) {
     int64_t chunk = layer / chain.pp;
-    std::string text = " {dpc.phase = \"" + phase + "\"";
-    if (chunk > 0)
-      text += ", dpc.chunk = " + number(chunk) + " : i64";
-    return text + "} : ";
+    std::string at =
+        "{dpc.phase = \"" + phase + "\"" +
+        (chunk > 0 ? ", dpc.chunk = " + number(chunk) + " : i64}" : "}");
+    bodies[phase] +=
+        "  " +
+        substituteTypes(substitute(text, {{"n", number(layer)}, {"at", at}}),
+                        words) +
+        "\n";
   }
-
-  std::string scalars() {
-    std::string text;
-    for (const char *name : {"lr", "step"})
-      text += std::string(text.empty() ? "" : ", ") + "%" + name +
-              ": tensor<f32> {dpc.role = \"scalar\", dpc.name = \"" + name +
-              "\"}";
-    return text;
+  std::string substituteTypes(const std::string &text,
+                              const std::map<std::string, std::string> &words) {
+    return substitute(substitute(text, words), {{"V", kValue}, {"W", kWeight}});
   }
 
   /// Emits send and recv for value `name`, from layer `from` to layer `to`,
   /// unless both are on one rank.
-  void hand(const std::string &name, int64_t from, int64_t to, int64_t tag,
-            const std::string &phase) {
+  void sendTo(int64_t to, const std::string &name, int64_t from, int64_t tag,
+              const std::string &phase) {
     int64_t sender = from % chain.pp, receiver = to % chain.pp;
-    if (sender == receiver)
-      return;
-    if (stage == sender)
-      body(phase) += "  dpc.send %" + name + " to = " + number(receiver) +
-                     " tag = " + number(tag) + in(phase, from) + kValue + "\n";
-    if (stage == receiver)
-      body(phase) += "  %" + name + " = dpc.recv from = " + number(sender) +
-                     " tag = " + number(tag) + in(phase, to) + kValue + "\n";
-  }
-
-  std::string &body(const std::string &phase) {
-    return bodies[phase == "forward"    ? 0
-                  : phase == "backward" ? 1
-                  : phase == "weight"   ? 2
-                                        : 3];
+    std::map<std::string, std::string> words = {{"name", name},
+                                                {"tag", number(tag)},
+                                                {"to", number(receiver)},
+                                                {"from", number(sender)}};
+    if (sender != receiver && stage == sender)
+      emit(phase, from,
+           "dpc.send %${name} to = ${to} tag = ${tag} ${at} : ${V}", words);
+    if (sender != receiver && stage == receiver)
+      emit(phase, to,
+           "%${name} = dpc.recv from = ${from} tag = ${tag} ${at} : ${V}",
+           words);
   }
 
   void binary(const std::string &phase, int64_t layer, const std::string &out,
               const std::string &kind, const std::string &a,
               const std::string &b) {
-    body(phase) += "  %" + out + " = dpc.binary " + kind + " %" + a + ", %" +
-                   b + in(phase, layer) + "(" + kValue + ", " + kValue +
-                   ") -> " + kValue + "\n";
-  }
-  void product(const std::string &phase, int64_t layer, const std::string &out,
-               const std::string &operands, const std::string &a,
-               const std::string &b, const std::string &c) {
-    body(phase) += "  %" + out + " = dpc.matmul " + operands +
-                   in(phase, layer) + "(" + a + ", " + b + ") -> " + c + "\n";
-  }
-
-  void addWeight(int64_t layer) {
-    std::string n = number(layer);
-    arguments += ", %w" + n + ": " + kWeight +
-                 " {dpc.role = \"parameter\", dpc.name = \"w" + n + "\"}, %b" +
-                 n + ": " + kWeight + " {dpc.role = \"state\", dpc.name = \"b" +
-                 n + "\", dpc.of = \"w" + n + "\", dpc.slot = \"momentum\"}";
+    emit(phase, layer,
+         "%${out} = dpc.binary ${kind} %${a}, %${b} ${at} : (${V}, ${V}) -> "
+         "${V}",
+         {{"out", out}, {"kind", kind}, {"a", a}, {"b", b}});
   }
 
   std::string hidden(int64_t layer) { return "h" + number(layer); }
 
   void forward(int64_t layer) {
     std::string n = number(layer), out = hidden(layer + 1);
-    addWeight(layer);
+    arguments += ", " + argument("w" + n, "4x4xf32", "parameter") + ", " +
+                 argument("b" + n, "4x4xf32", "state",
+                          ", dpc.of = \"w" + n + "\", dpc.slot = \"momentum\"");
     if (layer == 0)
-      arguments +=
-          ", %h0: " + kValue +
-          " {dpc.role = \"input\", dpc.name = \"x\", dpc.global = " + global() +
-          "}";
+      arguments += substituteTypes(
+          ", %h0: ${V} {dpc.role = \"input\", dpc.name = \"x\", dpc.global = "
+          "tensor<${rows}x4xf32, #dpc.sharding<${mesh}, [{mb}, {} ]>>}",
+          {{"rows", number(kRows * chain.microBatches)}, {"mesh", mesh()}});
     else
-      hand(hidden(layer), layer - 1, layer, layer, "forward");
-    product("forward", layer, "a" + n, "%h" + n + ", %w" + n, kValue, kWeight,
-            kValue);
+      sendTo(layer, hidden(layer), layer - 1, layer, "forward");
+    emit("forward", layer,
+         "%a${n} = dpc.matmul %h${n}, %w${n} ${at} : (${V}, ${W}) -> ${V}");
     std::string made = layer == chain.skipTo && layer > 0 ? "t" + n : out;
-    body("forward") += "  %" + made + " = dpc.unary tanh %a" + n +
-                       in("forward", layer) + kValue + " -> " + kValue + "\n";
+    emit("forward", layer,
+         "%${made} = dpc.unary tanh %a${n} ${at} : ${V} -> ${V}",
+         {{"made", made}});
     if (made != out) {
-      hand("h1", 0, layer, 100, "forward");
+      sendTo(layer, "h1", 0, 100, "forward");
       binary("forward", layer, out, "add", made, "h1");
     }
     if (layer + 1 == chain.layers())
-      loss(layer, out);
-    else
-      send(out, layer);
-  }
-
-  void send(const std::string &out, int64_t layer) {
-    hand(out, layer, layer + 1, layer + 1, "forward");
+      return loss(layer, out);
+    sendTo(layer + 1, out, layer, layer + 1, "forward");
     if (layer == 0 && chain.skipTo > 0)
-      hand("h1", 0, chain.skipTo, 100, "forward");
+      sendTo(chain.skipTo, "h1", 0, 100, "forward");
   }
 
   void loss(int64_t layer, const std::string &out) {
     binary("forward", layer, "sq", "mul", out, out);
-    body("forward") += "  %sum = dpc.reduce sum %sq dims = [0, 1]" +
-                       in("forward", layer) + kValue +
-                       " -> tensor<f32>\n  %loss = dpc.accumulate sum %sum" +
-                       in("forward", layer) + "tensor<f32> -> tensor<f32>\n";
+    emit("forward", layer,
+         "%sum = dpc.reduce sum %sq dims = [0, 1] ${at} : ${V} -> tensor<f32>");
+    emit("forward", layer,
+         "%loss = dpc.accumulate sum %sum ${at} : tensor<f32> -> tensor<f32>");
     results += ", tensor<f32> {dpc.name = \"loss\"}";
     values += ", %loss";
     types += ", tensor<f32>";
   }
 
-  std::string global() {
-    std::string rows = number(kRows * chain.microBatches);
-    return "tensor<" + rows + "x4xf32, #dpc.sharding<" + mesh() +
-           ", [{mb}, {} ]>>";
-  }
   std::string mesh() {
     return "#dpc.mesh<pp=" + number(chain.pp) +
            ", mb=" + number(chain.microBatches) + ">";
@@ -183,16 +162,16 @@ private:
     if (layer + 1 == chain.layers())
       binary("backward", layer, g, "add", hidden(layer + 1), hidden(layer + 1));
     else
-      hand(g, layer + 1, layer, 200 + layer, "backward");
+      sendTo(layer, g, layer + 1, 200 + layer, "backward");
     std::string made = hidden(layer + 1);
     if (layer == chain.skipTo && layer > 0) {
       made = "t" + n;
-      hand(g, layer, 0, 300, "backward");
+      sendTo(0, g, layer, 300, "backward");
     }
     std::string whole = g;
     if (layer == 0 && chain.skipTo > 0) {
       std::string skipped = "g" + number(chain.skipTo + 1);
-      hand(skipped, chain.skipTo, 0, 300, "backward");
+      sendTo(0, skipped, chain.skipTo, 300, "backward");
       whole = "gg";
       binary("backward", layer, whole, "add", g, skipped);
     }
@@ -201,25 +180,24 @@ private:
     binary("backward", layer, "v" + n, "mul", "u" + n, made);
     binary("backward", layer, "d" + n, "sub", whole, "v" + n);
     if (layer > 0) {
-      product("backward", layer, "g" + n, "%d" + n + ", %w" + n + " tb", kValue,
-              kWeight, kValue);
-      hand("g" + n, layer, layer - 1, 200 + layer - 1, "backward");
+      emit("backward", layer,
+           "%g${n} = dpc.matmul %d${n}, %w${n} tb ${at} : (${V}, ${W}) -> "
+           "${V}");
+      sendTo(layer - 1, "g" + n, layer, 200 + layer - 1, "backward");
     }
-    product(weights, layer, "p" + n, "%h" + n + ", %d" + n + " ta", kValue,
-            kValue, kWeight);
-    body(weights) += "  %s" + n + " = dpc.accumulate sum %p" + n +
-                     in(weights, layer) + kWeight + " -> " + kWeight + "\n";
+    emit(weights, layer,
+         "%p${n} = dpc.matmul %h${n}, %d${n} ta ${at} : (${V}, ${V}) -> ${W}");
+    emit(weights, layer,
+         "%s${n} = dpc.accumulate sum %p${n} ${at} : ${W} -> ${W}");
     update(n);
   }
 
   void update(const std::string &n) {
-    std::string five = kWeight + ", " + kWeight + ", " + kWeight;
-    body("update") += "  %w" + n + "n, %b" + n + "n = dpc.sgd %w" + n + ", %b" +
-                      n + ", %s" + n +
-                      ", %one, %lr, %step momentum = 0.0 weight_decay = 0.0 "
-                      "{dpc.phase = \"update\"} : (" +
-                      five + ", tensor<f32>, tensor<f32>, tensor<f32>) -> (" +
-                      kWeight + ", " + kWeight + ")\n";
+    bodies["update"] += substituteTypes(
+        "  %w${n}n, %b${n}n = dpc.sgd %w${n}, %b${n}, %s${n}, %one, %lr, %step "
+        "momentum = 0.0 weight_decay = 0.0 {dpc.phase = \"update\"} : (${W}, "
+        "${W}, ${W}, tensor<f32>, tensor<f32>, tensor<f32>) -> (${W}, ${W})\n",
+        {{"n", n}});
     for (const char *kind : {"w", "b"}) {
       results += ", " + kWeight + " {dpc.name = \"" + kind + n +
                  "\", dpc.ties = " + number(argumentOf("%" + (kind + n))) +
@@ -247,14 +225,15 @@ private:
            ", dpc.schedule = array<i64" + triples +
            ">} {\n  %one = dpc.constant dense<1.0> : tensor<f32> {dpc.phase = "
            "\"setup\"} -> tensor<f32>\n" +
-           bodies[0] + bodies[1] + bodies[2] + bodies[3] + "  return " +
-           values.substr(2) + " : " + types.substr(2) + "\n}\n";
+           bodies["forward"] + bodies["backward"] + bodies["weight"] +
+           bodies["update"] + "  return " + values.substr(2) + " : " +
+           types.substr(2) + "\n}\n";
   }
 
   Chain chain;
   std::vector<std::vector<cost::ScheduleStep>> tables;
   int64_t stage = 0;
-  std::vector<std::string> bodies; ///< forward, backward, weight, update
+  std::map<std::string, std::string> bodies; ///< by phase
   std::string arguments, results, types, values;
 };
 

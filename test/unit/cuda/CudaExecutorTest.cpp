@@ -14,7 +14,10 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+using testing::HasSubstr;
 
 namespace dpc::rt::test {
 namespace {
@@ -61,6 +64,13 @@ void expectCpuResults(const Plan &plan, Ranks ranks, int64_t rows,
       expectNear(device.tensors[name], value, share, name);
     else
       expectSame(device.tensors[name], value, name);
+}
+
+/// Runs the plan on the fake and returns the error.
+std::string errorOnDevice(const Plan &plan, Ranks ranks,
+                          const DeviceWishes &wishes = {}) {
+  DeviceResult device;
+  return runOnDevice(plan, ranks, request(8), wishes, device).message();
 }
 
 class OnDevice : public testing::TestWithParam<Ranks> {};
@@ -132,15 +142,11 @@ TEST_P(OnDevice, EmptyGemmsMatchTheCpu) {
 /// The error of an unsupported GEMM contains its sizes and types.
 TEST_P(OnDevice, UnsupportedGemmsAreNamed) {
   setFakeRoutines({});
-  DeviceResult device;
-  std::string error =
-      runOnDevice(leastSquares(1, 1), GetParam(), request(8), {}, device)
-          .message();
+  std::string error = errorOnDevice(leastSquares(1, 1), GetParam());
   setFakeRoutines({3, 1, 2});
-  EXPECT_NE(error.find("cuBLASLt has no routine, for the GEMM f32 f32 f32 "
-                       "in f32, 8x2x4 nn"),
-            std::string::npos)
-      << error;
+  EXPECT_THAT(error,
+              HasSubstr("cuBLASLt has no routine, for the GEMM f32 f32 f32 "
+                        "in f32, 8x2x4 nn"));
 }
 
 /// The codes and their sums are equal. A separate kernel for the epilogue,
@@ -189,8 +195,7 @@ TEST_P(OnDevice, UnsupportedConvolutionsAreNamed) {
         change(*op);
         break;
       }
-    DeviceResult device;
-    return runOnDevice(plan, GetParam(), request(8), {}, device).message();
+    return errorOnDevice(plan, GetParam());
   };
   EXPECT_NE(errorOf([](ConvOp &op) { op.pads = {2, 0}; })
                 .find("a convolution (forward, f32) of 2 4 7 by 6 4 3 has "
@@ -199,16 +204,14 @@ TEST_P(OnDevice, UnsupportedConvolutionsAreNamed) {
   refuseFakeRoutines(true);
   std::string error = errorOf([](ConvOp &) {});
   refuseFakeRoutines(false);
-  EXPECT_NE(
-      error.find("cuDNN has no deterministic routine within 256 MiB for a "
-                 "convolution (forward"),
-      std::string::npos)
-      << error;
-  EXPECT_NE(error.find(" (arithmetic 3 algorithm 0: not deterministic, "
-                       "arithmetic 3 algorithm 1: takes 1048576 MiB, "
-                       "arithmetic 3 algorithm 2: rounds to fewer bits)"),
-            std::string::npos)
-      << error;
+  EXPECT_THAT(
+      error,
+      HasSubstr("cuDNN has no deterministic routine within 256 MiB for a "
+                "convolution (forward"));
+  EXPECT_THAT(error,
+              HasSubstr(" (arithmetic 3 algorithm 0: not deterministic, "
+                        "arithmetic 3 algorithm 1: takes 1048576 MiB, "
+                        "arithmetic 3 algorithm 2: rounds to fewer bits)"));
 }
 #endif
 
@@ -231,23 +234,17 @@ TEST_P(OnDevice, FailedAttentionLeaksNothing) {
     Plan plan = leastSquares(1, 1);
     addAttention(plan, DType::BF16);
     setFakeAttentionFault(fault);
-    DeviceResult device;
-    std::string error =
-        runOnDevice(plan, GetParam(), request(8), {}, device).message();
+    std::string error = errorOnDevice(plan, GetParam());
     setFakeAttentionFault(FakeAttentionFault::None);
     return error;
   };
-  EXPECT_NE(errorOf(FakeAttentionFault::NoLibrary)
-                .find("the plan has attention as one instruction: no cuDNN "
-                      "here; a plan of --attention=expanded is accepted"),
-            std::string::npos);
-  EXPECT_NE(errorOf(FakeAttentionFault::NoEngine).find("no engine"),
-            std::string::npos);
-  EXPECT_NE(errorOf(FakeAttentionFault::NoMemory).find("no workspace"),
-            std::string::npos);
-  EXPECT_NE(errorOf(FakeAttentionFault::Run)
-                .find("update of micro-batch 0, attention gradient: "),
-            std::string::npos);
+  EXPECT_THAT(errorOf(FakeAttentionFault::NoLibrary),
+              HasSubstr("the plan has attention as one instruction: no cuDNN "
+                        "here; a plan of --attention=expanded is accepted"));
+  EXPECT_THAT(errorOf(FakeAttentionFault::NoEngine), HasSubstr("no engine"));
+  EXPECT_THAT(errorOf(FakeAttentionFault::NoMemory), HasSubstr("no workspace"));
+  EXPECT_THAT(errorOf(FakeAttentionFault::Run),
+              HasSubstr("update of micro-batch 0, attention gradient: "));
   EXPECT_EQ(fakeAllocations(), before);
 }
 
@@ -258,12 +255,10 @@ TEST_P(OnDevice, FailedStepsEndBeforeTheirResources) {
   setFakeAttentionFault(FakeAttentionFault::Run);
   Plan plan = leastSquaresOffloaded(Space::Disk, 1, 2);
   addAttention(plan, DType::BF16);
-  DeviceResult device;
-  Status status = runOnDevice(plan, GetParam(), request(8), {}, device);
+  std::string error = errorOnDevice(plan, GetParam());
   setFakeAttentionFault(FakeAttentionFault::None);
   setFakeDelay(0, 0);
-  EXPECT_NE(status.message().find("attention"), std::string::npos)
-      << status.message();
+  EXPECT_THAT(error, HasSubstr("attention"));
   EXPECT_EQ(lateFakeCallbacks(), 0);
   EXPECT_EQ(fakeAllocations(), before);
 }
@@ -312,15 +307,31 @@ INSTANTIATE_TEST_SUITE_P(Ranks, OnDevice,
                                                                   : "Nccl";
                          });
 
-/// The basis of the tests above: streams of the fake run concurrently, and
-/// events order them.
-TEST(FakeCuda, OnlyEventsOrderStreams) {
+/// Two streams and an event of the fake.
+struct Streams {
+  Streams() {
+    for (cudaStream_t &stream : streams)
+      cuda.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  }
+  ~Streams() {
+    for (cudaStream_t stream : streams)
+      cuda.cudaStreamDestroy(stream);
+    cuda.cudaEventDestroy(event);
+  }
+  Streams(const Streams &) = delete;
+  Streams &operator=(const Streams &) = delete;
+
   const CudaApi cuda = fakeCudaApi();
   cudaStream_t streams[2] = {};
   cudaEvent_t event = nullptr;
-  for (cudaStream_t &stream : streams)
-    cuda.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+};
+
+/// The basis of the tests above: streams of the fake run concurrently, and
+/// events order them.
+TEST(FakeCuda, OnlyEventsOrderStreams) {
+  Streams fake;
+  auto &[cuda, streams, event] = fake;
   std::atomic<bool> gate{false};
   auto waitForGate = [](void *open) {
     while (!*static_cast<std::atomic<bool> *>(open))
@@ -338,19 +349,12 @@ TEST(FakeCuda, OnlyEventsOrderStreams) {
   gate = true;
   finish(streams[1]);
   EXPECT_EQ(cuda.cudaEventQuery(event), cudaSuccess);
-  for (cudaStream_t stream : streams)
-    cuda.cudaStreamDestroy(stream);
-  cuda.cudaEventDestroy(event);
 }
 
 /// A capture must return to the stream where it began.
 TEST(FakeCuda, CapturesMustJoin) {
-  const CudaApi cuda = fakeCudaApi();
-  cudaStream_t streams[2] = {};
-  cudaEvent_t event = nullptr;
-  for (cudaStream_t &stream : streams)
-    cuda.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  cuda.cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  Streams fake;
+  auto &[cuda, streams, event] = fake;
   cuda.cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeThreadLocal);
   cuda.cudaEventRecord(event, streams[0]);
   cuda.cudaStreamWaitEvent(streams[1], event, 0);
@@ -359,9 +363,6 @@ TEST(FakeCuda, CapturesMustJoin) {
   cudaGraph_t graph = nullptr;
   EXPECT_EQ(cuda.cudaStreamEndCapture(streams[0], &graph),
             cudaErrorStreamCaptureUnjoined);
-  for (cudaStream_t stream : streams)
-    cuda.cudaStreamDestroy(stream);
-  cuda.cudaEventDestroy(event);
 }
 
 /// Streams, events and kernels of a rank belong to its device. A process that
@@ -373,21 +374,16 @@ TEST(CudaExecutor, RanksUseTheDeviceOfTheirProcess) {
       DeviceWishes wishes;
       wishes.device = index;
       wishes.measuresGemms = wishes.trace = trace;
-      DeviceResult device;
-      Status status = runOnDevice(leastSquares(2, 2), Ranks::Nccl, request(8),
-                                  wishes, device);
-      EXPECT_EQ(status.message(), "") << index << " of " << devices;
+      EXPECT_EQ(errorOnDevice(leastSquares(2, 2), Ranks::Nccl, wishes), "")
+          << index << " of " << devices;
     }
   }
   setFakeDevices(2);
   DeviceWishes wishes;
   wishes.device = 2;
-  DeviceResult device;
-  EXPECT_EQ(
-      runOnDevice(leastSquares(1, 1), Ranks::Nccl, request(8), wishes, device)
-          .message(),
-      "this process needs GPU 2 of this machine, of which it sees 2; "
-      "start one process for each");
+  EXPECT_EQ(errorOnDevice(leastSquares(1, 1), Ranks::Nccl, wishes),
+            "this process needs GPU 2 of this machine, of which it sees 2; "
+            "start one process for each");
   setFakeDevices(1);
 }
 

@@ -6,8 +6,11 @@
 #include "test/unit/cuda/FakeBlas.h"
 #include "test/unit/cuda/FakeCuda.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+using testing::HasSubstr;
 
 namespace dpc::rt::test {
 
@@ -59,8 +62,7 @@ TEST(CudaProbe, MissingDevicesAreNamed) {
   auto probe = makeCudaDevice(fakeApis())->probe(99);
   setFakeDevices(1);
   ASSERT_FALSE(probe.ok());
-  EXPECT_NE(probe.status().message().find("GPU 99 of this machine"),
-            std::string::npos);
+  EXPECT_THAT(probe.status().message(), HasSubstr("GPU 99 of this machine"));
 }
 
 TEST(MeasureDevice, WritesTheMedianOfThePasses) {
@@ -100,11 +102,8 @@ TEST(MeasureDevice, WritesTheMedianOfThePasses) {
   EXPECT_EQ(json["streams"][0]["seconds"], 1);
   EXPECT_EQ(json["host_copies"].size(), 2U);
   probe.launchTime = 0;
-  EXPECT_NE(measureDevice(probe, schedule)
-                .status()
-                .message()
-                .find("measuring launches: it took 0"),
-            std::string::npos);
+  EXPECT_THAT(measureDevice(probe, schedule).status().message(),
+              HasSubstr("measuring launches: it took 0"));
 }
 
 } // namespace dpc::rt::test

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <netinet/in.h>
@@ -21,6 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
+
+using testing::HasSubstr;
 
 namespace dpc::rt::test {
 namespace {
@@ -100,9 +103,8 @@ TEST_F(CudaRun, UnsupportedAttentionIsRefusedBeforeTheFirstStep) {
   writePlanOf(plan);
   Ran ran = run("--device=cuda", fakes);
   expectError(ran, "");
-  EXPECT_NE(ran.err.find("; a plan of --attention=expanded is accepted"),
-            std::string::npos)
-      << ran.err;
+  EXPECT_THAT(ran.err,
+              HasSubstr("; a plan of --attention=expanded is accepted"));
 }
 
 TEST_F(CudaRun, StoresTheFastestRoutines) {
@@ -152,9 +154,9 @@ TEST_F(CudaRun, WritesTracesAndProfiles) {
   Ran ran = run("--device=cuda --trace=t.json --profile", fakes);
   ASSERT_EQ(ran.exitCode, 0) << ran.err;
   std::string trace = read("t.json");
-  EXPECT_NE(trace.find("\"traceEvents\""), std::string::npos);
-  EXPECT_NE(trace.find("\"cat\":\"matmul\""), std::string::npos);
-  EXPECT_NE(read("plan/profile.json").find("matmul"), std::string::npos);
+  EXPECT_THAT(trace, HasSubstr("\"traceEvents\""));
+  EXPECT_THAT(trace, HasSubstr("\"cat\":\"matmul\""));
+  EXPECT_THAT(read("plan/profile.json"), HasSubstr("matmul"));
 }
 
 /// In one process and through NCCL, in steps that would otherwise be graphs.
@@ -167,13 +169,11 @@ TEST_F(CudaRun, TheFirstNanIsNamed) {
     std::string words = "--device=cuda --check-numbers";
     Ran ran = run(words + (ranks == 1 ? " --comm=nccl" : ""), fakes);
     EXPECT_EQ(ran.exitCode, 3) << ran.err;
-    EXPECT_NE(ran.err.find("step 2: the loss is nan; input 'x' holds nan in "
-                           "sample 7; it comes from rank " +
-                           std::to_string(ranks - 1) + ": forward of "),
-              std::string::npos)
-        << ran.err;
-    EXPECT_NE(ran.err.find(", load x: buffer 'x'"), std::string::npos)
-        << ran.err;
+    EXPECT_THAT(ran.err,
+                HasSubstr("step 2: the loss is nan; input 'x' holds nan in "
+                          "sample 7; it comes from rank " +
+                          std::to_string(ranks - 1) + ": forward of "));
+    EXPECT_THAT(ran.err, HasSubstr(", load x: buffer 'x'"));
   }
 }
 

@@ -85,9 +85,8 @@ public:
   Status broadcast(int group, void *data, int64_t bytes, int root) override {
     return through(data, bytes, data, bytes, [&]() -> Status {
       DPC_TRY(device.broadcast(group, in.device, bytes, root, stream));
-      return cuda.check(cuda.cudaMemcpyAsync(out.device, in.device, bytes,
-                                             cudaMemcpyDeviceToDevice, stream),
-                        "copy");
+      return cuda.copy(out.device, in.device, bytes, cudaMemcpyDeviceToDevice,
+                       stream);
     });
   }
   Status send(int group, const void *data, int64_t bytes, int peer,
@@ -113,12 +112,8 @@ private:
       cuda.cudaFree(device);
       cuda.cudaFreeHost(host);
       bytes = wanted + 64;
-      void *made = nullptr;
-      DPC_TRY(cuda.check(cuda.cudaMalloc(&made, bytes), "cudaMalloc"));
-      device = static_cast<char *>(made);
-      DPC_TRY(cuda.check(cuda.cudaHostAlloc(&made, bytes, 0), "cudaHostAlloc"));
-      host = static_cast<char *>(made);
-      return Status::success();
+      DPC_TRY(assign(device, cuda.allocate(bytes)));
+      return assign(host, cuda.allocatePinned(bytes));
     }
   };
 
@@ -130,10 +125,8 @@ private:
   }
   Status copy(Space &space, int64_t bytes, cudaMemcpyKind kind) {
     bool isIn = kind == cudaMemcpyHostToDevice;
-    return cuda.check(cuda.cudaMemcpyAsync(isIn ? space.device : space.host,
-                                           isIn ? space.host : space.device,
-                                           bytes, kind, stream),
-                      "copy");
+    return isIn ? cuda.copy(space.device, space.host, bytes, kind, stream)
+                : cuda.copy(space.host, space.device, bytes, kind, stream);
   }
   template <typename Call>
   Status through(const void *from, int64_t inBytes, void *to, int64_t outBytes,

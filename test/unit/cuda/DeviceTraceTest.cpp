@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kProduct = 7; ///< microseconds
+constexpr double kGemmMicroseconds = 7; ///< microseconds
 
 /// The trace of the same steps on the CPU.
 std::string cpuEvents(const Plan &plan, const RunRequest &asked) {
@@ -55,7 +55,7 @@ void expectTimes(const std::string &events) {
                                           // float
     EXPECT_GE(lasts, -0.01) << event;
     if (event["cat"] == "matmul")
-      EXPECT_NEAR(lasts, kProduct, 0.1) << event;
+      EXPECT_NEAR(lasts, kGemmMicroseconds, 0.1) << event;
     end = begin + lasts;
   }
   EXPECT_FALSE(ends.empty());
@@ -63,7 +63,7 @@ void expectTimes(const std::string &events) {
 
 class DeviceTraceOf : public testing::TestWithParam<Ranks> {
 protected:
-  void SetUp() override { setFakeRoutines({kProduct}); }
+  void SetUp() override { setFakeRoutines({kGemmMicroseconds}); }
   void TearDown() override { setFakeRoutines({3, 1, 2}); }
 
   static void expectCpuEvents(const Plan &plan, bool overlap = true) {

@@ -32,7 +32,7 @@ public:
   Status allocate() override {
     if (workspace || prepared.empty())
       return Status::invalid("allocated twice, or for nothing");
-    DPC_TRY(cuda.check(cuda.cudaMalloc(&workspace, 4096), "workspace"));
+    DPC_TRY(assign(workspace, cuda.allocate(4096)));
     return theFault == FakeAttentionFault::NoMemory ? Status::io("no workspace")
                                                     : Status::success();
   }

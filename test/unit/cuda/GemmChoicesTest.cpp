@@ -6,7 +6,10 @@
 #include "test/unit/runtime/TestPlans.h"
 
 #include <cstring>
+#include <gmock/gmock.h>
 #include <mutex>
+
+using testing::HasSubstr;
 
 namespace dpc::rt::test {
 namespace {
@@ -95,11 +98,10 @@ TEST_F(GemmChoicesOf, EpiloguesHaveSeparateKeys) {
   run(plan, Ranks::InProcess);
   refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(remarks.size(), 1u);
-  EXPECT_NE(remarks[0].find("bias, gelu, gelu_aux, gelu_aux_bias, gelu_bias, "
-                            "gelu_grad, gelu_grad_bias, relu, relu_bias, "
-                            "sums_of_a, sums_of_b"),
-            std::string::npos)
-      << remarks[0];
+  EXPECT_THAT(remarks[0],
+              HasSubstr("bias, gelu, gelu_aux, gelu_aux_bias, gelu_bias, "
+                        "gelu_grad, gelu_grad_bias, relu, relu_bias, "
+                        "sums_of_a, sums_of_b"));
 }
 
 /// cuBLASLt does not see transposes, but it sees formats.
@@ -127,7 +129,7 @@ TEST_F(GemmChoicesOf, LaterStagesReportMissingEpilogues) {
   run(plan, Ranks::InProcess);
   refuseFakeEpilogues(CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(remarks.size(), 1u);
-  EXPECT_NE(remarks[0].find("epilogue relu;"), std::string::npos) << remarks[0];
+  EXPECT_THAT(remarks[0], HasSubstr("epilogue relu;"));
 }
 
 TEST_F(GemmChoicesOf, NothingIsStoredWithoutAFolder) {
@@ -204,7 +206,7 @@ TEST_F(GemmChoicesOf, RoutinesAreCheckedBeforeTheyRun) {
   }
   EXPECT_EQ(run(plan, Ranks::InProcess), std::vector{4});
   EXPECT_EQ(remarks.size(), files().size());
-  EXPECT_NE(remarks[0].find("does not support"), std::string::npos);
+  EXPECT_THAT(remarks[0], HasSubstr("does not support"));
   run(plan, Ranks::InProcess);
   EXPECT_TRUE(remarks.empty());
 }
@@ -228,7 +230,7 @@ TEST_F(GemmChoicesOf, UnusableFoldersAreReported) {
   EXPECT_EQ(run(leastSquares(1, 1), Ranks::InProcess, true, "file/cache"),
             std::vector{4});
   ASSERT_FALSE(remarks.empty());
-  EXPECT_NE(remarks[0].find("cannot be written"), std::string::npos);
+  EXPECT_THAT(remarks[0], HasSubstr("cannot be written"));
 }
 
 } // namespace

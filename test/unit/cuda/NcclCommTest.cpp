@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+using testing::HasSubstr;
 
 namespace dpc::rt::test {
 
@@ -71,12 +74,18 @@ struct Rank {
   Rank &operator=(const Rank &) = delete;
 
   void toDevice(int64_t count) const {
-    cuda.cudaMemcpyAsync(device, host, count * 4, cudaMemcpyHostToDevice,
-                         stream);
+    (void)cuda.copy(device, host, count * 4, cudaMemcpyHostToDevice, stream)
+        .ok();
   }
   void toHost(int64_t count) const {
-    cuda.cudaMemcpyAsync(host, device, count * 4, cudaMemcpyDeviceToHost,
-                         stream);
+    (void)cuda.copy(host, device, count * 4, cudaMemcpyDeviceToHost, stream)
+        .ok();
+  }
+  /// Sums `count` elements over all ranks, in place.
+  Status allReduce(DeviceComm &comm, int64_t count,
+                   ReduceKind kind = ReduceKind::Sum, double scale = 1) const {
+    return comm.allReduce(kWorldGroup, {{device, count, DType::F32}}, kind,
+                          scale, stream);
   }
 
   cudaStream_t stream = nullptr;
@@ -90,17 +99,13 @@ TEST(NcclComm, MultipliesBeforeASum) {
       own.host[i] = static_cast<float>(comm.rank() * 8 + i);
     own.toDevice(5);
     for (int i = 0; i < 2; ++i) { // the operator is created once
-      Status status = comm.allReduce(kWorldGroup, {{own.device, 5, DType::F32}},
-                                     ReduceKind::Sum, 0.25, own.stream);
-      ASSERT_TRUE(status.ok()) << status.message();
+      ASSERT_EQ(own.allReduce(comm, 5, ReduceKind::Sum, 0.25).message(), "");
     }
     own.toHost(5);
     ASSERT_TRUE(comm.wait(own.stream).ok());
     for (int i = 0; i < 5; ++i) // the mean of the ranks, then of equal values
       EXPECT_EQ(own.host[i], 12.f + static_cast<float>(i));
-    EXPECT_EQ(comm.allReduce(kWorldGroup, {{own.device, 5, DType::F32}},
-                             ReduceKind::Max, 0.25, own.stream)
-                  .message(),
+    EXPECT_EQ(own.allReduce(comm, 5, ReduceKind::Max, 0.25).message(),
               "only sums of floats are multiplied first");
   });
 }
@@ -120,9 +125,7 @@ TEST(NcclComm, CallsDoNotWaitForTheStream) {
     own.host[0] = 1;
     own.toDevice(1);
     for (int i = 0; i < 10; ++i)
-      ASSERT_TRUE(comm.allReduce(kWorldGroup, {{own.device, 1, DType::F32}},
-                                 ReduceKind::Sum, 1, own.stream)
-                      .ok());
+      ASSERT_TRUE(own.allReduce(comm, 1).ok());
     own.toHost(1);
     ASSERT_TRUE(control.barrier(kWorldGroup).ok()); // no rank has begun
     opened = true;
@@ -228,15 +231,10 @@ TEST(NcclComm, ADeadPeerEndsTheWait) {
       return;
     }
     for (int i = 0; i < 2; ++i)
-      (void)comm
-          .allReduce(kWorldGroup, {{own.device, 1, DType::F32}},
-                     ReduceKind::Sum, 1, own.stream)
-          .ok();
+      (void)own.allReduce(comm, 1).ok();
     Status status = comm.wait(own.stream);
     EXPECT_EQ(status.code(), StatusCode::Io);
-    EXPECT_NE(status.message().find("a peer closed its connection"),
-              std::string::npos)
-        << status.message();
+    EXPECT_THAT(status.message(), HasSubstr("a peer closed its connection"));
     EXPECT_TRUE(control.barrier(kWorldGroup).ok());
   });
   breakFakeNccl(0);
@@ -248,10 +246,7 @@ TEST(NcclComm, AbortCancelsTheOthers) {
     own.toDevice(1);
     if (comm.rank() == 1)
       return comm.abort();
-    (void)comm
-        .allReduce(kWorldGroup, {{own.device, 1, DType::F32}}, ReduceKind::Sum,
-                   1, own.stream)
-        .ok();
+    (void)own.allReduce(comm, 1).ok();
     EXPECT_EQ(comm.wait(own.stream).code(), StatusCode::Cancelled);
   });
 }
@@ -260,17 +255,13 @@ TEST(NcclComm, DifferentCollectivesAreNoticed) {
   onDevices(2, 5, [](DeviceComm &comm, Communicator &) {
     Rank own;
     own.toDevice(1);
-    Status status =
-        comm.rank() == 0
-            ? comm.broadcast(kWorldGroup, own.device, 4, 0, own.stream)
-            : comm.allReduce(kWorldGroup, {{own.device, 1, DType::F32}},
-                             ReduceKind::Sum, 1, own.stream);
+    Status status = comm.rank() == 0 ? comm.broadcast(kWorldGroup, own.device,
+                                                      4, 0, own.stream)
+                                     : own.allReduce(comm, 1);
     if (status.ok())
       status = comm.wait(own.stream);
     EXPECT_FALSE(status.ok());
-    EXPECT_NE(status.message().find("call different collectives"),
-              std::string::npos)
-        << status.message();
+    EXPECT_THAT(status.message(), HasSubstr("call different collectives"));
   });
 }
 
