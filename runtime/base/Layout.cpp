@@ -151,7 +151,7 @@ Status checkCells(const std::vector<std::string> &axes, const Mesh &mesh) {
     return Status::success();
   for (const MeshAxis &axis : mesh.axes)
     if (isDataAxis(axis.name) && !isThere(axis.name))
-      return Status::invalid("axes have mb without '" + axis.name +
+      return Status::invalid("axes have mb without '", axis.name,
                              "', but the batch shares of the ranks are uneven");
   return Status::success();
 }
@@ -159,30 +159,27 @@ Status checkCells(const std::vector<std::string> &axes, const Mesh &mesh) {
 Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
                    const Mesh &mesh) {
   if (layout.dims.size() != shape.size())
-    return Status::invalid("layout has " + std::to_string(layout.dims.size()) +
-                           " dimensions, shape has " +
-                           std::to_string(shape.size()));
+    return Status::invalid("layout has ", layout.dims.size(),
+                           " dimensions, shape has ", shape.size());
   std::set<std::string> used;
   for (size_t d = 0; d < shape.size(); ++d) {
     int64_t product = 1;
     for (const Factor &factor : layout.dims[d]) {
       if (factor.size < 0)
-        return Status::invalid("layout has factor size " +
-                               std::to_string(factor.size));
+        return Status::invalid("layout has factor size ", factor.size);
       product *= factor.size;
       DPC_TRY(checkCells(factor.axes, mesh));
       for (const std::string &axis : factor.axes) {
         if (!mesh.has(axis))
-          return Status::invalid("layout names axis '" + axis +
+          return Status::invalid("layout names axis '", axis,
                                  "', which the mesh lacks");
         if (!used.insert(axis).second)
-          return Status::invalid("layout uses axis '" + axis + "' twice");
+          return Status::invalid("layout uses axis '", axis, "' twice");
       }
     }
     if (product != shape[d])
-      return Status::invalid(
-          "layout factors of dimension " + std::to_string(d) + " multiply to " +
-          std::to_string(product) + ", not " + std::to_string(shape[d]));
+      return Status::invalid("layout factors of dimension ", d, " multiply to ",
+                             product, ", not ", shape[d]);
   }
   return Status::success();
 }

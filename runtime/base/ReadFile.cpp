@@ -12,7 +12,7 @@ Expected<InputFile> InputFile::open(const std::string &path) {
   // Without O_NONBLOCK, opening a named pipe without a writer blocks.
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
-    return Status::notFound(path + ": " + std::strerror(errno));
+    return Status::notFound(path, ": ", std::strerror(errno));
   InputFile file;
   file.handle = std::shared_ptr<const int>(new int(fd), [](const int *held) {
     close(*held);
@@ -20,7 +20,7 @@ Expected<InputFile> InputFile::open(const std::string &path) {
   });
   struct stat info;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-    return Status::io(path + ": is not a regular file");
+    return Status::io(path, ": is not a regular file");
   file.length = info.st_size;
   file.name = path;
   return file;
@@ -33,13 +33,11 @@ Status InputFile::read(int64_t offset, int64_t bytes, void *to) const {
     if (now < 0 && errno == EINTR)
       continue;
     if (now < 0)
-      return Status::io(name + ": cannot be read at byte " +
-                        std::to_string(offset + done) + ": " +
+      return Status::io(name, ": cannot be read at byte ", offset + done, ": ",
                         std::strerror(errno));
     if (now == 0)
-      return Status::io(name + ": ends at byte " +
-                        std::to_string(offset + done) + ", it had " +
-                        std::to_string(length) +
+      return Status::io(name, ": ends at byte ", offset + done, ", it had ",
+                        length,
                         " bytes when it was opened: it was cut off since");
     done += now;
   }
@@ -47,14 +45,12 @@ Status InputFile::read(int64_t offset, int64_t bytes, void *to) const {
 }
 
 Expected<std::string> readFile(const std::string &path, int64_t limit) {
-  Expected<InputFile> file = InputFile::open(path);
-  if (!file)
-    return file.status();
-  if (file->size() > limit)
-    return Status::invalid(path + ": has " + std::to_string(file->size()) +
-                           " bytes, expected at most " + std::to_string(limit));
-  std::string text(file->size(), '\0');
-  DPC_TRY(file->read(0, file->size(), text.data()));
+  DPC_ASSIGN(InputFile file, InputFile::open(path));
+  if (file.size() > limit)
+    return Status::invalid(path, ": has ", file.size(),
+                           " bytes, expected at most ", limit);
+  std::string text(file.size(), '\0');
+  DPC_TRY(file.read(0, file.size(), text.data()));
   return text;
 }
 

@@ -10,7 +10,10 @@
 #define DPC_RUNTIME_BASE_STATUS_H
 
 #include <cassert>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -26,6 +29,20 @@ enum class StatusCode {
   Timeout,     ///< A rank did not arrive in time.
   Cancelled    ///< This rank stopped because another rank failed first.
 };
+
+/// The texts, characters and numbers in `parts`, one after the other.
+template <typename... Parts> std::string concat(const Parts &...parts) {
+  std::string text;
+  auto append = [&](const auto &part) {
+    using Part = std::decay_t<decltype(part)>;
+    if constexpr (std::is_arithmetic_v<Part> && !std::is_same_v<Part, char>)
+      text += std::to_string(part);
+    else
+      text += part;
+  };
+  (append(parts), ...);
+  return text;
+}
 
 /// Shorthand for `Status::invalid(message)`: becomes a Status or an Expected.
 struct Error {
@@ -43,15 +60,19 @@ public:
   Status(Error error) : Status(StatusCode::Invalid, std::move(error.message)) {}
 
   static Status success() { return {}; }
-  static Status invalid(std::string m) {
-    return {StatusCode::Invalid, std::move(m)};
+  /// An error whose message is concat(parts...).
+  template <typename... Parts> static Status invalid(const Parts &...parts) {
+    return {StatusCode::Invalid, concat(parts...)};
   }
-  static Status notFound(std::string m) {
-    return {StatusCode::NotFound, std::move(m)};
+  template <typename... Parts> static Status notFound(const Parts &...parts) {
+    return {StatusCode::NotFound, concat(parts...)};
   }
-  static Status io(std::string m) { return {StatusCode::Io, std::move(m)}; }
-  static Status unsupported(std::string m) {
-    return {StatusCode::Unsupported, std::move(m)};
+  template <typename... Parts> static Status io(const Parts &...parts) {
+    return {StatusCode::Io, concat(parts...)};
+  }
+  template <typename... Parts>
+  static Status unsupported(const Parts &...parts) {
+    return {StatusCode::Unsupported, concat(parts...)};
   }
 
   bool ok() const { return codeValue == StatusCode::Ok; }
@@ -60,13 +81,18 @@ public:
   StatusCode code() const { return codeValue; }
   /// Empty on success.
   const std::string &message() const { return text; }
+  /// The same error with the message "PLACE: MESSAGE"; success stays success.
+  Status in(const std::string &place) const {
+    return ok() ? *this : Status(codeValue, place + ": " + text);
+  }
 
 private:
   StatusCode codeValue = StatusCode::Ok;
   std::string text;
 };
 
-/// A `T`, or the Status that says why there is none. Must be tested before use.
+/// A `T`, or the error that says why there is none. Reading the value of an
+/// error prints the error and aborts the process.
 template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T value) : state(std::move(value)) {}
@@ -85,12 +111,12 @@ public:
     assert(!ok() && "message of a success");
     return std::get_if<Status>(&state)->message();
   }
-  T &operator*() {
-    assert(ok() && "value of a failure");
-    return *std::get_if<T>(&state);
-  }
+  T &operator*() { return const_cast<T &>(std::as_const(*this).operator*()); }
   const T &operator*() const {
-    assert(ok() && "value of a failure");
+    if (!ok()) {
+      std::fprintf(stderr, "dpc: an unchecked error: %s\n", message().c_str());
+      std::abort();
+    }
     return *std::get_if<T>(&state);
   }
   T *operator->() { return &**this; }
@@ -100,12 +126,24 @@ private:
   std::variant<T, Status> state;
 };
 
-/// Leaves the enclosing function with the error of EXPR when it has one.
+/// Returns from the enclosing function if the Status EXPR is an error.
 #define DPC_TRY(EXPR)                                                          \
   do {                                                                         \
     if (::dpc::Status dpcStatus = (EXPR); !dpcStatus.ok())                     \
       return dpcStatus;                                                        \
   } while (false)
+
+/// Initializes DECLARATION with the value of an Expected, or returns its error
+/// from the enclosing function.
+#define DPC_ASSIGN(DECLARATION, ...)                                           \
+  DPC_ASSIGN_TO(DECLARATION, DPC_NAME(dpcExpected, __LINE__), __VA_ARGS__)
+#define DPC_ASSIGN_TO(DECLARATION, EXPECTED, ...)                              \
+  auto EXPECTED = (__VA_ARGS__);                                               \
+  if (!EXPECTED)                                                               \
+    return EXPECTED.status();                                                  \
+  DECLARATION = std::move(*EXPECTED)
+#define DPC_NAME(PREFIX, LINE) DPC_NAME_OF(PREFIX, LINE)
+#define DPC_NAME_OF(PREFIX, LINE) PREFIX##LINE
 
 } // namespace dpc
 

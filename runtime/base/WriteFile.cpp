@@ -9,7 +9,7 @@ namespace dpc::rt {
 
 Status writeDurably(const std::string &path, const std::string &text) {
   auto refuse = [&](int error) {
-    return Status::io(path + ": cannot be written: " + std::strerror(error));
+    return Status::io(path, ": cannot be written: ", std::strerror(error));
   };
   int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0)

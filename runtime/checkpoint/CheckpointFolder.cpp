@@ -23,7 +23,7 @@ static constexpr int64_t kMaxManifestBytes = int64_t(1) << 30;
 
 static Status cannot(const std::string &path, const char *what,
                      const std::string &why) {
-  return Status::io(path + ": cannot be " + what + ": " + why);
+  return Status::io(path, ": cannot be ", what, ": ", why);
 }
 
 std::optional<int64_t> stepOf(const std::string &name) {
@@ -173,7 +173,7 @@ Expected<Manifest> readManifest(const std::string &path) {
                                               path +
                                               " is not a complete checkpoint");
   if (mapped->size() > kMaxManifestBytes)
-    return Status::invalid(file + ": is not a manifest of a checkpoint");
+    return Status::invalid(file, ": is not a manifest of a checkpoint");
   return parseManifest(
       std::string(mapped->data(), static_cast<size_t>(mapped->size())), file);
 }

@@ -19,11 +19,9 @@ CheckpointReader::CheckpointReader(std::string path, Manifest manifest)
 
 Expected<std::unique_ptr<CheckpointReader>>
 CheckpointReader::open(const std::string &path) {
-  Expected<Manifest> manifest = readManifest(path);
-  if (!manifest)
-    return manifest.status();
+  DPC_ASSIGN(Manifest manifest, readManifest(path));
   return std::unique_ptr<CheckpointReader>(
-      new CheckpointReader(path, std::move(*manifest)));
+      new CheckpointReader(path, std::move(manifest)));
 }
 
 const SavedTensor *CheckpointReader::find(const Tensor &tensor) const {
@@ -37,13 +35,13 @@ Status CheckpointReader::check(const Plan &plan) const {
         std::string(nameOf(tensor.role)) + " '" + tensor.name + "'";
     const SavedTensor *from = find(tensor);
     if (!from || from->role != tensor.role)
-      return Status::notFound(path + ": has no " + name +
+      return Status::notFound(path, ": has no ", name,
                               "; a checkpoint of the same model and optimizer "
                               "is accepted");
     if (from->shape != tensor.globalShape || from->dtype != tensor.dtype)
       return Status::invalid(
-          path + ": " + name + " is " + describe(from->dtype, from->shape) +
-          ", the plan has " + describe(tensor.dtype, tensor.globalShape));
+          path, ": ", name, " is ", describe(from->dtype, from->shape),
+          ", the plan has ", describe(tensor.dtype, tensor.globalShape));
   }
   return Status::success();
 }
@@ -55,13 +53,11 @@ Status CheckpointReader::verify() const {
     for (int64_t rank = 0; rank < saved.mesh.ranks(); ++rank) {
       if (!saved.owns(rank, tensor))
         continue;
-      Expected<std::shared_ptr<ShardFile>> file = fileOf(rank);
-      if (!file)
-        return file.status();
+      DPC_ASSIGN(std::shared_ptr<ShardFile> file, fileOf(rank));
       for (int64_t at = 0; at < bytes; at += kWindow) {
         int64_t count = std::min(kWindow, bytes - at);
-        DPC_TRY((*file)->read(tensor.name, bytes, at, count).status());
-        (*file)->giveBack(tensor.name, at, count);
+        DPC_TRY(file->read(tensor.name, bytes, at, count).status());
+        file->giveBack(tensor.name, at, count);
       }
     }
   }
@@ -74,11 +70,9 @@ CheckpointReader::fileOf(int64_t rank) const {
   std::shared_ptr<ShardFile> &file = files[rank];
   if (file)
     return file;
-  auto opened =
-      ShardFile::open(path + "/" + shardFileName(rank), saved.files[rank]);
-  if (!opened)
-    return opened.status();
-  file = *opened;
+  DPC_ASSIGN(auto opened, ShardFile::open(path + "/" + shardFileName(rank),
+                                          saved.files[rank]));
+  file = opened;
   return file;
 }
 
@@ -89,9 +83,7 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
                         {tensor.layout, mesh, rank});
   if (shared.empty())
     return Status::success();
-  Expected<std::shared_ptr<ShardFile>> file = fileOf(owner);
-  if (!file)
-    return file.status();
+  DPC_ASSIGN(std::shared_ptr<ShardFile> file, fileOf(owner));
   int64_t size = sizeOf(tensor.dtype);
   int64_t bytes = numElements(localShape(from.layout, saved.mesh)) * size;
   Status status;
@@ -99,8 +91,7 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
   // runs, which the checksums need.
   int64_t begin = -1;
   auto copy = [&](int64_t from, int64_t to, int64_t count) {
-    Expected<const char *> data =
-        (*file)->read(tensor.name, bytes, from, count);
+    Expected<const char *> data = file->read(tensor.name, bytes, from, count);
     if (!data) {
       status = data.status();
       return;
@@ -109,7 +100,7 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
     begin = begin < 0 ? from : std::min(begin, from);
     if (from + count - begin < kWindow)
       return;
-    (*file)->giveBack(tensor.name, begin, from + count - begin);
+    file->giveBack(tensor.name, begin, from + count - begin);
     begin = -1;
   };
   shared.forEachRun([&](int64_t source, int64_t target, int64_t count) {
@@ -117,7 +108,7 @@ Status CheckpointReader::take(const SavedTensor &from, int64_t owner,
       copy(source * size + at, target * size + at,
            std::min(kWindow, count * size - at));
   });
-  (*file)->giveBack(tensor.name, 0, bytes);
+  file->giveBack(tensor.name, 0, bytes);
   return status;
 }
 

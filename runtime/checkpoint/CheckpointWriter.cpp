@@ -36,10 +36,8 @@ Status CheckpointWriter::collectRank(Executor &executor,
   std::vector<char> scratch;
   for (const Tensor *tensor : owned) {
     const Buffer &buffer = plan.buffers[tensor->buffer];
-    Expected<const char *> data = executor.readBuffer(buffer.id, scratch);
-    if (!data)
-      return data.status();
-    const char *from = *data;
+    DPC_ASSIGN(const char *data, executor.readBuffer(buffer.id, scratch));
+    const char *from = data;
     // The next tensor overwrites `scratch`, so its contents are copied.
     if (options.isBackground || from == scratch.data()) {
       out.copy.resize(std::max(out.copy.size(), bytes));
@@ -68,7 +66,7 @@ Status CheckpointWriter::makeFolder(int64_t step) {
         std::error_code code;
         std::filesystem::create_directories(folder, code);
         if (code)
-          return Status::io(folder + ": cannot be created: " + code.message());
+          return Status::io(folder, ": cannot be created: ", code.message());
         return folder;
       })
       .status();
@@ -103,10 +101,8 @@ Status CheckpointWriter::finish() {
 bool CheckpointWriter::hasFailed() const { return isDone && !result.ok(); }
 
 Status CheckpointWriter::agree() {
-  Expected<bool> failed = session.anywhere(hasFailed());
+  DPC_ASSIGN(bool failed, session.anywhere(hasFailed()));
   if (!failed)
-    return failed.status();
-  if (!*failed)
     return Status::success();
   hasAgreed = true;
   return hasFailed() ? result : elsewhere();
@@ -195,10 +191,8 @@ Status CheckpointWriter::publish(int64_t step) {
       owns |= manifest.owns(rank, tensor);
     if (!owns)
       continue;
-    Expected<SavedFile> file = awaitFile(folder + "/" + shardFileName(rank));
-    if (!file)
-      return file.status();
-    manifest.files[rank] = *file;
+    DPC_ASSIGN(SavedFile file, awaitFile(folder + "/" + shardFileName(rank)));
+    manifest.files[rank] = file;
   }
   DPC_TRY(options.folder.publish(manifest, options.tag));
   return options.folder.prune(options.keep);

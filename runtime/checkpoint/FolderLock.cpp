@@ -37,8 +37,8 @@ Status FolderLock::take(const std::string &dir, double seconds) {
   };
   while (isTaken()) {
     if (std::chrono::steady_clock::now() > limit)
-      return Status::invalid(dir + ": another run writes its checkpoints "
-                                   "there; choose another folder");
+      return Status::invalid(dir, ": another run writes its checkpoints "
+                                  "there; choose another folder");
     usleep(20000);
   }
   return Status::success();

@@ -287,7 +287,7 @@ Manifest ManifestReader::read(const Json &body) {
 Expected<Manifest> parseManifest(const std::string &text,
                                  const std::string &path) {
   auto refuse = [&](const std::string &why) {
-    return Status::invalid(path + ": " + oneLine(why));
+    return Status::invalid(path, ": ", oneLine(why));
   };
   if (nestsTooDeep(text))
     return refuse("its lists nest too deep: not a manifest of a checkpoint");

@@ -46,30 +46,25 @@ static SavedFile describeOpen(const SafetensorsFile &file) {
 }
 
 Expected<SavedFile> describeShardFile(const std::string &path) {
-  Expected<SafetensorsFile> file = openSafetensors(path);
-  if (!file)
-    return file.status();
-  return describeOpen(*file);
+  DPC_ASSIGN(SafetensorsFile file, openSafetensors(path));
+  return describeOpen(file);
 }
 
 Expected<std::shared_ptr<ShardFile>>
 ShardFile::open(const std::string &path, const SavedFile &expected) {
-  Expected<SafetensorsFile> file = openSafetensors(path);
-  if (!file)
-    return file.status();
-  SavedFile found = describeOpen(*file);
+  DPC_ASSIGN(SafetensorsFile file, openSafetensors(path));
+  SavedFile found = describeOpen(file);
   if (found.bytes != expected.bytes)
-    return Status::invalid(path + ": has " + std::to_string(found.bytes) +
-                           " bytes, the manifest says " +
-                           std::to_string(expected.bytes));
+    return Status::invalid(path, ": has ", found.bytes,
+                           " bytes, the manifest says ", expected.bytes);
   if (found.headerHash != expected.headerHash)
-    return Status::invalid(path + ": its header is not the one that was "
-                                  "written: the file was changed");
+    return Status::invalid(path, ": its header is not the one that was "
+                                 "written: the file was changed");
   auto self = std::make_shared<ShardFile>();
-  for (auto &[name, entry] : file->entries)
-    self->shards[name] = {entry, file->metadata[name],
+  for (auto &[name, entry] : file.entries)
+    self->shards[name] = {entry, file.metadata[name],
                           std::vector<bool>(blocksOf(entry.bytes), false)};
-  self->file = std::move(*file);
+  self->file = std::move(file);
   return self;
 }
 
@@ -84,8 +79,8 @@ Status ShardFile::checkBlock(const std::string &tensor, Shard &shard,
                                 shard.entry.bytes, block);
   if (shard.hashes.compare(block * kDigits, kDigits, found) != 0)
     return Status::invalid(
-        file.file.path() + ": tensor '" + oneLine(tensor) + "': bytes " +
-        std::to_string(shard.entry.offset + block * kHashBlock) +
+        file.file.path(), ": tensor '", oneLine(tensor), "': bytes ",
+        shard.entry.offset + block * kHashBlock,
         " on do not have their checksum: the file was changed");
   std::lock_guard lock(mutex);
   shard.isChecked[block] = true;
@@ -97,9 +92,8 @@ Expected<const char *> ShardFile::read(const std::string &tensor, int64_t bytes,
   auto it = shards.find(tensor);
   if (it == shards.end() || it->second.entry.bytes != bytes ||
       it->second.hashes.size() != size_t(blocksOf(bytes) * kDigits))
-    return Status::invalid(file.file.path() + ": has no tensor '" +
-                           oneLine(tensor) + "' of " + std::to_string(bytes) +
-                           " bytes");
+    return Status::invalid(file.file.path(), ": has no tensor '",
+                           oneLine(tensor), "' of ", bytes, " bytes");
   assert(offset >= 0 && count >= 0 && offset + count <= bytes);
   if (count > 0)
     for (int64_t block = offset / kHashBlock;

@@ -127,11 +127,10 @@ Status compareCalls(const Seat &seat, const char *name, int64_t bytes) {
   for (size_t i = 0; i < seat.cell->ranks.size(); ++i) {
     const Member &member = seat.cell->members[i];
     if (std::strcmp(member.callName, name) != 0 || member.bytes != bytes)
-      return Status::invalid(
-          "rank " + std::to_string(seat.cell->ranks[i]) + " called " +
-          member.callName + " of " + std::to_string(member.bytes) +
-          " bytes where rank " + std::to_string(seat.cell->ranks[seat.index]) +
-          " called " + name + " of " + std::to_string(bytes));
+      return Status::invalid("rank ", seat.cell->ranks[i], " called ",
+                             member.callName, " of ", member.bytes,
+                             " bytes where rank ", seat.cell->ranks[seat.index],
+                             " called ", name, " of ", bytes);
   }
   return Status::success();
 }
@@ -266,10 +265,8 @@ public:
                             {seat.cell->ranks[peer]})
                   : cancelled();
     if (static_cast<int64_t>(received.size()) != bytes)
-      return Status::invalid("recv expects " + std::to_string(bytes) +
-                             " bytes, rank " +
-                             std::to_string(seat.cell->ranks[peer]) + " sent " +
-                             std::to_string(received.size()));
+      return Status::invalid("recv expects ", bytes, " bytes, rank ",
+                             seat.cell->ranks[peer], " sent ", received.size());
     std::memcpy(data, received.data(), bytes);
     return Status::success();
   }
@@ -314,10 +311,9 @@ private:
     for (const Member &member : seat.cell->members) {
       if (member.slotCalls[slot] != self.slotCalls[slot])
         return Status::invalid(
-            "rank " + std::to_string(rankIndex) + " called all_reduce of " +
-            std::to_string(bytes) + " bytes where rank " +
-            std::to_string(
-                seat.cell->ranks[&member - seat.cell->members.data()]) +
+            "rank ", rankIndex, " called all_reduce of ", bytes,
+            " bytes where rank ",
+            seat.cell->ranks[&member - seat.cell->members.data()],
             " called something else");
       parts.push_back(member.slots[slot].data());
     }

@@ -30,17 +30,13 @@ Expected<CollectiveSample> measureAllReduce(Communicator &comm, int64_t bytes,
   std::vector<float> data(bytes / sizeof(float), 0.0f);
   // The first run connects and loads pages; its time determines the number of
   // further runs. All ranks know the same time, so they agree on the number.
-  Expected<double> first = timeOnce(comm, data, group);
-  if (!first)
-    return first.status();
+  DPC_ASSIGN(double first, timeOnce(comm, data, group));
   int runs = static_cast<int>(
-      std::clamp(secondsInAll / std::max(*first, 1e-6), 3.0, 50.0));
+      std::clamp(secondsInAll / std::max(first, 1e-6), 3.0, 50.0));
   std::vector<double> times;
   for (int i = 0; i < runs; ++i) {
-    Expected<double> seconds = timeOnce(comm, data, group);
-    if (!seconds)
-      return seconds.status();
-    times.push_back(*seconds);
+    DPC_ASSIGN(double seconds, timeOnce(comm, data, group));
+    times.push_back(seconds);
   }
   std::nth_element(times.begin(), times.begin() + runs / 2, times.end());
   return CollectiveSample{bytes, times[runs / 2]};

@@ -110,18 +110,16 @@ private:
 Status fitsCount(const char *name, int64_t count) {
   if (count <= INT_MAX)
     return Status::success();
-  return Status::unsupported(
-      std::string(name) + " of " + std::to_string(count) +
-      " bytes or elements: MPI takes at most " + std::to_string(INT_MAX));
+  return Status::unsupported(name, " of ", count,
+                             " bytes or elements: MPI takes at most ", INT_MAX);
 }
 
 Status fitsTag(const char *name, int64_t tag, int tagLimit) {
   if (tag < tagLimit)
     return Status::success();
-  return Status::unsupported(
-      std::string(name) + " with tag " + std::to_string(tag) +
-      ": this MPI library takes at most " + std::to_string(tagLimit - 1) +
-      " (tags times micro-batches)");
+  return Status::unsupported(name, " with tag ", tag,
+                             ": this MPI library takes at most ", tagLimit - 1,
+                             " (tags times micro-batches)");
 }
 
 Status check(const char *name, int error) {
@@ -130,7 +128,7 @@ Status check(const char *name, int error) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(error, text, &length);
-  return Status::io(std::string(name) + ": " + std::string(text, length));
+  return Status::io(name, ": ", std::string(text, length));
 }
 
 /// The other members. Each rank begins with its successor, which distributes

@@ -57,13 +57,13 @@ public:
                        DType type, ReduceKind kind) override {
     int64_t bytes = count * sizeOf(type);
     const auto *from = static_cast<const char *>(in);
-    auto parts = exchange(
-        group, "reduce_scatter",
-        [&](int member) { return std::pair(from + member * bytes, bytes); },
-        [&](int) { return bytes; });
-    if (!parts)
-      return parts.status();
-    reduceParts(pointers(*parts), out, 0, count, type, kind);
+    DPC_ASSIGN(auto parts, exchange(
+                               group, "reduce_scatter",
+                               [&](int member) {
+                                 return std::pair(from + member * bytes, bytes);
+                               },
+                               [&](int) { return bytes; }));
+    reduceParts(pointers(parts), out, 0, count, type, kind);
     return Status::success();
   }
 
@@ -83,15 +83,15 @@ public:
 
   Status broadcast(int group, void *data, int64_t bytes, int root) override {
     bool sends = cells[group + 1].index == root;
-    auto parts = exchange(
-        group, "broadcast",
-        [&](int) {
-          return std::pair(static_cast<const char *>(data), sends ? bytes : 0);
-        },
-        [&](int member) { return member == root ? bytes : 0; });
-    if (!parts)
-      return parts.status();
-    std::memcpy(data, (*parts)[root].data(), bytes);
+    DPC_ASSIGN(auto parts,
+               exchange(
+                   group, "broadcast",
+                   [&](int) {
+                     return std::pair(static_cast<const char *>(data),
+                                      sends ? bytes : 0);
+                   },
+                   [&](int member) { return member == root ? bytes : 0; }));
+    std::memcpy(data, parts[root].data(), bytes);
     return Status::success();
   }
 
@@ -110,9 +110,8 @@ public:
       return explain(value.status(), "recv with tag " + std::to_string(tag),
                      {from});
     if (static_cast<int64_t>(value->size()) != bytes)
-      return Status::invalid("recv expects " + std::to_string(bytes) +
-                             " bytes, rank " + std::to_string(from) + " sent " +
-                             std::to_string(value->size()));
+      return Status::invalid("recv expects ", bytes, " bytes, rank ", from,
+                             " sent ", value->size());
     std::memcpy(data, value->data(), bytes);
     return Status::success();
   }
@@ -196,11 +195,9 @@ private:
       std::string called = parts[i].substr(0, parts[i].find('\n'));
       parts[i].erase(0, called.size() + 1);
       if (called != name || static_cast<int64_t>(parts[i].size()) != takes(i))
-        return Status::invalid(
-            "rank " + std::to_string(cell.ranks[i]) + " called " + called +
-            " of " + std::to_string(parts[i].size()) + " bytes where rank " +
-            std::to_string(rankIndex) + " called " + name + " of " +
-            std::to_string(takes(i)));
+        return Status::invalid("rank ", cell.ranks[i], " called ", called,
+                               " of ", parts[i].size(), " bytes where rank ",
+                               rankIndex, " called ", name, " of ", takes(i));
     }
     return parts;
   }
@@ -240,12 +237,11 @@ private:
   template <typename Give>
   Status collect(int group, const char *name, void *out, int64_t bytes,
                  Give &&give) {
-    auto parts = exchange(group, name, give, [&](int) { return bytes; });
-    if (!parts)
-      return parts.status();
-    for (size_t i = 0; i < parts->size(); ++i)
+    DPC_ASSIGN(auto parts,
+               exchange(group, name, give, [&](int) { return bytes; }));
+    for (size_t i = 0; i < parts.size(); ++i)
       std::memcpy(static_cast<char *>(out) + static_cast<int64_t>(i) * bytes,
-                  (*parts)[i].data(), bytes);
+                  parts[i].data(), bytes);
     return Status::success();
   }
 
@@ -257,30 +253,29 @@ private:
     auto first = [&](int64_t i) { return slice.count * i / size; };
     auto bytesOf = [&](int64_t i) { return (first(i + 1) - first(i)) * width; };
     auto *data = static_cast<char *>(slice.data);
-    auto parts = exchange(
-        group, "all_reduce",
-        [&](int i) {
-          return std::pair(static_cast<const char *>(data) + first(i) * width,
-                           bytesOf(i));
-        },
-        [&](int) { return bytesOf(cell.index); });
-    if (!parts)
-      return parts.status();
+    DPC_ASSIGN(auto parts,
+               exchange(
+                   group, "all_reduce",
+                   [&](int i) {
+                     return std::pair(static_cast<const char *>(data) +
+                                          first(i) * width,
+                                      bytesOf(i));
+                   },
+                   [&](int) { return bytesOf(cell.index); }));
     std::vector<char> own(bytesOf(cell.index));
-    reduceParts(pointers(*parts), own.data(), 0, bytesOf(cell.index) / width,
+    reduceParts(pointers(parts), own.data(), 0, bytesOf(cell.index) / width,
                 slice.type, kind);
-    auto reduced = exchange(
-        group, "all_reduce",
-        [&](int) {
-          return std::pair(static_cast<const char *>(own.data()),
-                           bytesOf(cell.index));
-        },
-        bytesOf);
-    if (!reduced)
-      return reduced.status();
+    DPC_ASSIGN(auto reduced,
+               exchange(
+                   group, "all_reduce",
+                   [&](int) {
+                     return std::pair(static_cast<const char *>(own.data()),
+                                      bytesOf(cell.index));
+                   },
+                   bytesOf));
     for (int64_t i = 0; i < size; ++i)
       if (bytesOf(i) > 0) // an empty array may have a null address
-        std::memcpy(data + first(i) * width, (*reduced)[i].data(), bytesOf(i));
+        std::memcpy(data + first(i) * width, reduced[i].data(), bytesOf(i));
     return Status::success();
   }
 
@@ -301,19 +296,15 @@ makeTcpComm(const StoreAddress &address, int rank, int size,
   std::unique_ptr<TcpStoreServer> server;
   StoreAddress place = address;
   if (rank == 0) {
-    auto started = TcpStoreServer::start(address, size);
-    if (!started)
-      return started.status();
-    server = std::move(*started);
+    DPC_ASSIGN(auto started, TcpStoreServer::start(address, size));
+    server = std::move(started);
     server->leaveSeconds = std::min(options.timeoutSeconds, 10.0);
     place.port = server->port();
   }
-  auto client =
-      TcpStoreClient::connect(place, rank, size, options.timeoutSeconds);
-  if (!client)
-    return client.status();
+  DPC_ASSIGN(auto client, TcpStoreClient::connect(place, rank, size,
+                                                  options.timeoutSeconds));
   return std::unique_ptr<Communicator>(
-      std::make_unique<TcpComm>(std::move(server), std::move(*client), rank,
+      std::make_unique<TcpComm>(std::move(server), std::move(client), rank,
                                 size, options.timeoutSeconds));
 }
 

@@ -66,7 +66,7 @@ Status withAddress(const StoreAddress &address, bool passive, Use &&use) {
   if (int error =
           getaddrinfo(address.host.c_str(),
                       std::to_string(address.port).c_str(), &hints, &list))
-    return Status::invalid("MASTER_ADDR " + address.host + ": " +
+    return Status::invalid("MASTER_ADDR ", address.host, ": ",
                            gai_strerror(error));
   std::string why = "no address";
   bool ok = false;
@@ -76,7 +76,7 @@ Status withAddress(const StoreAddress &address, bool passive, Use &&use) {
       why = systemError();
   }
   freeaddrinfo(list);
-  return ok ? Status::success() : Status::io(place + ": " + why);
+  return ok ? Status::success() : Status::io(place, ": ", why);
 }
 
 } // namespace
@@ -93,7 +93,7 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
   if (agent && std::string(agent) == "True")
     ++number;
   if (!*port || *end || number < 1 || number > 65535)
-    return Status::invalid("MASTER_PORT is '" + std::string(port) +
+    return Status::invalid("MASTER_PORT is '", port,
                            "', a port from 1 to 65535 is accepted");
   const char *token = std::getenv("DPC_JOB_TOKEN");
   StoreAddress address{host, static_cast<int>(number), token ? token : ""};
@@ -104,10 +104,9 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
         "MASTER_ADDR need a secret that only this job knows, "
         "like DPC_JOB_TOKEN=$(openssl rand -hex 16)");
   if (address.token.size() > kMostTokenBytes)
-    return Status::invalid("DPC_JOB_TOKEN has " +
-                           std::to_string(address.token.size()) +
-                           " characters, at most " +
-                           std::to_string(kMostTokenBytes) + " are accepted");
+    return Status::invalid("DPC_JOB_TOKEN has ", address.token.size(),
+                           " characters, at most ", kMostTokenBytes,
+                           " are accepted");
   return address;
 }
 
@@ -424,9 +423,8 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
     usleep(20000);
   } while (nowSeconds() < (closed < kMostClosed ? deadline : patient));
   if (isThere)
-    return Status::invalid(address.host + ":" + std::to_string(address.port) +
-                           " is not rank 0 of this job of " +
-                           std::to_string(ranks) +
+    return Status::invalid(address.host, ":", address.port,
+                           " is not rank 0 of this job of ", ranks,
                            " ranks, or has another DPC_JOB_TOKEN");
   return Status(StatusCode::Timeout, "rank " + std::to_string(rank) +
                                          " found no rank 0 at " +

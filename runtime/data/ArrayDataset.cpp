@@ -29,13 +29,12 @@ public:
                 (column.array.dtype == port.dtype ||
                  widens(column.array.dtype, port.dtype));
     if (!fits)
-      return Status::invalid(column.place + ": found " +
-                             describe(column.array.dtype, column.shape) +
-                             ", expected " + expected(port));
+      return Status::invalid(column.place, ": found ",
+                             describe(column.array.dtype, column.shape),
+                             ", expected ", expected(port));
     if (!columns.empty() && column.shape.front() != count)
-      return Status::invalid(
-          column.place + ": holds " + std::to_string(column.shape.front()) +
-          " samples, the other inputs " + std::to_string(count));
+      return Status::invalid(column.place, ": holds ", column.shape.front(),
+                             " samples, the other inputs ", count);
     count = column.shape.front();
     columns.push_back(std::move(column));
     ports.push_back(port);
@@ -54,11 +53,9 @@ public:
       int64_t bad = firstBeyond(ports[i], to[i], sizes[i]);
       if (bad >= 0)
         return Status::invalid(
-            column.place + ": element " + std::to_string(bad) + " of sample " +
-            std::to_string(index) + " is " +
-            std::to_string(static_cast<int64_t>(
-                loadAsDouble(to[i], ports[i].dtype, bad))) +
-            ", expected less than " + std::to_string(ports[i].limit));
+            column.place, ": element ", bad, " of sample ", index, " is ",
+            static_cast<int64_t>(loadAsDouble(to[i], ports[i].dtype, bad)),
+            ", expected less than ", ports[i].limit);
     }
     return Status::success();
   }
@@ -122,11 +119,9 @@ Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
     if (!array)
       return Status(array.status().code(),
                     "input '" + port.name + "': " + array.status().message());
-    Expected<InputFile> file = InputFile::open(path);
-    if (!file)
-      return file.status();
+    DPC_ASSIGN(InputFile file, InputFile::open(path));
     DPC_TRY(dataset->add(
-        port, {{*file, array->data - array->file.data(), array->dtype},
+        port, {{file, array->data - array->file.data(), array->dtype},
                path,
                array->shape}));
   }
@@ -135,22 +130,18 @@ Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
 
 Expected<std::unique_ptr<Dataset>>
 openSafetensorsDataset(const Plan &plan, const std::string &path) {
-  Expected<SafetensorsFile> file = openSafetensors(path);
-  if (!file)
-    return file.status();
-  Expected<InputFile> samples = InputFile::open(path);
-  if (!samples)
-    return samples.status();
+  DPC_ASSIGN(SafetensorsFile file, openSafetensors(path));
+  DPC_ASSIGN(InputFile samples, InputFile::open(path));
   auto dataset = std::make_unique<ArrayDataset>();
   for (const Port &port : plan.inputs) {
-    auto it = file->entries.find(port.name);
-    if (it == file->entries.end())
-      it = file->entries.find(fileName(port));
-    if (it == file->entries.end())
-      return Status::notFound(path + ": has no tensor '" + port.name +
+    auto it = file.entries.find(port.name);
+    if (it == file.entries.end())
+      it = file.entries.find(fileName(port));
+    if (it == file.entries.end())
+      return Status::notFound(path, ": has no tensor '", port.name,
                               "', an input of the plan");
     const SafetensorsEntry &entry = it->second;
-    DPC_TRY(dataset->add(port, {{*samples, entry.offset, entry.dtype},
+    DPC_TRY(dataset->add(port, {{samples, entry.offset, entry.dtype},
                                 path + ": '" + it->first + "'",
                                 entry.shape}));
   }

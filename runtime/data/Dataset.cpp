@@ -28,8 +28,8 @@ static Status checkInputs(const Plan &plan) {
     inputs += (inputs.empty() ? "" : ", ") + port.name + " " +
               describe(port.dtype, port.globalShape);
   return Status::invalid("the plan's inputs have no number of samples in "
-                         "common as their first extent: " +
-                         inputs + "; use --batches");
+                         "common as their first extent: ",
+                         inputs, "; use --batches");
 }
 
 Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
@@ -37,7 +37,7 @@ Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
   std::filesystem::path file(path);
   std::error_code error;
   if (!std::filesystem::exists(file, error))
-    return Status::io(path + ": " +
+    return Status::io(path, ": ",
                       (error ? error.message() : "no such file or folder"));
   DPC_TRY(checkInputs(plan));
   if (std::filesystem::is_directory(file, error))
@@ -45,8 +45,8 @@ Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
   if (file.extension() == ".safetensors")
     return openSafetensorsDataset(plan, path);
   if (file.extension() == ".npy")
-    return Status::invalid(path + ": is one array; give the folder, with one "
-                                  "NAME.npy for every input");
+    return Status::invalid(path, ": is one array; give the folder, with one "
+                                 "NAME.npy for every input");
   return openTokenDataset(plan, path);
 }
 

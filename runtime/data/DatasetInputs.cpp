@@ -23,8 +23,8 @@ static Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
     if (isLabel(port))
       names += (names.empty() ? "" : ", ") + port.name;
   }
-  return Status::invalid("no input '" + ignored.input +
-                         "' of integers, whose labels could be ignored; " +
+  return Status::invalid("no input '", ignored.input,
+                         "' of integers, whose labels could be ignored; ",
                          (names.empty() ? "the plan has no such input"
                                         : "integers are in " + names));
 }
@@ -34,13 +34,11 @@ DatasetInputs::open(const Plan &plan, std::unique_ptr<Dataset> dataset,
                     const DataOptions &options) {
   int64_t samples = dataset->samples(), perStep = samplesPerStep(plan);
   if (options.last == LastBatch::Drop && samples < perStep)
-    return Status::invalid("there are " + std::to_string(samples) +
-                           " samples, a step takes " + std::to_string(perStep) +
-                           ": dropping the last batch leaves nothing");
+    return Status::invalid("there are ", samples, " samples, a step takes ",
+                           perStep, ": dropping the last batch leaves nothing");
   if (options.shuffle && samples > SampleOrder::kMostShuffled)
-    return Status::unsupported(
-        "there are " + std::to_string(samples) + " samples; at most " +
-        std::to_string(SampleOrder::kMostShuffled) + " can be shuffled");
+    return Status::unsupported("there are ", samples, " samples; at most ",
+                               SampleOrder::kMostShuffled, " can be shuffled");
   if (options.last == LastBatch::Mask)
     DPC_TRY(checkLabels(plan, options.ignored));
   return std::unique_ptr<InputSource>(
@@ -129,10 +127,9 @@ Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {
   if (position.samples == 0) // the previous run had another kind of data
     return Status::success();
   if (position.samples != samples || position.order != orderName())
-    return Status::invalid("the run took its data from " +
-                           std::to_string(position.samples) + " samples, " +
-                           position.order + "; these are " +
-                           std::to_string(samples) + ", " + orderName() +
+    return Status::invalid("the run took its data from ", position.samples,
+                           " samples, ", position.order, "; these are ",
+                           samples, ", ", orderName(),
                            ": --new-data starts at the first sample");
   firstPlace = {position.epoch, position.position};
   return Status::success();

@@ -22,17 +22,14 @@ class TokenDataset : public Dataset {
 public:
   Status open(const Plan &plan, const std::string &path) {
     DPC_TRY(takePorts(plan, path));
-    Expected<InputFile> opened = InputFile::open(path);
-    if (!opened)
-      return opened.status();
-    file = *opened;
+    DPC_ASSIGN(InputFile opened, InputFile::open(path));
+    file = opened;
     DPC_TRY(readHeader(ports.front().limit));
     const std::vector<int64_t> &shape = ports.front().globalShape;
     length = numElements(shape) / shape.front();
     if (samples() < 1)
-      return Status::invalid(path + ": has " + std::to_string(tokens) +
-                             " tokens, a sample takes " +
-                             std::to_string(length + labels()));
+      return Status::invalid(path, ": has ", tokens, " tokens, a sample takes ",
+                             length + labels());
     return Status::success();
   }
 
@@ -50,10 +47,8 @@ public:
         uint32_t token = 0;
         std::memcpy(&token, bytes.data() + inSample * width, width);
         if (ports[p].limit > 0 && token >= ports[p].limit)
-          return Status::invalid(file.path() + ": token " + std::to_string(at) +
-                                 " is " + std::to_string(token) +
-                                 ", expected less than " +
-                                 std::to_string(ports[p].limit));
+          return Status::invalid(file.path(), ": token ", at, " is ", token,
+                                 ", expected less than ", ports[p].limit);
         storeFromDouble(to[p], ports[p].dtype, i, token);
       }
     return Status::success();
@@ -79,14 +74,14 @@ private:
       inputs += (inputs.empty() ? "" : ", ") + port.name + " " +
                 describe(port.dtype, port.globalShape);
     return Status::invalid(
-        path +
+        path,
         ": tokens fit a model with one integer input, or "
-        "two of one shape that index (tokens, labels); this one takes " +
-        inputs + ": give a folder with NAME.npy, or a .safetensors file");
+        "two of one shape that index (tokens, labels); this one takes ",
+        inputs, ": give a folder with NAME.npy, or a .safetensors file");
   }
 
   Status refuse(const std::string &why) const {
-    return Status::invalid(file.path() + ": " + why);
+    return Status::invalid(file.path(), ": ", why);
   }
 
   /// Whether the upper halves of the first tokens, read as uint32, are all
@@ -122,10 +117,8 @@ private:
       return refuse("has " + std::to_string(file.size()) +
                     " bytes, which is not a whole number of uint" +
                     std::to_string(8 * width) + " tokens: it is truncated");
-    Expected<bool> isWide = width == 2 ? looksWide() : false;
-    if (!isWide)
-      return isWide.status();
-    if (*isWide)
+    DPC_ASSIGN(bool isWide, width == 2 ? looksWide() : false);
+    if (isWide)
       return refuse("every second uint16 is 0: these look like uint32 tokens, "
                     "but a vocabulary of " +
                     std::to_string(vocabulary) + " is read as uint16");

@@ -16,23 +16,22 @@ static const Tensor *find(const Plan &plan, const Tensor &tensor) {
 
 Status checkCopy(const Plan &from, const Plan &to) {
   if (from.ranks() != to.ranks())
-    return Status::invalid("it is for " + std::to_string(to.ranks()) +
-                           (to.ranks() == 1 ? " rank" : " ranks") +
-                           ", the training plan for " +
-                           std::to_string(from.ranks()));
+    return Status::invalid("it is for ", to.ranks(),
+                           (to.ranks() == 1 ? " rank" : " ranks"),
+                           ", the training plan for ", from.ranks());
   for (const Tensor &tensor : to.tensors) {
     std::string name =
         std::string(nameOf(tensor.role)) + " '" + tensor.name + "'";
     const Tensor *source = find(from, tensor);
     if (!source || source->role != tensor.role)
-      return Status::invalid("its " + name +
+      return Status::invalid("its ", name,
                              " is not in the training plan: both must be made "
                              "from the same model");
     if (source->dtype != tensor.dtype ||
         source->globalShape != tensor.globalShape)
-      return Status::invalid("its " + name + " is " +
-                             describe(tensor.dtype, tensor.globalShape) +
-                             ", in the training plan " +
+      return Status::invalid("its ", name, " is ",
+                             describe(tensor.dtype, tensor.globalShape),
+                             ", in the training plan ",
                              describe(source->dtype, source->globalShape));
   }
   return Status::success();
@@ -101,16 +100,14 @@ Status TensorCopy::send(size_t i) {
   if (!owns(executor.rank()))
     return Status::success();
   std::vector<char> scratch;
-  Expected<const char *> shard = executor.readBuffer(source.buffer, scratch);
-  if (!shard)
-    return shard.status();
+  DPC_ASSIGN(const char *shard, executor.readBuffer(source.buffer, scratch));
   for (int rank = 0; rank < to.plan.ranks(); ++rank) {
     if (homeOf(rank) < 0)
       continue;
     std::vector<char> message;
     shared(executor.rank(), rank)
         .forEachRun([&](int64_t begin, int64_t, int64_t count) {
-          const char *run = *shard + begin * size();
+          const char *run = shard + begin * size();
           message.insert(message.end(), run, run + count * size());
         });
     if (placeOf(rank) == executor.rank())

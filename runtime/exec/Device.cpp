@@ -7,7 +7,7 @@
 namespace dpc::rt {
 
 static Status wrongBuild(const std::string &file) {
-  return Status::unsupported(file +
+  return Status::unsupported(file,
                              " belongs to another build of dpc: install both "
                              "from one");
 }
@@ -17,7 +17,7 @@ Expected<std::unique_ptr<Device>> openDevice(const std::string &file) {
   if (!library) {
     const char *why = dlerror();
     return Status::unsupported(
-        file + " cannot be loaded: " + (why ? why : "no reason given"));
+        file, " cannot be loaded: ", (why ? why : "no reason given"));
   }
   auto entry = reinterpret_cast<const DevicePlugin *(*)()>(
       dlsym(library, "dpcDevicePlugin"));

@@ -79,8 +79,8 @@ Status keep(std::vector<double> &times, Expected<double> seconds,
   if (!seconds)
     return seconds.status();
   if (!(*seconds > 0))
-    return Status::io("measuring " + what + ": it took " +
-                      std::to_string(*seconds) + " s; expected more than 0");
+    return Status::io("measuring ", what, ": it took ", *seconds,
+                      " s; expected more than 0");
   times.push_back(*seconds);
   return Status::success();
 }

@@ -159,16 +159,13 @@ RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
                      Communicator &comm, const ExecutorOptions &options) {
   std::unique_ptr<RankExecutor> self(
       new RankExecutor(plan, rank, comm, options));
-  Expected<RankMemory> memory =
-      RankMemory::create(plan, rank, self->fillByte(), options.offloadDir);
-  if (!memory)
-    return memory.status();
-  self->memory = *memory;
-  Expected<RankProgram> program = unroll(
-      plan, rank, self->memory.device().at(0), &kernels, options.overlap);
-  if (!program)
-    return program.status();
-  self->program = std::move(*program);
+  DPC_ASSIGN(RankMemory memory, RankMemory::create(plan, rank, self->fillByte(),
+                                                   options.offloadDir));
+  self->memory = memory;
+  DPC_ASSIGN(RankProgram program,
+             unroll(plan, rank, self->memory.device().at(0), &kernels,
+                    options.overlap));
+  self->program = std::move(program);
   self->events = std::vector<WaitWord>(self->program.events);
   for (const auto &[phase, instructions] : plan.phases)
     for (const Instruction &instruction : instructions)
@@ -208,8 +205,7 @@ Status RankExecutor::runStep(const StepData &data) {
   // steps, and copies of messages never accumulate over steps.
   if (program.sends && !failed)
     if (Status status = comm.finishSends(); !status.ok())
-      fail(Status(status.code(), "step " + std::to_string(data.step) + ": " +
-                                     status.message()));
+      fail(status.in("step " + std::to_string(data.step)));
   if (!failed)
     takeOutputs();
   std::lock_guard lock(mutex);
@@ -311,10 +307,8 @@ Status RankExecutor::runTask(const Task &task) {
   if (status.ok() || status.code() == StatusCode::Cancelled)
     return status;
   std::string what = nameOf(*task.instruction);
-  return Status(status.code(), "step " + std::to_string(step->step) + ", " +
-                                   placeIn(task) + what +
-                                   meetingOf(task, plan, rankIndex) + ": " +
-                                   status.message());
+  return status.in("step " + std::to_string(step->step) + ", " + placeIn(task) +
+                   what + meetingOf(task, plan, rankIndex));
 }
 
 bool RankExecutor::waitFor(const EventWait &wait) {

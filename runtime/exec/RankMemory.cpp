@@ -11,16 +11,12 @@ Expected<RankMemory> RankMemory::create(const Plan &plan, int rank,
   RankMemory memory;
   for (auto [arena, space] : {std::pair(&memory.deviceArena, Space::Device),
                               std::pair(&memory.hostArena, Space::Host)}) {
-    Expected<Arena> made = Arena::create(plan.bytesOf(space, stage), fill);
-    if (!made)
-      return made.status();
-    *arena = *made;
+    DPC_ASSIGN(Arena made, Arena::create(plan.bytesOf(space, stage), fill));
+    *arena = made;
   }
   if (int64_t bytes = plan.bytesOf(Space::Disk, stage)) {
-    Expected<OffloadFile> file = OffloadFile::create(offloadDir, rank, bytes);
-    if (!file)
-      return file.status();
-    memory.disk = *file;
+    DPC_ASSIGN(OffloadFile file, OffloadFile::create(offloadDir, rank, bytes));
+    memory.disk = file;
   }
   return memory;
 }

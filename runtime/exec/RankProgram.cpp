@@ -56,7 +56,7 @@ private:
     if (kernels)
       task.function = kernels->find(op.symbol);
     if (kernels && !task.function)
-      return Status::notFound("kernel " + op.symbol + " is not loaded");
+      return Status::notFound("kernel ", op.symbol, " is not loaded");
     for (int id : op.buffers)
       if (device)
         task.pointers.push_back(device +

@@ -16,44 +16,35 @@ static Expected<std::unique_ptr<InputSource>> makeInputs(const Plan &plan,
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             RunRequest request) {
   DPC_TRY(validatePlan(plan, dir + "/plan.json"));
-  Expected<KernelLibrary> kernels = KernelLibrary::load(plan, dir);
-  if (!kernels)
-    return kernels.status();
-  return runPlan(plan, dir, *kernels, std::move(request));
+  DPC_ASSIGN(KernelLibrary kernels, KernelLibrary::load(plan, dir));
+  return runPlan(plan, dir, kernels, std::move(request));
 }
 
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             const KernelLibrary &kernels, RunRequest request) {
   DPC_TRY(validatePlan(plan, dir + "/plan.json"));
-  Expected<std::unique_ptr<InputSource>> inputs = makeInputs(plan, request);
-  if (!inputs)
-    return inputs.status();
+  DPC_ASSIGN(std::unique_ptr<InputSource> inputs, makeInputs(plan, request));
   SessionOptions options;
   options.poison = request.poison;
   options.offloadDir = dir;
-  auto session = Session::create(
-      plan, kernels,
-      makeLocalComms(static_cast<int>(plan.ranks()), {request.timeoutSeconds}),
-      options);
-  if (!session)
-    return session.status();
+  DPC_ASSIGN(auto session,
+             Session::create(plan, kernels,
+                             makeLocalComms(static_cast<int>(plan.ranks()),
+                                            {request.timeoutSeconds}),
+                             options));
   InitialValues values(dir, request.init, std::move(request.tensors));
-  DPC_TRY((*session)->initialize(values));
+  DPC_TRY(session->initialize(values));
   RunResult result;
   for (int64_t step = 1; step <= request.steps; ++step) {
-    auto pointers = (*inputs)->load(step);
-    if (!pointers)
-      return pointers.status();
-    DPC_TRY((*session)->step(step, *pointers));
+    DPC_ASSIGN(auto pointers, inputs->load(step));
+    DPC_TRY(session->step(step, pointers));
     auto &outputs = result.outputs.emplace_back();
     for (size_t i = 0; i < plan.outputs.size(); ++i)
-      outputs[plan.outputs[i].name] = (*session)->outputs()[i];
+      outputs[plan.outputs[i].name] = session->outputs()[i];
   }
   for (const Tensor &tensor : plan.tensors) {
-    Expected<HostTensor> value = (*session)->gather(tensor);
-    if (!value)
-      return value.status();
-    result.tensors[tensor.name] = std::move(*value);
+    DPC_ASSIGN(HostTensor value, session->gather(tensor));
+    result.tensors[tensor.name] = std::move(value);
   }
   return result;
 }

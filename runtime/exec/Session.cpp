@@ -73,10 +73,9 @@ Session::create(const Plan &plan, const KernelLibrary &kernels,
   auto onCpu =
       [&](Communicator &comm,
           const ExecutorOptions &own) -> Expected<std::unique_ptr<Executor>> {
-    auto made = RankExecutor::create(plan, comm.rank(), kernels, comm, own);
-    if (!made)
-      return made.status();
-    return std::unique_ptr<Executor>(std::move(*made));
+    DPC_ASSIGN(auto made,
+               RankExecutor::create(plan, comm.rank(), kernels, comm, own));
+    return std::unique_ptr<Executor>(std::move(made));
   };
   return create(plan, ExecutorFactory(onCpu), std::move(comms), options);
 }
@@ -102,8 +101,7 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
   assert(!comms.empty() && "a session needs a rank");
   if (comms.front()->size() != plan.ranks())
     return Status::invalid(
-        "the plan is for " + std::to_string(plan.ranks()) + " ranks, " +
-        std::to_string(comms.front()->size()) +
+        "the plan is for ", plan.ranks(), " ranks, ", comms.front()->size(),
         (comms.front()->size() == 1 ? " was started" : " were started"));
   std::unique_ptr<Session> self(new Session(plan, options));
   self->comms = std::move(comms);
@@ -145,10 +143,8 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
       comm.abort();
     };
     DPC_TRY(comm.makeGroups(plan.groups));
-    auto executor = makeExecutor(comm, own);
-    if (!executor)
-      return executor.status();
-    session->executors[i] = std::move(*executor);
+    DPC_ASSIGN(auto executor, makeExecutor(comm, own));
+    session->executors[i] = std::move(executor);
     return Status::success();
   }));
   return self;
@@ -246,10 +242,8 @@ Expected<HostTensor> Session::gather(const Tensor &tensor) {
   for (auto &executor : executors) {
     if (!ownsShard(tensor.layout, plan.mesh, executor->rank(), 0, stage))
       continue;
-    Expected<const char *> shard = executor->readBuffer(tensor.buffer, scratch);
-    if (!shard)
-      return shard.status();
-    unpackShard(*shard, global.data.data(), sizeOf(tensor.dtype), tensor.layout,
+    DPC_ASSIGN(const char *shard, executor->readBuffer(tensor.buffer, scratch));
+    unpackShard(shard, global.data.data(), sizeOf(tensor.dtype), tensor.layout,
                 plan.mesh, executor->rank(), 0);
   }
   DPC_TRY(collect(global, tensor.layout, travelling(tensor.layout, stage)));
@@ -302,11 +296,9 @@ Expected<std::string> Session::numberFault() {
     if (std::optional<NumberFault> fault = executor->numberFault())
       mine += std::to_string(fault->seconds) + " rank " +
               std::to_string(executor->rank()) + ": " + fault->place + "\n";
-  Expected<std::vector<std::string>> texts = collectTexts(mine);
-  if (!texts)
-    return texts.status();
+  DPC_ASSIGN(std::vector<std::string> texts, collectTexts(mine));
   std::pair<double, std::string> first;
-  for (const std::string &text : *texts) {
+  for (const std::string &text : texts) {
     std::istringstream lines(text);
     double seconds = 0;
     for (std::string line; lines >> seconds && std::getline(lines, line);)

@@ -40,19 +40,19 @@ Expected<InitChoice> InitChoice::parse(const std::string &text) {
     std::string seed = text.size() > 7 ? text.substr(7) : "0";
     if (text == "random:" || seed.size() > 18 ||
         seed.find_first_not_of("0123456789") != std::string::npos)
-      return Status::invalid("--init=" + text +
+      return Status::invalid("--init=", text,
                              ": expected random:SEED with a whole number");
     choice.seed = std::stoull(seed);
     return choice;
   }
   if (!namesWeightFiles(text))
-    return Status::invalid("--init=" + text +
+    return Status::invalid("--init=", text,
                            ": expected random:SEED, zeros, a .safetensors "
                            "file, or a folder of such files with an index");
   choice.kind = Kind::File;
   Expected<WeightFiles> file = WeightFiles::open(text);
   if (!file)
-    return Status(file.status().code(), "--init: " + file.status().message());
+    return file.status().in("--init");
   choice.file = *file;
   return choice;
 }
@@ -67,9 +67,8 @@ Status InitialValues::fill(const Tensor &tensor, const Mesh &mesh, int rank,
   if (auto it = given.find(tensor.name); it != given.end()) {
     const HostTensor &value = it->second;
     if (value.shape != tensor.globalShape)
-      return Status::invalid(nameWithRole(tensor) + ": given " +
-                             describe(value.dtype, value.shape) +
-                             ", expected " +
+      return Status::invalid(nameWithRole(tensor), ": given ",
+                             describe(value.dtype, value.shape), ", expected ",
                              describe(tensor.dtype, tensor.globalShape));
     packConverted(value.data.data(), value.dtype, tensor, mesh, rank, local);
     return Status::success();
@@ -105,11 +104,10 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
                       "--init=random:SEED, zeros or FILE.safetensors");
   if (source.bytes > file->size() ||
       source.offset > file->size() - source.bytes)
-    return Status::invalid(nameWithRole(tensor) + ": bytes " +
-                           std::to_string(source.offset) + " to " +
-                           std::to_string(source.offset + source.bytes) +
-                           " of " + file->path() + " lie past its end (" +
-                           std::to_string(file->size()) + " bytes)");
+    return Status::invalid(nameWithRole(tensor), ": bytes ", source.offset,
+                           " to ", source.offset + source.bytes, " of ",
+                           file->path(), " lie past its end (", file->size(),
+                           " bytes)");
   packConverted(file->data() + source.offset, source.dtype, tensor, mesh, rank,
                 local);
   return Status::success();
@@ -155,8 +153,8 @@ Status InitialValues::check(const Plan &plan) const {
   for (const Tensor &tensor : plan.tensors)
     if (tensor.role == TensorRole::Parameter && example.empty())
       example = ", such as '" + tensor.name + "'";
-  return Status::notFound("--init: " + choice.file->path() +
-                          " has no tensor of the plan" + example);
+  return Status::notFound("--init: ", choice.file->path(),
+                          " has no tensor of the plan", example);
 }
 
 Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
@@ -166,14 +164,13 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
   if (isWeight && choice.kind == InitChoice::Kind::File) {
     const WeightFiles::Weight *weight = choice.file->find(tensor.name);
     if (!weight)
-      return Status::notFound(nameWithRole(tensor) + ": " +
-                              choice.file->path() +
+      return Status::notFound(nameWithRole(tensor), ": ", choice.file->path(),
                               " has no tensor of this name");
     const SafetensorsEntry &entry = weight->entry;
     if (entry.shape != tensor.globalShape)
-      return Status::invalid(nameWithRole(tensor) + ": " + weight->file.path() +
-                             " has " + describe(entry.dtype, entry.shape) +
-                             ", expected " +
+      return Status::invalid(nameWithRole(tensor), ": ", weight->file.path(),
+                             " has ", describe(entry.dtype, entry.shape),
+                             ", expected ",
                              describe(tensor.dtype, tensor.globalShape));
     packConverted(weight->data(), entry.dtype, tensor, mesh, rank, local);
     return Status::success();
@@ -181,7 +178,7 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
   if (isWeight && choice.kind == InitChoice::Kind::None &&
       tensor.init == InitKind::Source)
     return Status::notFound(
-        nameWithRole(tensor) +
+        nameWithRole(tensor),
         ": the model has no data for it; start with --init=random:SEED, zeros "
         "or FILE.safetensors");
   if (!isWeight || choice.kind == InitChoice::Kind::Zeros) {

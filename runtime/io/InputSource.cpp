@@ -66,19 +66,16 @@ private:
     fits = fits && shape == port.globalShape && count > 0 &&
            (array->dtype == port.dtype || widens(array->dtype, port.dtype));
     if (!fits)
-      return Status::invalid(path + ": found " +
-                             describe(array->dtype, array->shape) +
-                             ", expected " + expectedShape(port, perStep));
+      return Status::invalid(path, ": found ",
+                             describe(array->dtype, array->shape),
+                             ", expected ", expectedShape(port, perStep));
     if (!files.empty() && perStep && count != stepCount)
-      return Status::invalid(path + ": holds " + std::to_string(count) +
-                             " steps, the other inputs " +
-                             std::to_string(stepCount));
+      return Status::invalid(path, ": holds ", count,
+                             " steps, the other inputs ", stepCount);
     stepCount = count;
     DPC_TRY(checkLimit(port, *array, path));
-    Expected<InputFile> file = InputFile::open(path);
-    if (!file)
-      return file.status();
-    files.push_back({{*file, array->data - array->file.data(), array->dtype},
+    DPC_ASSIGN(InputFile file, InputFile::open(path));
+    files.push_back({{file, array->data - array->file.data(), array->dtype},
                      HostTensor::zeros(port.dtype, port.globalShape),
                      numElements(port.globalShape)});
     return Status::success();
@@ -94,10 +91,9 @@ private:
     for (int64_t i = 0; i < count; ++i)
       if (double value = loadAsDouble(array.data, array.dtype, i);
           value >= static_cast<double>(port.limit))
-        return Status::invalid(
-            path + ": element " + std::to_string(i) + " is " +
-            std::to_string(static_cast<int64_t>(value)) +
-            ", expected less than " + std::to_string(port.limit));
+        return Status::invalid(path, ": element ", i, " is ",
+                               static_cast<int64_t>(value),
+                               ", expected less than ", port.limit);
     return Status::success();
   }
 
@@ -174,12 +170,12 @@ fixedInputs(const Plan &plan,
       std::string place =
           "step " + std::to_string(s + 1) + ": input '" + port.name + "': ";
       if (it == steps[s].end())
-        return Status::notFound(place + "is not given");
+        return Status::notFound(place, "is not given");
       if (it->second.dtype != port.dtype ||
           it->second.shape != port.globalShape)
         return Status::invalid(
-            place + "found " + describe(it->second.dtype, it->second.shape) +
-            ", expected " + describe(port.dtype, port.globalShape));
+            place, "found ", describe(it->second.dtype, it->second.shape),
+            ", expected ", describe(port.dtype, port.globalShape));
       row.push_back(std::move(it->second));
     }
   }

@@ -10,17 +10,15 @@
 namespace dpc::rt {
 
 Expected<MappedFile> MappedFile::open(const std::string &path) {
-  Expected<InputFile> opened = InputFile::open(path);
-  if (!opened)
-    return opened.status();
+  DPC_ASSIGN(InputFile opened, InputFile::open(path));
   MappedFile file;
   file.name = path;
-  file.length = opened->size();
+  file.length = opened.size();
   if (file.length > 0) {
     void *base = mmap(nullptr, file.length, PROT_READ, MAP_PRIVATE,
-                      opened->descriptor(), 0);
+                      opened.descriptor(), 0);
     if (base == MAP_FAILED)
-      return Status::io(path + ": cannot be mapped: " + std::strerror(errno));
+      return Status::io(path, ": cannot be mapped: ", std::strerror(errno));
     int64_t length = file.length;
     file.bytes = std::shared_ptr<const char>(
         static_cast<const char *>(base),

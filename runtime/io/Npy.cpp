@@ -69,7 +69,7 @@ Status parseHeader(const std::string &header, NpyArray &array) {
     return Status::invalid("header is malformed");
   auto type = typeOfDescr(*descr);
   if (!type)
-    return Status::invalid("element type '" + *descr +
+    return Status::invalid("element type '", *descr,
                            "' is not supported (little-endian floats, "
                            "integers and bool are)");
   if (order->find("False") == std::string::npos)
@@ -77,7 +77,7 @@ Status parseHeader(const std::string &header, NpyArray &array) {
                            "numpy.ascontiguousarray(x)");
   auto shape = parseShape(*shapeText);
   if (!shape)
-    return Status::invalid("shape (" + *shapeText + ") is malformed");
+    return Status::invalid("shape (", *shapeText, ") is malformed");
   array.dtype = *type;
   array.shape = *shape;
   return Status::success();
@@ -101,8 +101,8 @@ Status parseFile(const MappedFile &file, NpyArray &array) {
   int64_t have = file.size() - begin - length;
   if (have < bytes)
     return Status::invalid(
-        "data is cut off: " + describe(array.dtype, array.shape) + " needs " +
-        std::to_string(bytes) + " bytes, the file has " + std::to_string(have));
+        "data is cut off: ", describe(array.dtype, array.shape), " needs ",
+        bytes, " bytes, the file has ", have);
   array.data = data + begin + length;
   return Status::success();
 }
@@ -110,12 +110,10 @@ Status parseFile(const MappedFile &file, NpyArray &array) {
 } // namespace
 
 Expected<NpyArray> openNpy(const std::string &path) {
-  Expected<MappedFile> file = MappedFile::open(path);
-  if (!file)
-    return file.status();
+  DPC_ASSIGN(MappedFile file, MappedFile::open(path));
   NpyArray array;
-  array.file = *file;
-  if (Status status = parseFile(*file, array); !status.ok())
+  array.file = file;
+  if (Status status = parseFile(file, array); !status.ok())
     return Status(status.code(), path + ": " + oneLine(status.message()));
   return array;
 }
@@ -156,7 +154,7 @@ Status NpyWriter::start(const std::string &to, DType type,
   out.write("\x93NUMPY\x01\x00", 8);
   out.write(reinterpret_cast<const char *>(&length), 2);
   out << header;
-  return out ? Status::success() : Status::io(path + ": cannot be written");
+  return out ? Status::success() : Status::io(path, ": cannot be written");
 }
 
 Status NpyWriter::append(const HostTensor &tensor, int64_t count) {
@@ -169,16 +167,15 @@ Status NpyWriter::append(const HostTensor &tensor, int64_t count) {
   }
   out.write(reinterpret_cast<const char *>(bytes), count * sizeOf(dtype));
   missing -= count;
-  return out ? Status::success() : Status::io(path + ": cannot be written");
+  return out ? Status::success() : Status::io(path, ": cannot be written");
 }
 
 Status NpyWriter::finish() {
   if (missing != 0)
-    return Status::io(path + ": " + std::to_string(missing) +
-                      " elements are missing");
+    return Status::io(path, ": ", missing, " elements are missing");
   out.close();
   if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
-    return Status::io(path + ": cannot be written");
+    return Status::io(path, ": cannot be written");
   return Status::success();
 }
 

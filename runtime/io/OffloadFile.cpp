@@ -14,8 +14,8 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
   file.path = dir + "/offload-" + std::to_string(rank) + "-XXXXXX";
   int descriptor = mkostemp(file.path.data(), O_CLOEXEC);
   if (descriptor < 0)
-    return Status::io(dir + ": no file for offloading can be created there: " +
-                      std::strerror(errno) +
+    return Status::io(dir, ": no file for offloading can be created there: ",
+                      std::strerror(errno),
                       "; --offload-dir names another folder");
   file.file = std::shared_ptr<int>(new int(descriptor), [](int *owned) {
     close(*owned);
@@ -24,15 +24,14 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
   unlink(file.path.c_str());
   // Allocates everything now: a full disk must not end a run after an hour.
   if (int error = bytes > 0 ? posix_fallocate(descriptor, 0, bytes) : 0)
-    return Status::io(file.path + ": cannot allocate " + std::to_string(bytes) +
-                      " bytes of disk: " + std::strerror(error) +
+    return Status::io(file.path, ": cannot allocate ", bytes,
+                      " bytes of disk: ", std::strerror(error),
                       "; --offload-dir names another folder");
   return file;
 }
 
 Status OffloadFile::failed(const char *what, int64_t offset, int error) const {
-  return Status::io(path + ": cannot " + what + " at byte " +
-                    std::to_string(offset) + ": " +
+  return Status::io(path, ": cannot ", what, " at byte ", offset, ": ",
                     (error ? std::strerror(error) : "the file ends there"));
 }
 

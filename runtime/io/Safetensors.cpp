@@ -40,29 +40,26 @@ Status readEntry(const Json &json, int64_t dataBytes, SafetensorsEntry &entry) {
       known = true;
     }
   if (!known)
-    return Status::invalid("dtype " + json["dtype"].dump() +
-                           " is not supported");
+    return Status::invalid("dtype ", json["dtype"].dump(), " is not supported");
   int64_t bytes = sizeOf(entry.dtype);
   for (const Json &extent : json["shape"]) {
     if (!extent.is_number_unsigned() ||
         extent.get<uint64_t>() > uint64_t(INT64_MAX) ||
         __builtin_mul_overflow(bytes, extent.get<int64_t>(), &bytes))
-      return Status::invalid("shape " + json["shape"].dump() +
-                             " is not a size");
+      return Status::invalid("shape ", json["shape"].dump(), " is not a size");
     entry.shape.push_back(extent.get<int64_t>());
   }
   const Json &range = json["data_offsets"];
   if (!range.is_array() || range.size() != 2 ||
       !range[0].is_number_unsigned() || !range[1].is_number_unsigned() ||
       range[0] > range[1] || range[1].get<uint64_t>() > uint64_t(dataBytes))
-    return Status::invalid("data_offsets " + range.dump() +
+    return Status::invalid("data_offsets ", range.dump(),
                            " lie outside the data");
   entry.offset = range[0].get<int64_t>();
   entry.bytes = range[1].get<int64_t>() - entry.offset;
   if (entry.bytes != bytes)
-    return Status::invalid("data_offsets span " + std::to_string(entry.bytes) +
-                           " bytes, " + describe(entry.dtype, entry.shape) +
-                           " has " + std::to_string(bytes));
+    return Status::invalid("data_offsets span ", entry.bytes, " bytes, ",
+                           describe(entry.dtype, entry.shape), " has ", bytes);
   return Status::success();
 }
 
@@ -93,7 +90,7 @@ Status readHeader(SafetensorsFile &out) {
     SafetensorsEntry entry;
     Status status = readEntry(*it, file.size() - dataStart, entry);
     if (!status.ok())
-      return Status::invalid("tensor '" + it.key() + "': " + status.message());
+      return Status::invalid("tensor '", it.key(), "': ", status.message());
     entry.offset += dataStart;
     out.entries[it.key()] = std::move(entry);
   }
@@ -103,11 +100,9 @@ Status readHeader(SafetensorsFile &out) {
 } // namespace
 
 Expected<SafetensorsFile> openSafetensors(const std::string &path) {
-  Expected<MappedFile> file = MappedFile::open(path);
-  if (!file)
-    return file.status();
+  DPC_ASSIGN(MappedFile file, MappedFile::open(path));
   SafetensorsFile out;
-  out.file = *file;
+  out.file = file;
   if (Status status = readHeader(out); !status.ok())
     return Status(status.code(), path + ": " + oneLine(status.message()));
   return out;
@@ -121,7 +116,7 @@ SafetensorsWriter::~SafetensorsWriter() {
 }
 
 Status SafetensorsWriter::refuse(int error) const {
-  return Status::io(path + ": cannot be written: " + std::strerror(error));
+  return Status::io(path, ": cannot be written: ", std::strerror(error));
 }
 
 /// The header's text, padded so that the data begins at a multiple of 8.
@@ -156,8 +151,7 @@ SafetensorsWriter::start(const std::string &to,
   path = to;
   std::string text = headerText(entries, metadata);
   if (text.size() > kMaxHeaderBytes)
-    return Status::unsupported(path + ": a header of " +
-                               std::to_string(text.size()) +
+    return Status::unsupported(path, ": a header of ", text.size(),
                                " bytes is more than the format allows");
   fd = open((path + ".new").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
             0644);

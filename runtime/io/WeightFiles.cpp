@@ -56,11 +56,9 @@ Expected<WeightFiles> WeightFiles::open(const std::string &path) {
 }
 
 Status WeightFiles::addFile(const std::string &path) {
-  Expected<SafetensorsFile> file = openSafetensors(path);
-  if (!file)
-    return file.status();
-  for (const auto &[tensor, entry] : file->entries)
-    weights[tensor] = {file->file, entry};
+  DPC_ASSIGN(SafetensorsFile file, openSafetensors(path));
+  for (const auto &[tensor, entry] : file.entries)
+    weights[tensor] = {file.file, entry};
   return Status::success();
 }
 
@@ -71,18 +69,16 @@ static bool isPlainName(const std::string &name) {
 }
 
 Status WeightFiles::addIndex(const std::string &path) {
-  Expected<MappedFile> mapped = MappedFile::open(path);
-  if (!mapped)
-    return mapped.status();
+  DPC_ASSIGN(MappedFile mapped, MappedFile::open(path));
   auto refuse = [&](const std::string &why) {
-    return Status::invalid(path + ": " + oneLine(why));
+    return Status::invalid(path, ": ", oneLine(why));
   };
-  if (mapped->size() > kMaxIndexBytes)
+  if (mapped.size() > kMaxIndexBytes)
     return refuse("is not an index of weights: it has " +
-                  std::to_string(mapped->size()) + " bytes");
-  if (nestsTooDeep({mapped->data(), static_cast<size_t>(mapped->size())}))
+                  std::to_string(mapped.size()) + " bytes");
+  if (nestsTooDeep({mapped.data(), static_cast<size_t>(mapped.size())}))
     return refuse("is not an index of weights: it nests too deep");
-  Json index = Json::parse(mapped->data(), mapped->data() + mapped->size(),
+  Json index = Json::parse(mapped.data(), mapped.data() + mapped.size(),
                            nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map") ||
       !index["weight_map"].is_object())
@@ -94,11 +90,10 @@ Status WeightFiles::addIndex(const std::string &path) {
       return refuse("tensor '" + tensor + "': " + value.dump() +
                     " is not a .safetensors file beside the index");
     if (!opened.count(file)) {
-      auto shard =
-          openSafetensors((fs::path(path).parent_path() / file).string());
-      if (!shard)
-        return shard.status();
-      opened[file] = std::move(*shard);
+      DPC_ASSIGN(
+          auto shard,
+          openSafetensors((fs::path(path).parent_path() / file).string()));
+      opened[file] = std::move(shard);
     }
     const SafetensorsFile &shard = opened[file];
     auto entry = shard.entries.find(tensor);
@@ -146,7 +141,7 @@ WeightFolderWriter::start(const std::string &folder,
   std::error_code code;
   fs::create_directories(dir, code);
   if (code)
-    return Status::io(dir + ": cannot be created: " + code.message());
+    return Status::io(dir, ": cannot be created: ", code.message());
   int64_t used = 0;
   files.emplace_back();
   for (const SafetensorsWriter::Entry &entry : entries) {

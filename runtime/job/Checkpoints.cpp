@@ -35,7 +35,7 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   if (steps.back() <= begin)
     return Status::success();
   return Status::invalid(
-      folder.checkpoint(steps.back()) +
+      folder.checkpoint(steps.back()),
       " belongs to another run; resume from it with --resume, "
       "remove it, or choose another folder");
 }
@@ -54,7 +54,7 @@ Expected<std::string> Checkpoints::prepare() {
   if (status.ok())
     status = checkNewest(folder);
   if (!status.ok())
-    return Status(status.code(), "--checkpoint: " + status.message());
+    return status.in("--checkpoint");
   return makeTag();
 }
 
@@ -98,23 +98,20 @@ std::string Checkpoints::otherChoice() const {
 
 Expected<int64_t> Checkpoints::begin() {
   if (!options.checkpoint.empty()) {
-    Expected<std::string> tag = session.fromRankZero([&] { return prepare(); });
-    if (!tag)
-      return tag.status();
+    DPC_ASSIGN(std::string tag,
+               session.fromRankZero([&] { return prepare(); }));
     CheckpointOptions own;
     own.folder = CheckpointFolder(options.checkpoint);
-    own.tag = *tag;
+    own.tag = tag;
     own.keep = options.checkpointKeep;
     own.isBackground = !options.checkpointSync;
     own.timeoutSeconds = options.timeoutSeconds;
     writer = std::make_unique<CheckpointWriter>(plan, session, own);
     catchStopSignals();
   }
-  Expected<std::string> chosen =
-      session.fromRankZero([&] { return chooseFolder(); });
-  if (!chosen)
-    return chosen.status();
-  path = *chosen;
+  DPC_ASSIGN(std::string chosen,
+             session.fromRankZero([&] { return chooseFolder(); }));
+  path = chosen;
   if (path.empty())
     return int64_t(-1);
   auto reader = CheckpointReader::open(path);
@@ -128,7 +125,7 @@ Expected<int64_t> Checkpoints::begin() {
   if (status.ok())
     status = resumeData((*reader)->manifest());
   if (!status.ok())
-    return Status(status.code(), "--resume: " + status.message());
+    return status.in("--resume");
   return (*reader)->manifest().step;
 }
 
@@ -139,16 +136,14 @@ Status Checkpoints::resumeData(const Manifest &manifest) {
   int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
   bool hasSamples = inputs.positionAfter(0).samples > 0;
   if (!hasSamples && batch != before)
-    return Status::invalid(
-        "the checkpoint was written by a plan of " + std::to_string(before) +
-        " samples a step, this one has " + std::to_string(batch) +
-        "; plan with --global-batch=" + std::to_string(before) +
-        ", or give the data as "
-        "samples (--data)");
+    return Status::invalid("the checkpoint was written by a plan of ", before,
+                           " samples a step, this one has ", batch,
+                           "; plan with --global-batch=", before,
+                           ", or give the data as "
+                           "samples (--data)");
   if (!hasSamples && manifest.data.samples > 0 && !options.newData)
     return Status::invalid(
-        "the checkpoint's run took its data from " +
-        std::to_string(manifest.data.samples) +
+        "the checkpoint's run took its data from ", manifest.data.samples,
         " samples (--data), whose place would be lost; give them again, or "
         "--new-data");
   return inputs.resumeAt(manifest.step + 1,

@@ -64,31 +64,28 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
   if (colon != text.npos)
     self.most = numberIn(text.substr(colon + 1));
   if (self.least == 0 || self.most < self.least)
-    return Status::invalid("--elastic=" + options.elastic +
+    return Status::invalid("--elastic=", options.elastic,
                            ": expected MIN:MAX with 1 <= MIN <= MAX");
-  Expected<Plan> plan = readPlan(options.plan);
-  if (!plan)
-    return plan.status();
-  int64_t own = plan->ranks();
+  DPC_ASSIGN(Plan plan, readPlan(options.plan));
+  int64_t own = plan.ranks();
   if (own < self.least || own > self.most)
-    return Status::invalid("--elastic=" + options.elastic + ": " +
-                           options.plan + " is for " + rankCount(own));
+    return Status::invalid("--elastic=", options.elastic, ": ", options.plan,
+                           " is for ", rankCount(own));
   if (!options.launcher.empty() &&
       options.launcher.find("{ranks}") == std::string::npos)
-    return Status::invalid("--launcher=" + options.launcher +
+    return Status::invalid("--launcher=", options.launcher,
                            ": with --elastic it needs the word {ranks}, such "
                            "as \"mpirun -np {ranks}\"");
   Expected<PlanCommand> command = readPlanCommand(options.plan);
   if (!command)
-    return Status(command.status().code(),
-                  "--elastic: " + command.status().message());
+    return command.status().in("--elastic");
   self.command = *command;
   self.plans[own] = {options.plan, own};
   self.full = self.ranks = self.started = own;
   if (options.ranksFile.empty())
     return self;
   if (self.inFile() == 0)
-    return Status::invalid("--ranks-file: " + options.ranksFile +
+    return Status::invalid("--ranks-file: ", options.ranksFile,
                            " contains no number of ranks");
   return self;
 }
@@ -170,10 +167,8 @@ Expected<Elastic::Start> Elastic::planFor(int64_t count) {
     return it->second;
   std::string folder = options.checkpoint + "/plan-" + std::to_string(count);
   DPC_TRY(makePlan(count, folder));
-  Expected<Plan> plan = readPlan(folder);
-  if (!plan)
-    return plan.status();
-  return plans[count] = {folder, plan->ranks()};
+  DPC_ASSIGN(Plan plan, readPlan(folder));
+  return plans[count] = {folder, plan.ranks()};
 }
 
 /// The path of dpc-opt, which is installed beside this program.
@@ -190,7 +185,7 @@ Status Elastic::makePlan(int64_t count, const std::string &folder) const {
   say("searching for a plan for " + rankCount(count));
   Child child;
   if (!child.start(words))
-    return Status::io(words.front() + ": cannot be started");
+    return Status::io(words.front(), ": cannot be started");
   std::string chosen;
   Child::Watch how;
   how.onLine = [&](const std::string &line) {
@@ -199,7 +194,7 @@ Status Elastic::makePlan(int64_t count, const std::string &folder) const {
   };
   Ending ending = child.watch(how);
   if (!ending.isSuccess())
-    return Status::invalid("no plan for " + rankCount(count) + " was made");
+    return Status::invalid("no plan for ", rankCount(count), " was made");
   say(rankCount(count) + ": " + chosen);
   return Status::success();
 }

@@ -20,11 +20,11 @@ Status checkEvaluation(const Plan &plan, int64_t samples) {
   for (const Port &output : plan.outputs)
     if (!hasSamples(output, perStep))
       return Status::invalid(
-          "output '" + output.name + "' is one value for a step of " +
-          std::to_string(perStep) + " samples, and " + std::to_string(samples) +
+          "output '", output.name, "' is one value for a step of ", perStep,
+          " samples, and ", samples,
           " samples do not fill whole steps; plan with a --global-batch that "
-          "divides " +
-          std::to_string(samples) +
+          "divides ",
+          samples,
           ", or leave the rest out by "
           "--last-batch=drop");
   return Status::success();
@@ -41,7 +41,7 @@ Status Evaluation::start(const std::string &dir, int64_t samples,
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error)
-    return Status::io("--outputs: " + dir + ": " + error.message());
+    return Status::io("--outputs: ", dir, ": ", error.message());
   for (const Port &output : plan.outputs) {
     std::string name = output.name;
     std::replace(name.begin(), name.end(), '/', '_');

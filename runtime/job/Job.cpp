@@ -35,8 +35,7 @@ static Status checkFolder(const char *option, const std::string &folder,
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   if (code)
-    return Status::io(std::string(option) + ": " + folder + ": " +
-                      code.message());
+    return Status::io(option, ": ", folder, ": ", code.message());
   return checkWritable(option, folder + "/" + name);
 }
 
@@ -89,37 +88,29 @@ static int64_t lastStep(const RunOptions &options, const Plan &plan,
 }
 
 Status Job::prepare() {
-  Expected<Plan> read = readPlan(options.plan);
-  if (!read)
-    return read.status();
-  plan = std::move(*read);
+  DPC_ASSIGN(Plan read, readPlan(options.plan));
+  plan = std::move(read);
   if (options.tf32 && options.device != "cuda")
     return Status::invalid("--tf32 is for --device=cuda: CPUs have no TF32 "
                            "GEMMs");
   DPC_TRY(sessions.open());
-  Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.plan);
-  if (!loaded)
-    return loaded.status();
-  kernels = std::move(*loaded);
+  DPC_ASSIGN(KernelLibrary loaded, sessions.loadKernels(plan, options.plan));
+  kernels = std::move(loaded);
   if (!options.init.empty()) {
     if (std::error_code code; std::filesystem::is_regular_file(
             options.init + "/" + kManifestFile, code))
-      return Status::invalid("--init=" + options.init +
-                             ": is a checkpoint; --resume=" + options.init +
+      return Status::invalid("--init=", options.init,
+                             ": is a checkpoint; --resume=", options.init,
                              " resumes from it");
-    Expected<InitChoice> choice = InitChoice::parse(options.init);
-    if (!choice)
-      return choice.status();
-    init = *choice;
+    DPC_ASSIGN(InitChoice choice, InitChoice::parse(options.init));
+    init = choice;
   }
   if (!plan.trains && !options.checkpoint.empty())
-    return Status::invalid("--checkpoint is for training, and " + options.plan +
+    return Status::invalid("--checkpoint is for training, and ", options.plan,
                            " infers; --resume=DIR/step-N takes its values "
                            "from a checkpoint");
-  Expected<std::unique_ptr<InputSource>> source = openInputs(options, plan);
-  if (!source)
-    return source.status();
-  inputs = std::move(*source);
+  DPC_ASSIGN(std::unique_ptr<InputSource> source, openInputs(options, plan));
+  inputs = std::move(source);
   if (!options.evalPlan.empty()) {
     validation = std::make_unique<Validation>(options, sessions);
     DPC_TRY(validation->prepare(plan));
@@ -163,19 +154,16 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   auto made = sessions.make(plan, options.plan, kernels, std::move(comms),
                             sessionOptions());
   if (!made)
-    return Status(made.status().code(),
-                  options.plan + ": " + made.status().message());
+    return made.status().in(options.plan);
   session = std::move(*made);
   if (const Status &status = session->recordStatus(); !status.ok())
     std::fprintf(stderr, "dpc-run: warning: %s; the run has no flight record\n",
                  status.message().c_str());
   checkpoints = std::make_unique<Checkpoints>(options, plan, *session, *inputs);
-  Expected<int64_t> resumed = checkpoints->begin();
-  if (!resumed)
-    return resumed.status();
-  done = std::max<int64_t>(*resumed, 0);
+  DPC_ASSIGN(int64_t resumed, checkpoints->begin());
+  done = std::max<int64_t>(resumed, 0);
   options.steps = lastStep(options, plan, *inputs);
-  if (*resumed >= 0)
+  if (resumed >= 0)
     return Status::success();
   DPC_TRY(checkMask());
   InitialValues values(options.plan, init);
@@ -191,11 +179,9 @@ Status Job::checkMask() {
   int64_t step = inputs->lastStepOf(1), counted = inputs->samplesIn(step);
   if (counted == samplesPerStep(plan))
     return Status::success();
-  Expected<std::vector<const void *>> arrays = inputs->load(step);
-  if (!arrays)
-    return arrays.status();
+  DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
   Status status = checkIgnored(
-      plan, *labelsToIgnore(options, plan), counted, *arrays,
+      plan, *labelsToIgnore(options, plan), counted, arrays,
       [&](const std::vector<const void *> &tried) -> Expected<double> {
         InitialValues values(options.plan, init);
         DPC_TRY(session->initialize(values));
@@ -205,9 +191,7 @@ Status Job::checkMask() {
   session->forgetTrace();
   for (const auto &executor : session->ranksHere())
     executor->takeOwnSeconds();
-  return status.ok()
-             ? status
-             : Status(status.code(), "--last-batch=mask: " + status.message());
+  return status.ok() ? status : status.in("--last-batch=mask");
 }
 
 /// Prints the locations of all results of this run.
@@ -301,11 +285,9 @@ Status Job::runSteps() {
   }
   DPC_TRY(startEvaluation());
   for (int64_t step = done + 1; step <= options.steps; ++step) {
-    Expected<StepReport> report = runStep(step);
-    if (!report)
-      return report.status();
+    DPC_ASSIGN(StepReport report, runStep(step));
     ++ran;
-    Expected<int> stopped = betweenSteps(*report, progress);
+    Expected<int> stopped = betweenSteps(report, progress);
     if (!stopped)
       return stopped.status().code() == StatusCode::Timeout
                  ? Status(StatusCode::Timeout, "after step " +
@@ -354,11 +336,9 @@ Status Job::detectStragglers(StepReport &report) {
   constexpr int64_t kSteps = 10;
   if (options.slowRank <= 0 || ++timed < kSteps)
     return Status::success();
-  Expected<std::vector<double>> seconds = ownSeconds(plan, *session);
-  if (!seconds)
-    return seconds.status();
+  DPC_ASSIGN(std::vector<double> seconds, ownSeconds(plan, *session));
   if (session->holdsRankZero())
-    for (std::string &line : slowRanks(plan, *seconds, timed, options.slowRank))
+    for (std::string &line : slowRanks(plan, seconds, timed, options.slowRank))
       report.alarms.push_back(std::move(line));
   timed = 0;
   return Status::success();
@@ -370,10 +350,8 @@ Status Job::guard(const StepReport &report) {
     std::string why = session->holdsRankZero() ? notFinite(report) : "";
     if (session->holdsRankZero() && why.empty())
       why = skipAlarm.look(plan, report);
-    Expected<bool> isBad = session->anywhere(!why.empty());
-    if (!isBad)
-      return isBad.status();
-    if (*isBad)
+    DPC_ASSIGN(bool isBad, session->anywhere(!why.empty()));
+    if (isBad)
       return stopAtNan(report.step, why);
   }
   if (options.checkReplicas == 0 || report.step % options.checkReplicas != 0)
@@ -381,9 +359,7 @@ Status Job::guard(const StepReport &report) {
   Status same = checkReplicas(plan, *session);
   return statusOfRankZero(
       *session,
-      same.ok() ? same
-                : Status(same.code(), "step " + std::to_string(report.step) +
-                                          ": " + same.message()));
+      same.ok() ? same : same.in("step " + std::to_string(report.step)));
 }
 
 /// The origin of a NaN, for the end of a message: a fault of `input` and the
@@ -401,16 +377,14 @@ static std::string sourceOfNan(std::string input, const std::string &fault,
 }
 
 Status Job::stopAtNan(int64_t step, const std::string &why) {
-  Expected<std::string> fault = session->numberFault();
-  if (!fault)
-    return fault.status();
+  DPC_ASSIGN(std::string fault, session->numberFault());
   // The previous checkpoint is good, and may still be being written.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
   return statusOfRankZero(
-      *session, Status::invalid("step " + std::to_string(step) + ": " + why +
+      *session, Status::invalid("step ", step, ": ", why,
                                 sourceOfNan(notFiniteInput(plan, stepInputs),
-                                            *fault, options.checkNumbers)));
+                                            fault, options.checkNumbers)));
 }
 
 /// Inference over samples gives the outputs of each sample; rank 0 writes them.
@@ -448,12 +422,10 @@ static int64_t tokensPerStep(const Plan &plan) {
 }
 
 Expected<StepReport> Job::runStep(int64_t step) {
-  Expected<std::vector<const void *>> arrays = inputs->load(step);
-  if (!arrays)
-    return arrays.status();
-  stepInputs = *arrays;
+  DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
+  stepInputs = arrays;
   double begin = nowSeconds();
-  DPC_TRY(session->step(step, *arrays));
+  DPC_TRY(session->step(step, arrays));
   StepReport report;
   report.step = step;
   report.loss = scalarOf(session->output("loss"));
@@ -493,7 +465,7 @@ Status Job::saveOutputs() {
   std::error_code error;
   std::filesystem::create_directories(options.outputs, error);
   if (error)
-    return Status::io("--outputs: " + options.outputs + ": " + error.message());
+    return Status::io("--outputs: ", options.outputs, ": ", error.message());
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     std::string name = plan.outputs[i].name;
     std::replace(name.begin(), name.end(), '/', '_');
@@ -515,17 +487,15 @@ static std::string untracedSteps(const Plan &plan, int64_t ran) {
 Status Job::saveTrace() {
   if (!traces() || done >= options.steps)
     return Status::success();
-  Expected<std::vector<std::string>> texts =
-      session->collectTexts(session->traceEvents());
-  if (!texts)
-    return texts.status();
+  DPC_ASSIGN(std::vector<std::string> texts,
+             session->collectTexts(session->traceEvents()));
   if (!session->holdsRankZero())
     return Status::success();
   if (std::string text = untracedSteps(plan, ran); !text.empty())
     std::printf("%s has %s\n", options.profile ? "the profile" : "the trace",
                 text.c_str());
   std::string all;
-  for (const std::string &text : *texts)
+  for (const std::string &text : texts)
     all += (all.empty() || text.empty() ? "" : ",\n") + text;
   if (!options.trace.empty())
     DPC_TRY(writeTrace(options.trace, all, untracedSteps(plan, ran)));

@@ -21,12 +21,10 @@ Expected<double> lossEverywhere(Session &session) {
   const HostTensor *output = session.output("loss");
   double loss =
       output && output->elements() == 1 ? output->at(0) : std::nan("");
-  auto bytes = session.fromRankZero([&]() -> Expected<std::string> {
+  DPC_ASSIGN(auto bytes, session.fromRankZero([&]() -> Expected<std::string> {
     return std::string(reinterpret_cast<const char *>(&loss), sizeof loss);
-  });
-  if (!bytes)
-    return bytes.status();
-  std::memcpy(&loss, bytes->data(), sizeof loss);
+  }));
+  std::memcpy(&loss, bytes.data(), sizeof loss);
   return loss;
 }
 
@@ -88,37 +86,33 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
       plan.inputs.begin(), plan.inputs.end(),
       [&](const Port &input) { return input.name == ignored.input; });
   if (port == plan.inputs.end())
-    return Status::invalid("the plan has no input '" + ignored.input + "'");
+    return Status::invalid("the plan has no input '", ignored.input, "'");
   int64_t perStep = samplesPerStep(plan);
   size_t index = port - plan.inputs.begin();
   Labels labels(*port, ignored, arrays[index]);
   if (!labels.any())
-    return Status::invalid("the samples of a step have no label in '" +
-                           ignored.input + "' but the ignored one, " +
-                           std::to_string(ignored.value));
+    return Status::invalid("the samples of a step have no label in '",
+                           ignored.input, "' but the ignored one, ",
+                           ignored.value);
   const std::pair<int64_t, int64_t> ranges[] = {
       {0, perStep}, {0, counted}, {counted, perStep}};
   std::vector<double> losses;
   for (auto [begin, end] : ranges) {
     std::vector<const void *> inputs = arrays;
     inputs[index] = labels.of(begin, end);
-    Expected<double> loss = lossOf(inputs);
-    if (!loss)
-      return loss.status();
-    losses.push_back(*loss);
+    DPC_ASSIGN(double loss, lossOf(inputs));
+    losses.push_back(loss);
   }
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
   double wanted = share * losses[1] + (1 - share) * losses[2];
   constexpr double kRounding = 1e-3; // allows for sums in another order
   if (std::abs(wanted - losses[0]) <= kRounding * std::abs(losses[0]))
     return Status::success();
-  return Status::invalid("the loss is not the mean over labels other than " +
-                         std::to_string(ignored.value) + " in '" +
-                         ignored.input + "': of " + std::to_string(perStep) +
-                         " samples it is " + std::to_string(losses[0]) +
-                         ", of the first " + std::to_string(counted) +
-                         " alone " + std::to_string(losses[1]) +
-                         " and of the others " + std::to_string(losses[2]));
+  return Status::invalid("the loss is not the mean over labels other than ",
+                         ignored.value, " in '", ignored.input, "': of ",
+                         perStep, " samples it is ", losses[0],
+                         ", of the first ", counted, " alone ", losses[1],
+                         " and of the others ", losses[2]);
 }
 
 } // namespace dpc

@@ -38,30 +38,26 @@ static Status writeFile(const std::string &path, const std::string &text) {
   out << text;
   out.close();
   return out ? Status::success()
-             : Status::io("--measure-links: " + path + " cannot be written");
+             : Status::io("--measure-links: ", path, " cannot be written");
 }
 
 /// The measurement of one rank; rank 0 writes.
 static Status measureRank(const RunOptions &options, Communicator &comm) {
   constexpr int64_t leastBytes = 4096, mostBytes = 64 << 20;
-  Expected<std::vector<std::string>> hosts = hostsOf(comm);
-  if (!hosts)
-    return hosts.status();
+  DPC_ASSIGN(std::vector<std::string> hosts, hostsOf(comm));
   // Ranks of one host use other links, which are measured on one host.
-  std::vector<std::vector<int>> groups = peersAcrossHosts(*hosts);
+  std::vector<std::vector<int>> groups = peersAcrossHosts(hosts);
   if (!groups.empty())
     DPC_TRY(comm.makeGroups({{0, {}, groups}}));
   std::vector<CollectiveSample> samples;
   for (int64_t bytes = leastBytes; bytes <= mostBytes; bytes *= 4) {
-    Expected<CollectiveSample> sample =
-        measureAllReduce(comm, bytes, groups.empty() ? kWorldGroup : 0);
-    if (!sample)
-      return sample.status();
-    samples.push_back(*sample);
+    DPC_ASSIGN(CollectiveSample sample,
+               measureAllReduce(comm, bytes, groups.empty() ? kWorldGroup : 0));
+    samples.push_back(sample);
   }
   return comm.rank() != 0 ? Status::success()
                           : writeFile(options.measureLinks,
-                                      formatAllReduce(samples, *hosts, groups));
+                                      formatAllReduce(samples, hosts, groups));
 }
 
 static Expected<std::vector<std::unique_ptr<Communicator>>>
@@ -69,40 +65,36 @@ makeComms(const RunOptions &options) {
   CommOptions settings{options.timeoutSeconds};
   if (options.comm != "mpi")
     return makeLocalComms(options.ranks ? options.ranks : 2, settings);
-  Expected<std::unique_ptr<Communicator>> own = makeMpiComm(settings);
-  if (!own)
-    return own.status();
+  DPC_ASSIGN(std::unique_ptr<Communicator> own, makeMpiComm(settings));
   std::vector<std::unique_ptr<Communicator>> comms;
-  comms.push_back(std::move(*own));
+  comms.push_back(std::move(own));
   return comms;
 }
 
 Status measureLinks(const RunOptions &options) {
   if (options.comm == "mpi" && options.ranks)
-    return Status::invalid("--ranks=" + std::to_string(options.ranks) +
+    return Status::invalid("--ranks=", options.ranks,
                            " is for --comm=local; mpirun -np says how many");
-  auto comms = makeComms(options);
-  if (!comms)
-    return comms.status();
-  if (comms->front()->size() < 2)
+  DPC_ASSIGN(auto comms, makeComms(options));
+  if (comms.front()->size() < 2)
     return Status::invalid(
         "--measure-links: one rank has no other rank to communicate with; "
         "start at least 2");
-  std::vector<Status> done(comms->size());
+  std::vector<Status> done(comms.size());
   auto measure = [&](size_t i) {
-    done[i] = measureRank(options, *(*comms)[i]);
+    done[i] = measureRank(options, *comms[i]);
     if (!done[i].ok())
-      (*comms)[i]->abort();
+      comms[i]->abort();
   };
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < comms->size(); ++i)
+  for (size_t i = 1; i < comms.size(); ++i)
     threads.emplace_back(measure, i);
   measure(0);
   for (std::thread &thread : threads)
     thread.join();
   for (const Status &status : done)
     DPC_TRY(status);
-  if (comms->front()->rank() == 0)
+  if (comms.front()->rank() == 0)
     std::printf("wrote %s\n", options.measureLinks.c_str());
   return Status::success();
 }

@@ -42,37 +42,30 @@ static Expected<DataOptions> orderOf(const RunOptions &options,
 }
 
 static Expected<Source> openAll(const RunOptions &options, const Plan &plan) {
-  Expected<DataOptions> order = orderOf(options, plan);
-  if (!order)
-    return order.status();
-  Expected<std::unique_ptr<Dataset>> dataset = openDataset(plan, options.data);
-  if (!dataset)
-    return dataset.status();
-  if (order->last == LastBatch::Pad)
-    DPC_TRY(checkEvaluation(plan, (*dataset)->samples()));
-  return DatasetInputs::open(plan, std::move(*dataset), *order);
+  DPC_ASSIGN(DataOptions order, orderOf(options, plan));
+  DPC_ASSIGN(std::unique_ptr<Dataset> dataset, openDataset(plan, options.data));
+  if (order.last == LastBatch::Pad)
+    DPC_TRY(checkEvaluation(plan, dataset->samples()));
+  return DatasetInputs::open(plan, std::move(dataset), order);
 }
 
 static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
-  Expected<std::unique_ptr<Dataset>> dataset =
-      openDataset(plan, options.evalData);
-  if (!dataset)
-    return dataset.status();
+  DPC_ASSIGN(std::unique_ptr<Dataset> dataset,
+             openDataset(plan, options.evalData));
   DataOptions order;
   order.last = LastBatch::Pad;
-  int64_t samples = (*dataset)->samples(), perStep = samplesPerStep(plan);
+  int64_t samples = dataset->samples(), perStep = samplesPerStep(plan);
   if (samples % perStep != 0) {
     std::optional<IgnoredLabels> labels = labelsToIgnore(options, plan);
     if (!labels)
-      return Status::invalid(
-          std::to_string(samples) + " samples do not fill whole steps of " +
-          std::to_string(perStep) + ", and " + noLabels().message() +
-          "; or plan with a --global-batch that divides " +
-          std::to_string(samples));
+      return Status::invalid(samples, " samples do not fill whole steps of ",
+                             perStep, ", and ", noLabels().message(),
+                             "; or plan with a --global-batch that divides ",
+                             samples);
     order.last = LastBatch::Mask;
     order.ignored = *labels;
   }
-  return DatasetInputs::open(plan, std::move(*dataset), order);
+  return DatasetInputs::open(plan, std::move(dataset), order);
 }
 
 /// Adds the option to an error, and the path unless the error contains it.

@@ -73,14 +73,12 @@ Status saveWeights(const RunOptions &options, const Plan &plan,
   if (writes)
     DPC_TRY(sinks.start(options, entries));
   for (size_t i = 0; i < tensors.size(); ++i) {
-    Expected<HostTensor> value = session.gather(*tensors[i]);
-    if (!value)
-      return value.status();
+    DPC_ASSIGN(HostTensor value, session.gather(*tensors[i]));
     if (!writes)
       continue;
     HostTensor full =
         HostTensor::zeros(entries[i].dtype, tensors[i]->globalShape);
-    convertElements(value->data.data(), value->dtype, full.data.data(),
+    convertElements(value.data.data(), value.dtype, full.data.data(),
                     full.dtype, full.elements());
     DPC_TRY(sinks.append(full));
   }

@@ -14,8 +14,7 @@ Status SessionMaker::open() {
     return Status::success();
   Expected<std::unique_ptr<Device>> opened = openCudaDevice();
   if (!opened)
-    return Status(opened.status().code(),
-                  "--device=cuda: " + opened.status().message());
+    return opened.status().in("--device=cuda");
   device = std::move(*opened);
   return Status::success();
 }
@@ -56,10 +55,8 @@ SessionMaker::make(const Plan &plan, const std::string &dir,
   request.remark = [](const std::string &text) {
     std::fprintf(stderr, "dpc-run: warning: %s\n", text.c_str());
   };
-  Expected<ExecutorFactory> executors = device->executors(request);
-  if (!executors)
-    return executors.status();
-  return Session::create(plan, *executors, std::move(comms), sessionOptions);
+  DPC_ASSIGN(ExecutorFactory executors, device->executors(request));
+  return Session::create(plan, executors, std::move(comms), sessionOptions);
 }
 
 } // namespace dpc

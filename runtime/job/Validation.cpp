@@ -14,8 +14,8 @@ using namespace rt;
 
 Status Validation::check(const Plan &training) const {
   if (!training.trains)
-    return Status::invalid(options.plan + " does not train: infer --data with "
-                                          "it instead");
+    return Status::invalid(options.plan, " does not train: infer --data with "
+                                         "it instead");
   if (plan.trains)
     return Status::invalid("it trains; a plan that dpc-opt makes of the same "
                            "model with --infer is needed");
@@ -30,20 +30,15 @@ Status Validation::check(const Plan &training) const {
 Status Validation::prepare(const Plan &training) {
   Expected<Plan> read = readPlan(options.evalPlan);
   if (!read)
-    return Status(read.status().code(),
-                  "--eval-plan: " + read.status().message());
+    return read.status().in("--eval-plan");
   plan = std::move(*read);
   if (Status status = check(training); !status.ok())
-    return Status(status.code(),
-                  "--eval-plan=" + options.evalPlan + ": " + status.message());
-  Expected<KernelLibrary> loaded = sessions.loadKernels(plan, options.evalPlan);
-  if (!loaded)
-    return loaded.status();
-  kernels = std::move(*loaded);
-  auto opened = openHeldOut(options, plan);
-  if (!opened)
-    return opened.status();
-  inputs = std::move(*opened);
+    return status.in("--eval-plan=" + options.evalPlan);
+  DPC_ASSIGN(KernelLibrary loaded,
+             sessions.loadKernels(plan, options.evalPlan));
+  kernels = std::move(loaded);
+  DPC_ASSIGN(auto opened, openHeldOut(options, plan));
+  inputs = std::move(opened);
   for (int64_t step = 1; step <= inputs->steps(); ++step)
     count += inputs->samplesIn(step);
   return Status::success();
@@ -57,18 +52,15 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
   auto made =
       sessions.make(plan, options.evalPlan, kernels, std::move(comms), own);
   if (!made)
-    return Status(made.status().code(),
-                  options.evalPlan + ": " + made.status().message());
+    return made.status().in(options.evalPlan);
   session = std::move(*made);
   return Status::success();
 }
 
 Expected<double> Validation::meanLoss(const Running &training) {
   DPC_TRY(copyValues(training, {plan, *session}));
-  Expected<double> sum = sumOfLosses();
-  if (!sum)
-    return sum.status();
-  return *sum / static_cast<double>(count);
+  DPC_ASSIGN(double sum, sumOfLosses());
+  return sum / static_cast<double>(count);
 }
 
 /// The sum of the losses of all steps, weighted by the number of samples that
@@ -76,15 +68,13 @@ Expected<double> Validation::meanLoss(const Running &training) {
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
-    Expected<std::vector<const void *>> arrays = inputs->load(step);
-    if (!arrays)
-      return arrays.status();
-    Expected<double> loss = lossOf(step, *arrays);
+    DPC_ASSIGN(std::vector<const void *> arrays, inputs->load(step));
+    Expected<double> loss = lossOf(step, arrays);
     if (!loss)
       return loss;
     if (inputs->samplesIn(step) < samplesPerStep(plan) && !isMaskChecked) {
-      DPC_TRY(checkFiller(step, *arrays, *loss));
-      DPC_TRY(checkDivisor(step, *arrays));
+      DPC_TRY(checkFiller(step, arrays, *loss));
+      DPC_TRY(checkDivisor(step, arrays));
       isMaskChecked = true;
     }
     sum += *loss * static_cast<double>(inputs->samplesIn(step));
@@ -120,18 +110,15 @@ Status Validation::checkFiller(int64_t step,
   }
   for (const HostTensor &array : changed)
     pointers.push_back(array.data.data());
-  Expected<double> other = lossOf(step, pointers);
-  if (!other)
-    return other.status();
-  if (!std::isfinite(loss) || std::abs(*other - loss) <= 1e-4 * std::abs(loss))
+  DPC_ASSIGN(double other, lossOf(step, pointers));
+  if (!std::isfinite(loss) || std::abs(other - loss) <= 1e-4 * std::abs(loss))
     return Status::success();
   return Status::invalid(
-      "--eval-data=" + options.evalData + ": " + std::to_string(count) +
-      " samples do not fill whole steps of " + std::to_string(perStep) +
-      ", and the loss depends on the filler of the last step (" +
-      std::to_string(loss) + ", " + std::to_string(*other) + "), though its '" +
-      labels + "' are ignored; plan with a --global-batch that divides " +
-      std::to_string(count));
+      "--eval-data=", options.evalData, ": ", count,
+      " samples do not fill whole steps of ", perStep,
+      ", and the loss depends on the filler of the last step (", loss, ", ",
+      other, "), though its '", labels,
+      "' are ignored; plan with a --global-batch that divides ", count);
 }
 
 Status Validation::checkDivisor(int64_t step,

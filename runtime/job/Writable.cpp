@@ -11,8 +11,7 @@ Status checkWritable(const char *option, const std::string &path) {
   if (path.empty())
     return Status::success();
   auto error = [&](const std::string &why) {
-    return Status::io(std::string(option) + ": " + path +
-                      " cannot be written: " + why);
+    return Status::io(option, ": ", path, " cannot be written: ", why);
   };
   std::error_code code;
   if (std::filesystem::is_directory(path, code))

@@ -21,25 +21,21 @@ Status measureDevice(const RunOptions &options) {
   DPC_TRY(checkWritable("--measure-device", options.measureDevice));
   Expected<std::unique_ptr<Device>> device = openCudaDevice();
   if (!device)
-    return Status(device.status().code(),
-                  "--device=cuda: " + device.status().message());
+    return device.status().in("--device=cuda");
   Launch launch = detectLaunch();
-  auto probe = (*device)->probe(launch.size > 1 ? launch.localRank : 0);
-  if (!probe)
-    return probe.status();
-  std::printf("measuring %s\n", (*probe)->facts().name.c_str());
-  auto text =
-      rt::measureDevice(**probe, usualSchedule(), [](const std::string &pass) {
-        std::printf("  %s\n", pass.c_str());
-        std::fflush(stdout);
-      });
-  if (!text)
-    return text.status();
+  DPC_ASSIGN(auto probe,
+             (*device)->probe(launch.size > 1 ? launch.localRank : 0));
+  std::printf("measuring %s\n", probe->facts().name.c_str());
+  DPC_ASSIGN(auto text, rt::measureDevice(*probe, usualSchedule(),
+                                          [](const std::string &pass) {
+                                            std::printf("  %s\n", pass.c_str());
+                                            std::fflush(stdout);
+                                          }));
   std::ofstream out(options.measureDevice);
-  out << *text;
+  out << text;
   out.close();
   if (!out)
-    return Status::io("--measure-device: " + options.measureDevice +
+    return Status::io("--measure-device: ", options.measureDevice,
                       " cannot be written");
   std::printf("wrote %s\n", options.measureDevice.c_str());
   return Status::success();

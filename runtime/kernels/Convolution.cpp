@@ -231,9 +231,8 @@ Status runWideConv(const ConvOp &op, void *x, void *w, void *y) {
     Primitives(op).run(op.kind, x, w, y);
     return Status::success();
   } catch (const dnnl::error &error) {
-    return Status::unsupported("oneDNN refused a convolution (" +
-                               std::string(nameOf(op.kind)) +
-                               "): " + error.message);
+    return Status::unsupported("oneDNN refused a convolution (",
+                               nameOf(op.kind), "): ", error.message);
   }
 }
 

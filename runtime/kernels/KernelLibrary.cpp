@@ -83,20 +83,17 @@ Status checkCpu(const Plan &plan) {
   for (const std::string &feature : plan.cpuFeatures)
     if (!hasCpuFeature(feature, flags))
       return Status::unsupported(
-          "the plan needs " + plain(feature) + " (compiled for " +
-          plan.targetCpu +
+          "the plan needs ", plain(feature), " (compiled for ", plan.targetCpu,
           "), this machine lacks it; compile it with --target-cpu=native here "
           "or with --target-cpu=x86-64-v3");
   return Status::success();
 }
 
 Status checkKernelFile(const Plan &plan, const std::string &path) {
-  Expected<std::string> hash = hashFile(path);
-  if (!hash)
-    return hash.status();
-  if (*hash != plan.kernelHash)
+  DPC_ASSIGN(std::string hash, hashFile(path));
+  if (hash != plan.kernelHash)
     return Status::invalid(
-        path + ": has hash " + *hash + ", plan.json says " + plan.kernelHash +
+        path, ": has hash ", hash, ", plan.json says ", plan.kernelHash,
         ": it is not the file that this plan was written with");
   return Status::success();
 }
@@ -106,7 +103,7 @@ Expected<KernelLibrary> KernelLibrary::load(const Plan &plan,
   KernelLibrary library;
   if (!plan.targetGpu.empty())
     return Status::unsupported(
-        "the plan is for GPUs (" + plan.targetGpu +
+        "the plan is for GPUs (", plan.targetGpu,
         "), its kernels do not run on a CPU; run it with --device=cuda, or "
         "compile it without --target-gpu");
   if (plan.kernelFile.empty())
@@ -118,14 +115,14 @@ Expected<KernelLibrary> KernelLibrary::load(const Plan &plan,
   DPC_TRY(checkKernelFile(plan, path));
   void *opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!opened)
-    return Status::invalid(path + ": cannot be loaded: " + dlerror());
+    return Status::invalid(path, ": cannot be loaded: ", dlerror());
   library.handle = std::shared_ptr<void>(opened, [](void *h) { dlclose(h); });
   for (const auto &[phase, instructions] : plan.phases)
     for (const Instruction &instruction : instructions)
       if (auto *op = std::get_if<KernelOp>(&instruction.op)) {
         void *symbol = dlsym(opened, op->symbol.c_str());
         if (!symbol || !isOwn(opened, symbol))
-          return Status::invalid(path + ": symbol " + op->symbol +
+          return Status::invalid(path, ": symbol ", op->symbol,
                                  ", which the plan calls, is missing");
         library.functions[op->symbol] =
             reinterpret_cast<KernelFunction>(symbol);

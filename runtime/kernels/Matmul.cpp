@@ -31,10 +31,8 @@ template <typename F> Status forEachMatrix(const MatmulOp &op, F &&run) {
 }
 
 Status failed(const MatmulOp &op, const std::string &why) {
-  return Status::unsupported(
-      "oneDNN refused a GEMM of " + std::to_string(op.m) + " x " +
-      std::to_string(op.k) + " by " + std::to_string(op.k) + " x " +
-      std::to_string(op.n) + ": " + why);
+  return Status::unsupported("oneDNN refused a GEMM of ", op.m, " x ", op.k,
+                             " by ", op.k, " x ", op.n, ": ", why);
 }
 
 dnnl_status_t sgemm(const MatmulOp &op, int64_t m, const float *a, int64_t lda,

@@ -10,7 +10,7 @@
 namespace dpc::rt {
 
 static Status refuse(const char *what) {
-  return Status::unsupported(std::string(what) +
+  return Status::unsupported(what,
                              " on CPUs need oneDNN, without which this dpc-run "
                              "was built; --device=cuda runs plans for GPUs");
 }

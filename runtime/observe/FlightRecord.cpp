@@ -90,7 +90,7 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   int file =
       ::open(self->path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0)
-    return Status::io("--flight-record: " + self->path + ": " +
+    return Status::io("--flight-record: ", self->path, ": ",
                       std::strerror(errno));
   // Allocates everything now: a full disk must not end the rank later.
   int error = posix_fallocate(file, 0, kLines * kLine);
@@ -105,7 +105,7 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   close(file);
   if (error) {
     unlink(self->path.c_str());
-    return Status::io("--flight-record: " + self->path + ": " +
+    return Status::io("--flight-record: ", self->path, ": ",
                       std::strerror(error));
   }
   self->bytes = static_cast<char *>(mapped);

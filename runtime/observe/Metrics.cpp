@@ -16,7 +16,7 @@ using namespace rt;
 
 static Status cannotWrite(const std::string &path) {
   std::string why = errno ? std::string(": ") + std::strerror(errno) : "";
-  return Status::io("--metrics: " + path + " cannot be written" + why);
+  return Status::io("--metrics: ", path, " cannot be written", why);
 }
 
 MetricsPlace::MetricsPlace(const std::string &word) : kind("jsonl") {
@@ -64,7 +64,7 @@ static Status keepUpTo(const std::string &path, int64_t done) {
   std::string own = fs::canonical(path, code).string(); // the target of a link
   Status status = writeDurably(own + ".new", kept);
   if (!status.ok())
-    return Status::io("--metrics: " + status.message());
+    return Status::io("--metrics: ", status.message());
   errno = 0;
   return std::rename((own + ".new").c_str(), own.c_str()) == 0
              ? Status::success()

@@ -107,13 +107,13 @@ static Expected<Trace> readTrace(const std::string &what,
                   : Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("traceEvents") ||
       !json["traceEvents"].is_array())
-    return Status::invalid(what + " is not a trace: it has no traceEvents");
+    return Status::invalid(what, " is not a trace: it has no traceEvents");
   Trace trace;
   const Json &events = json["traceEvents"];
   for (size_t i = 0; i < events.size(); ++i) {
     const Json &event = events[i];
     if (!isEvent(event))
-      return Status::invalid(what + ": traceEvents[" + std::to_string(i) +
+      return Status::invalid(what, ": traceEvents[", i,
                              "] is not an event of dpc");
     if (event["ph"] == "X")
       trace.events.push_back(eventOf(event));
@@ -224,9 +224,7 @@ static void addRows(Profile &profile, const Summary &measured,
 
 Expected<Profile> compareTraces(const std::string &predicted,
                                 const std::string &measured) {
-  Expected<Trace> ran = readTrace("what ran", measured);
-  if (!ran)
-    return ran.status();
+  DPC_ASSIGN(Trace ran, readTrace("what ran", measured));
   Expected<Trace> simulated = Trace();
   if (!predicted.empty())
     simulated = readTrace("trace.json", predicted);
@@ -235,7 +233,7 @@ Expected<Profile> compareTraces(const std::string &predicted,
   Profile profile;
   profile.isPredicted = !predicted.empty();
   // For large plans, dpc-opt simulates the first rank of each stage only.
-  std::set<int64_t> ranks = ranksOf(*ran);
+  std::set<int64_t> ranks = ranksOf(ran);
   if (profile.isPredicted) {
     std::set<int64_t> shown = ranksOf(*simulated), both;
     std::set_intersection(ranks.begin(), ranks.end(), shown.begin(),
@@ -243,13 +241,13 @@ Expected<Profile> compareTraces(const std::string &predicted,
     ranks = both;
   }
   int64_t first = INT64_MAX, last = INT64_MIN;
-  for (const Event &event : ran->events) {
+  for (const Event &event : ran.events) {
     first = std::min(first, event.step);
     last = std::max(last, event.step);
   }
   if (ranks.empty())
     return Status::invalid("no measured step has a prediction");
-  Summary found = summarize(*ran, last > first ? first + 1 : first, ranks);
+  Summary found = summarize(ran, last > first ? first + 1 : first, ranks);
   Summary expected = summarize(*simulated, 0, ranks);
   profile.steps = static_cast<int64_t>(found.steps.size());
   profile.ranks = static_cast<int64_t>(ranks.size());

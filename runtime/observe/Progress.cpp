@@ -17,10 +17,8 @@ Progress::~Progress() { clearBar(); }
 Status Progress::openMetrics(const std::vector<std::string> &places,
                              int64_t done) {
   for (const std::string &place : places) {
-    auto opened = dpc::openMetrics(place, done);
-    if (!opened)
-      return opened.status();
-    metrics.push_back(std::move(*opened));
+    DPC_ASSIGN(auto opened, dpc::openMetrics(place, done));
+    metrics.push_back(std::move(opened));
   }
   return Status::success();
 }

@@ -24,13 +24,11 @@ int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
 static Expected<std::string> hashOf(const Plan &plan, Executor &executor,
                                     const Tensor &tensor, int buffer) {
   std::vector<char> scratch, shard;
-  Expected<const char *> data = executor.readBuffer(buffer, scratch);
-  if (!data)
-    return data.status();
+  DPC_ASSIGN(const char *data, executor.readBuffer(buffer, scratch));
   int64_t size = sizeOf(tensor.dtype);
   forEachRun(tensor.layout, plan.mesh, executor.rank(), 0,
              [&](int64_t /*global*/, int64_t local, int64_t count) {
-               const char *begin = *data + local * size;
+               const char *begin = data + local * size;
                shard.insert(shard.end(), begin, begin + count * size);
              });
   return hashText({shard.data(), shard.size()});
@@ -103,12 +101,10 @@ Status checkReplicas(const Plan &plan, Session &session) {
   std::string mine;
   for (const std::string &line : lines)
     mine += line;
-  Expected<std::vector<std::string>> texts = session.collectTexts(mine);
-  if (!texts)
-    return texts.status();
+  DPC_ASSIGN(std::vector<std::string> texts, session.collectTexts(mine));
   std::map<std::pair<int64_t, int64_t>, Copies> shards; // by tensor and first
                                                         // holder
-  for (const std::string &text : *texts) {
+  for (const std::string &text : texts) {
     std::istringstream in(text);
     for (std::string line; std::getline(in, line);) {
       if (line.front() == '!')

@@ -11,11 +11,9 @@ Expected<std::vector<double>> ownSeconds(const Plan &plan, Session &session) {
   std::ostringstream mine;
   for (const auto &executor : session.ranksHere())
     mine << executor->rank() << ' ' << executor->takeOwnSeconds() << '\n';
-  Expected<std::vector<std::string>> texts = session.collectTexts(mine.str());
-  if (!texts)
-    return texts.status();
+  DPC_ASSIGN(std::vector<std::string> texts, session.collectTexts(mine.str()));
   std::vector<double> seconds(plan.ranks());
-  for (const std::string &text : *texts) {
+  for (const std::string &text : texts) {
     std::istringstream lines(text);
     int64_t rank = 0;
     for (double own = 0; lines >> rank >> own;)

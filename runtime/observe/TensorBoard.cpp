@@ -70,7 +70,7 @@ Status EventFile::add(tensorboard::Event event) {
   if (file)
     return Status::success();
   std::string why = errno ? std::string(": ") + std::strerror(errno) : "";
-  return Status::io("--metrics: " + path + " cannot be written" + why);
+  return Status::io("--metrics: ", path, " cannot be written", why);
 }
 
 static void addScalar(tensorboard::Event &event, const char *name,
@@ -100,7 +100,7 @@ Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
   std::error_code code;
   std::filesystem::create_directories(folder, code);
   if (code)
-    return Status::io("--metrics: " + folder + ": " + code.message());
+    return Status::io("--metrics: ", folder, ": ", code.message());
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   // TensorBoard reads files in the order of their names.

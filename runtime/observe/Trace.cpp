@@ -92,7 +92,7 @@ Status writeTrace(const std::string &path, const std::string &eventsJson,
   out << "\"traceEvents\": [\n" << eventsJson << "\n]}\n";
   out.close();
   if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
-    return Status::io(path + ": cannot be written");
+    return Status::io(path, ": cannot be written");
   return Status::success();
 }
 

@@ -23,7 +23,7 @@ static Status replaceFile(const std::string &path, const std::string &text) {
   out << text;
   out.close();
   if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
-    return Status::io("--profile: " + path + " cannot be written");
+    return Status::io("--profile: ", path, " cannot be written");
   return Status::success();
 }
 
@@ -51,8 +51,7 @@ Status writeProfile(const std::string &plan, const std::string &events) {
   Expected<Profile> profile =
       compareTraces(predicted, "{\"traceEvents\": [" + events + "]}");
   if (!profile)
-    return Status(profile.status().code(),
-                  "--profile: " + plan + ": " + profile.status().message());
+    return profile.status().in("--profile: " + plan);
   std::printf("%s", profileText(*profile, kRows).c_str());
   if (!profile->isPredicted)
     std::printf("nothing to compare with: %s has no trace.json, which dpc-opt "

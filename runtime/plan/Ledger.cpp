@@ -174,7 +174,7 @@ Status writeLedgers(const Plan &plan, const std::string &dir) {
   std::error_code code;
   std::filesystem::create_directories(dir, code);
   if (code)
-    return Status::io(dir + ": " + code.message());
+    return Status::io(dir, ": ", code.message());
   RankCells cells(plan);
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     std::string path = dir + "/rank-" + std::to_string(rank) + ".txt";
@@ -182,7 +182,7 @@ Status writeLedgers(const Plan &plan, const std::string &dir) {
     out << textOf(plan, cells, rank);
     out.close();
     if (!out)
-      return Status::io(path + ": cannot be written");
+      return Status::io(path, ": cannot be written");
   }
   return Status::success();
 }

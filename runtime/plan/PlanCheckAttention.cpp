@@ -34,16 +34,15 @@ Status checkBuffer(const Plan &plan, const std::string &name, int id,
     return wrongField(name, id,
                       "a buffer below " + std::to_string(plan.buffers.size()));
   if (plan.buffers[id].dtype != type)
-    return Status::invalid(name + " holds " +
-                           std::string(nameOf(plan.buffers[id].dtype)) +
-                           ", expected " + expected);
+    return Status::invalid(name, " holds ", nameOf(plan.buffers[id].dtype),
+                           ", expected ", expected);
   return Status::success();
 }
 
 Status checkShape(const AttentionShape &shape) {
   if (shape.compute != DType::F32 && shape.compute != DType::BF16 &&
       shape.compute != DType::F16)
-    return Status::invalid("compute is " + std::string(nameOf(shape.compute)) +
+    return Status::invalid("compute is ", nameOf(shape.compute),
                            ", expected f32, bf16 or f16");
   const std::pair<const char *, int64_t> extents[] = {
       {"batch", shape.batch},
@@ -82,9 +81,8 @@ Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   }
   int64_t elements = numElements(plan.buffers[one.tensor.buffer].shape);
   if (one.tensor.offset < 0 || last >= elements)
-    return Status::invalid(name + " leaves buffer " +
-                           std::to_string(one.tensor.buffer) + ", which has " +
-                           std::to_string(elements) + " elements");
+    return Status::invalid(name, " leaves buffer ", one.tensor.buffer,
+                           ", which has ", elements, " elements");
   return Status::success();
 }
 
@@ -124,7 +122,7 @@ Status checkAll(const Plan &plan, const AttentionShape &shape, int lse,
   auto apart = [&](const char *name, const BufferPart &part,
                    const char *written, const BufferPart &other) {
     return mayOverlap(plan, part, other)
-               ? Status::invalid(std::string(name) + " overlaps " + written +
+               ? Status::invalid(name, " overlaps ", written,
                                  ", which is written")
                : Status::success();
   };
@@ -174,7 +172,7 @@ static Status checkWorkspace(const Plan &plan, const AttentionGradOp &op) {
                           {"dk", op.dk.buffer},
                           {"dv", op.dv.buffer}})
     if (mayOverlap(plan, wholeOf(plan, id), wholeOf(plan, op.workspace)))
-      return Status::invalid(std::string(name) + " overlaps workspace");
+      return Status::invalid(name, " overlaps workspace");
   return Status::success();
 }
 

@@ -19,9 +19,8 @@ Status checkOperand(const Plan &plan, const ConvOp &op, const Operand &one) {
                       "a buffer below " + std::to_string(plan.buffers.size()));
   const Buffer &buffer = plan.buffers[one.id];
   if (buffer.dtype != op.compute)
-    return Status::invalid("compute is " + std::string(nameOf(op.compute)) +
-                           ", but " + one.name + " holds " +
-                           std::string(nameOf(buffer.dtype)));
+    return Status::invalid("compute is ", nameOf(op.compute), ", but ",
+                           one.name, " holds ", nameOf(buffer.dtype));
   if (one.shape.size() < 3 || one.shape.size() != op.xShape.size())
     return wrongField(std::string("rank of ") + one.name,
                       static_cast<int64_t>(one.shape.size()),
@@ -83,7 +82,7 @@ Status checkShapes(const ConvOp &op) {
 Status checkConv(const Plan &plan, const ConvOp &op) {
   if (op.compute != DType::F32 && op.compute != DType::F64 &&
       op.compute != DType::BF16 && op.compute != DType::F16)
-    return Status::invalid("compute is " + std::string(nameOf(op.compute)) +
+    return Status::invalid("compute is ", nameOf(op.compute),
                            ", expected f32, f64, bf16 or f16");
   const Operand operands[] = {
       {"x", op.x, op.xShape}, {"w", op.w, op.wShape}, {"y", op.y, op.yShape}};
@@ -100,8 +99,8 @@ Status checkConv(const Plan &plan, const ConvOp &op) {
   for (const Operand &one : operands)
     if (&one != &written &&
         mayOverlap(plan, wholeOf(plan, one.id), wholeOf(plan, written.id)))
-      return Status::invalid(std::string(one.name) + " overlaps " +
-                             written.name + ", which is written");
+      return Status::invalid(one.name, " overlaps ", written.name,
+                             ", which is written");
   return Status::success();
 }
 

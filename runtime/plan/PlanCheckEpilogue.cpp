@@ -22,27 +22,24 @@ Status checkOperand(const Plan &plan, const MatmulOp &op, const Operand &one) {
   if (!one.isThere())
     return one.id == -1 && one.offset == 0 && one.ld == 0
                ? Status::success()
-               : Status::invalid("epilogue " + epilogue + " has no " + name);
+               : Status::invalid("epilogue ", epilogue, " has no ", name);
   if (one.id < 0 || one.id >= static_cast<int>(plan.buffers.size()))
-    return Status::invalid(name + " is " + std::to_string(one.id) +
-                           ", expected a buffer below " +
-                           std::to_string(plan.buffers.size()));
+    return Status::invalid(name, " is ", one.id, ", expected a buffer below ",
+                           plan.buffers.size());
   const Buffer &buffer = plan.buffers[one.id], &c = plan.buffers[op.c];
   if (buffer.dtype != c.dtype)
-    return Status::invalid(name + " holds " +
-                           std::string(nameOf(buffer.dtype)) + ", but c " +
-                           std::string(nameOf(c.dtype)));
+    return Status::invalid(name, " holds ", nameOf(buffer.dtype), ", but c ",
+                           nameOf(c.dtype));
   if (one.rows > 1 && one.ld < one.cols)
-    return Status::invalid(name + "_ld is " + std::to_string(one.ld) +
-                           ", expected at least " + std::to_string(one.cols));
+    return Status::invalid(name, "_ld is ", one.ld, ", expected at least ",
+                           one.cols);
   if (one.rows == 0 || one.cols == 0)
     return Status::success();
   using Wide = __int128;
   Wide last = Wide(one.offset) + Wide(one.rows - 1) * one.ld + one.cols - 1;
   if (one.offset < 0 || one.ld < 0 || last >= numElements(buffer.shape))
-    return Status::invalid(
-        name + " leaves buffer " + std::to_string(one.id) + ", which has " +
-        std::to_string(numElements(buffer.shape)) + " elements");
+    return Status::invalid(name, " leaves buffer ", one.id, ", which has ",
+                           numElements(buffer.shape), " elements");
   return Status::success();
 }
 
@@ -54,7 +51,7 @@ Status checkApart(const Plan &plan, const MatmulOp &op, const Operand &one,
   BufferPart part = one.part(width);
   auto apart = [&](const char *name, const BufferPart &second) {
     return mayOverlap(plan, part, second)
-               ? Status::invalid(std::string(one.name) + " overlaps " + name)
+               ? Status::invalid(one.name, " overlaps ", name)
                : Status::success();
   };
   BufferPart c = {op.c, op.cOffset * width,
@@ -85,15 +82,15 @@ Status checkEpilogue(const Plan &plan, const MatmulOp &op) {
   bool isSum = e == Epilogue::SumsOfA || e == Epilogue::SumsOfB;
   if (op.batch != 1 || op.batch2 != 1 || op.alpha != 1 ||
       (op.beta != 0 && !isSum))
-    return Status::invalid(name + " needs one matrix, with alpha 1" +
+    return Status::invalid(name, " needs one matrix, with alpha 1",
                            (isSum ? "" : " and beta 0"));
   if (op.compute == DType::F64)
-    return Status::invalid(name + " does not support f64");
+    return Status::invalid(name, " does not support f64");
   if (e == Epilogue::SumsOfA ? !op.transA : e == Epilogue::SumsOfB && op.transB)
-    return Status::invalid(name +
+    return Status::invalid(name,
                            " needs a factor whose first stored dimension is k");
   if (op.m == 0 || op.n == 0 || op.k == 0)
-    return Status::invalid(name + " needs a GEMM that is not empty");
+    return Status::invalid(name, " needs a GEMM that is not empty");
   for (auto [one, other] : {std::pair(bias, aux), {aux, bias}})
     if (one.isThere())
       DPC_TRY(checkApart(plan, op, one, other));

@@ -5,8 +5,7 @@ namespace dpc::rt {
 static Status checkFormats(const Fp8Factors &fp8) {
   for (auto [name, format] : {std::pair("fp8.a", fp8.a), {"fp8.b", fp8.b}})
     if (format != DType::F8E4M3FN && format != DType::F8E5M2)
-      return Status::invalid(std::string(name) + " is " +
-                             std::string(nameOf(format)) +
+      return Status::invalid(name, " is ", nameOf(format),
                              ", expected f8e4m3fn or f8e5m2");
   if (fp8.a == DType::F8E5M2 && fp8.b == DType::F8E5M2)
     return Status::invalid("fp8.a and fp8.b are f8e5m2, expected f8e4m3fn for "
@@ -31,21 +30,19 @@ static Status checkWorkspace(const Plan &plan, const MatmulOp &op) {
   // A view may begin at any offset; buffers of other kinds outlive the GEMM.
   const Buffer &workspace = plan.buffers[id];
   if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)
-    return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
+    return Status::invalid("fp8.workspace is buffer ", id,
                            ", expected a workspace that is not a view");
   int64_t needed = fp8WorkspaceBytes(op.m, op.n, op.k), bytes = workspace.bytes;
   if (bytes < needed)
-    return Status::invalid("fp8.workspace is buffer " + std::to_string(id) +
-                           " of " + std::to_string(bytes) +
-                           " bytes, expected at least " +
-                           std::to_string(needed));
+    return Status::invalid("fp8.workspace is buffer ", id, " of ", bytes,
+                           " bytes, expected at least ", needed);
   for (auto [name, other] : {std::pair("a", op.a),
                              {"b", op.b},
                              {"c", op.c},
                              {"bias", op.bias},
                              {"aux", op.aux}})
     if (other >= 0 && mayOverlap(plan, wholeOf(plan, other), wholeOf(plan, id)))
-      return Status::invalid(std::string(name) + " overlaps fp8.workspace");
+      return Status::invalid(name, " overlaps fp8.workspace");
   return Status::success();
 }
 
@@ -55,14 +52,11 @@ Status checkFp8(const Plan &plan, const MatmulOp &op) {
   DPC_TRY(checkFormats(*op.fp8));
   DType a = plan.buffers[op.a].dtype, b = plan.buffers[op.b].dtype;
   if (op.compute != DType::BF16 || a != DType::BF16 || b != DType::BF16)
-    return Status::invalid("fp8 needs bf16 factors, these are " +
-                           std::string(nameOf(a)) + " and " +
-                           std::string(nameOf(b)) + " in " +
-                           std::string(nameOf(op.compute)));
+    return Status::invalid("fp8 needs bf16 factors, these are ", nameOf(a),
+                           " and ", nameOf(b), " in ", nameOf(op.compute));
   if (op.batch != 1 || op.batch2 != 1)
-    return Status::invalid("fp8 needs one matrix, batch is " +
-                           std::to_string(op.batch) + " and batch2 " +
-                           std::to_string(op.batch2));
+    return Status::invalid("fp8 needs one matrix, batch is ", op.batch,
+                           " and batch2 ", op.batch2);
   for (auto [name, size] : {std::pair("m", op.m), {"n", op.n}, {"k", op.k}})
     if (size == 0 || size % kFp8Multiple != 0)
       return wrongField(name, size,

@@ -22,13 +22,13 @@ public:
 
   Status operator()(const KernelOp &op) const {
     if (!isIdentifier(op.symbol))
-      return Status::invalid("symbol is \"" + op.symbol +
+      return Status::invalid("symbol is \"", op.symbol,
                              "\", expected a C identifier");
     if (plan.kernelFile.empty())
-      return Status::invalid("symbol is \"" + op.symbol +
+      return Status::invalid("symbol is \"", op.symbol,
                              "\", but the plan has no kernel_file");
     if (!plan.targetGpu.empty() && !plan.kernelLaunches.count(op.symbol))
-      return Status::invalid("symbol " + op.symbol +
+      return Status::invalid("symbol ", op.symbol,
                              " has no entry in kernel_launches");
     for (int id : op.buffers)
       DPC_TRY(buffer("buffers", id));
@@ -90,9 +90,8 @@ public:
       for (size_t j = 0; j < i; ++j)
         if (mayOverlap(plan, wholeOf(plan, op.buffers[i]),
                        wholeOf(plan, op.buffers[j])))
-          return Status::invalid(
-              "buffers lists " + std::to_string(op.buffers[j]) + " and " +
-              std::to_string(op.buffers[i]) + ", which share bytes");
+          return Status::invalid("buffers lists ", op.buffers[j], " and ",
+                                 op.buffers[i], ", which share bytes");
     return Status::success();
   }
   /// One side is in device memory, the other is not.
@@ -101,12 +100,12 @@ public:
     DPC_TRY(buffer("out", op.out));
     const Buffer &in = plan.buffers[op.in], &out = plan.buffers[op.out];
     if ((in.space == Space::Device) == (out.space == Space::Device))
-      return Status::invalid("goes from " + std::string(nameOf(in.space)) +
-                             " to " + std::string(nameOf(out.space)) +
+      return Status::invalid("goes from ", nameOf(in.space), " to ",
+                             nameOf(out.space),
                              ", expected device on one side");
     if (in.dtype != out.dtype || in.bytes != out.bytes)
-      return Status::invalid("in is " + describe(in.dtype, in.shape) +
-                             ", out " + describe(out.dtype, out.shape) +
+      return Status::invalid("in is ", describe(in.dtype, in.shape), ", out ",
+                             describe(out.dtype, out.shape),
                              ": expected one type and size");
     return Status::success();
   }
@@ -125,9 +124,9 @@ public:
     DPC_TRY(group(op.group));
     DPC_TRY(sizes(op.in, op.out, 1, 1));
     if (elements(op.in) % groupSize(op.group) != 0)
-      return Status::invalid("in has " + std::to_string(elements(op.in)) +
-                             " elements, which is not a chunk for each of " +
-                             std::to_string(groupSize(op.group)) + " members");
+      return Status::invalid("in has ", elements(op.in),
+                             " elements, which is not a chunk for each of ",
+                             groupSize(op.group), " members");
     return Status::success();
   }
   Status operator()(const BroadcastOp &op) const {
@@ -163,10 +162,9 @@ public:
     const Buffer &target = plan.buffers[op.buffer];
     const Buffer &like = plan.buffers[plan.inputs[op.input].buffer];
     if (target.dtype != like.dtype || target.bytes != like.bytes)
-      return Status::invalid("buffer " + std::to_string(op.buffer) + " holds " +
-                             describe(target.dtype, target.shape) +
-                             ", a shard of the input is " +
-                             describe(like.dtype, like.shape));
+      return Status::invalid(
+          "buffer ", op.buffer, " holds ", describe(target.dtype, target.shape),
+          ", a shard of the input is ", describe(like.dtype, like.shape));
     return Status::success();
   }
   Status operator()(const StoreOutputOp &op) const {
@@ -178,22 +176,19 @@ public:
 private:
   static Status bad(const std::string &field, int64_t value,
                     const std::string &expected) {
-    return Status::invalid(field + " is " + std::to_string(value) +
-                           ", expected " + expected);
+    return Status::invalid(field, " is ", value, ", expected ", expected);
   }
 
   Status buffer(const char *field, int id) const {
     if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
-      return Status::invalid(std::string(field) + " names buffer " +
-                             std::to_string(id) + ", the plan has " +
-                             std::to_string(plan.buffers.size()));
+      return Status::invalid(field, " names buffer ", id, ", the plan has ",
+                             plan.buffers.size());
     return Status::success();
   }
   Status group(int id) const {
     if (id < 0 || id >= static_cast<int>(plan.groups.size()))
-      return Status::invalid("group is " + std::to_string(id) +
-                             ", the plan has " +
-                             std::to_string(plan.groups.size()));
+      return Status::invalid("group is ", id, ", the plan has ",
+                             plan.groups.size());
     return Status::success();
   }
   int64_t groupSize(int id) const {
@@ -205,8 +200,7 @@ private:
     DType type = plan.buffers[id].dtype;
     if (isFloat(type) || type == DType::I64 || type == DType::I32)
       return Status::success();
-    return Status::invalid("buffer " + std::to_string(id) + " holds " +
-                           std::string(nameOf(type)) +
+    return Status::invalid("buffer ", id, " holds ", nameOf(type),
                            ", which cannot be reduced");
   }
 
@@ -222,10 +216,9 @@ private:
     if (plan.buffers[in].dtype != plan.buffers[out].dtype)
       return Status::invalid("in and out have different types");
     if (Wide(elements(in)) * inFactor != Wide(elements(out)) * outFactor)
-      return Status::invalid("in has " + std::to_string(elements(in)) +
-                             " elements, out " + std::to_string(elements(out)) +
-                             ", which does not fit a group of " +
-                             std::to_string(std::max(inFactor, outFactor)));
+      return Status::invalid("in has ", elements(in), " elements, out ",
+                             elements(out), ", which does not fit a group of ",
+                             std::max(inFactor, outFactor));
     return disjoint(wholeOf(plan, in), wholeOf(plan, out));
   }
 
@@ -233,8 +226,8 @@ private:
   template <typename Op>
   Status pairs(const Op &op, int64_t inFactor, int64_t outFactor) const {
     if (op.ins.empty() || op.ins.size() != op.outs.size())
-      return Status::invalid("ins has " + std::to_string(op.ins.size()) +
-                             " and outs " + std::to_string(op.outs.size()) +
+      return Status::invalid("ins has ", op.ins.size(), " and outs ",
+                             op.outs.size(),
                              " buffers, expected as many, at least one");
     for (size_t i = 0; i < op.ins.size(); ++i)
       DPC_TRY(sizes(op.ins[i], op.outs[i], inFactor, outFactor));
@@ -255,11 +248,9 @@ private:
 
   Status range(const char *field, int id, int64_t offset, int64_t bytes) const {
     if (offset < 0 || offset > plan.buffers[id].bytes - bytes)
-      return Status::invalid(
-          std::string(field) + " is " + std::to_string(offset) + ", " +
-          std::to_string(bytes) + " bytes from there are outside buffer " +
-          std::to_string(id) + " (" + std::to_string(plan.buffers[id].bytes) +
-          " bytes)");
+      return Status::invalid(field, " is ", offset, ", ", bytes,
+                             " bytes from there are outside buffer ", id, " (",
+                             plan.buffers[id].bytes, " bytes)");
     return Status::success();
   }
 
@@ -271,7 +262,7 @@ private:
     std::set<std::string> seen;
     for (const std::string &axis : expr.axes)
       if (!plan.mesh.has(axis) || !seen.insert(axis).second)
-        return Status::invalid("scalars: axes names \"" + axis +
+        return Status::invalid("scalars: axes names \"", axis,
                                "\", which the mesh lacks or which is "
                                "listed twice");
     return checkCells(expr.axes, plan.mesh);
@@ -287,10 +278,9 @@ private:
     else if (op.compute == DType::BF16 || op.compute == DType::F16)
       fits = isNarrow(a) && isNarrow(b) && isNarrow(c);
     if (!fits)
-      return Status::invalid("compute is " + std::string(nameOf(op.compute)) +
-                             ", which does not take " + std::string(nameOf(a)) +
-                             " times " + std::string(nameOf(b)) + " into " +
-                             std::string(nameOf(c)));
+      return Status::invalid("compute is ", nameOf(op.compute),
+                             ", which does not take ", nameOf(a), " times ",
+                             nameOf(b), " into ", nameOf(c));
     return Status::success();
   }
 
@@ -311,8 +301,7 @@ private:
         partOf(op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC, op.stride2C);
     auto isApart = [&](const char *name, const BufferPart &factor) {
       return mayOverlap(plan, factor, c)
-                 ? Status::invalid(std::string(name) +
-                                   " overlaps c, which is written")
+                 ? Status::invalid(name, " overlaps c, which is written")
                  : Status::success();
     };
     DPC_TRY(isApart("a", partOf(op.a, op.aOffset, op.transA ? op.k : op.m,
@@ -330,17 +319,16 @@ private:
     if (ld < std::max<int64_t>(cols, 1))
       return bad("ld" + name, ld, "at least " + std::to_string(cols));
     if (offset < 0 || stride < 0 || stride2 < 0)
-      return Status::invalid("an offset or stride of " + name + " is negative");
+      return Status::invalid("an offset or stride of ", name, " is negative");
     if (rows == 0 || cols == 0 || op.batch == 0 || op.batch2 == 0)
       return Status::success();
     Wide last = Wide(offset) + Wide(op.batch - 1) * stride +
                 Wide(op.batch2 - 1) * stride2 + Wide(rows - 1) * ld + cols - 1;
     if (last >= elements(id))
       return Status::invalid(
-          name + " reaches element " +
-          (last > INT64_MAX ? "2^63" : std::to_string(int64_t(last))) +
-          " of buffer " + std::to_string(id) + ", which has " +
-          std::to_string(elements(id)));
+          name, " reaches element ",
+          (last > INT64_MAX ? "2^63" : std::to_string(int64_t(last))),
+          " of buffer ", id, ", which has ", elements(id));
     return Status::success();
   }
 
@@ -359,9 +347,8 @@ Status checkQueue(const Instruction &instruction) {
   if (instruction.queue == expected ||
       (maybeComm && instruction.queue == Queue::Comm))
     return Status::success();
-  return Status::invalid(
-      "queue is \"" + std::string(nameOf(instruction.queue)) +
-      "\", expected \"" + std::string(nameOf(expected)) + '"');
+  return Status::invalid("queue is \"", nameOf(instruction.queue),
+                         "\", expected \"", nameOf(expected), '"');
 }
 
 Status checkInstruction(const Plan &plan, const Instruction &instruction) {
@@ -375,8 +362,8 @@ Status checkInstruction(const Plan &plan, const Instruction &instruction) {
   for (const auto *ids : {&accesses.reads, &accesses.writes})
     for (int id : *ids)
       if (plan.buffers[id].space != Space::Device)
-        return Status::invalid("buffer " + std::to_string(id) + " is in " +
-                               std::string(nameOf(plan.buffers[id].space)) +
+        return Status::invalid("buffer ", id, " is in ",
+                               nameOf(plan.buffers[id].space),
                                " memory, which only transfers may touch");
   return Status::success();
 }
@@ -387,8 +374,7 @@ template <typename F> Status forEachInstruction(const Plan &plan, F &&check) {
   for (const auto &[phase, instructions] : plan.phases)
     for (size_t i = 0; i < instructions.size(); ++i)
       if (Status status = check(instructions[i]); !status.ok())
-        return Status(status.code(),
-                      placeOf(plan, phase, i) + ": " + status.message());
+        return status.in(placeOf(plan, phase, i));
   return Status::success();
 }
 
@@ -397,17 +383,16 @@ Status checkEvents(const Plan &plan) {
   DPC_TRY(forEachInstruction(plan, [&](const Instruction &instruction) {
     int event = instruction.signals;
     if (event < -1)
-      return Status::invalid("signals is " + std::to_string(event) +
-                             ", expected an event or -1");
+      return Status::invalid("signals is ", event, ", expected an event or -1");
     if (event >= 0 && !signalled.insert(event).second)
-      return Status::invalid("signals is " + std::to_string(event) +
+      return Status::invalid("signals is ", event,
                              ", which another instruction signals");
     return Status::success();
   }));
   return forEachInstruction(plan, [&](const Instruction &instruction) {
     for (int event : instruction.waits)
       if (!signalled.count(event))
-        return Status::invalid("waits for event " + std::to_string(event) +
+        return Status::invalid("waits for event ", event,
                                ", which nothing signals");
     return Status::success();
   });
@@ -441,15 +426,14 @@ Status checkPhases(const Plan &plan) {
       for (const auto *ids : {&accesses.reads, &accesses.writes})
         for (int id : *ids)
           if (plan.buffers[id].stage != stage)
-            return Status::invalid(placeOf(plan, phase, i) + ": buffer " +
-                                   std::to_string(id) + " belongs to stage " +
-                                   std::to_string(plan.buffers[id].stage));
+            return Status::invalid(placeOf(plan, phase, i), ": buffer ", id,
+                                   " belongs to stage ",
+                                   plan.buffers[id].stage);
       for (int event : instructions[i].waits)
         if (stageOfEvent.at(event) != stage)
-          return Status::invalid(
-              placeOf(plan, phase, i) + ": waits for event " +
-              std::to_string(event) + ", which stage " +
-              std::to_string(stageOfEvent.at(event)) + " signals");
+          return Status::invalid(placeOf(plan, phase, i), ": waits for event ",
+                                 event, ", which stage ",
+                                 stageOfEvent.at(event), " signals");
     }
   }
   return Status::success();
@@ -462,18 +446,17 @@ Status checkSlots(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
     if (slot.frame < 0 || slot.frame >= static_cast<int>(plan.frames.size()) ||
         plan.frames[slot.frame].stage != stage ||
         !given.insert(slot.frame).second)
-      return Status::invalid("slots names frame " + std::to_string(slot.frame) +
-                             ", expected frames of stage " +
-                             std::to_string(stage) + ", each once");
+      return Status::invalid("slots names frame ", slot.frame,
+                             ", expected frames of stage ", stage,
+                             ", each once");
     if (slot.slot < 0 || slot.slot >= plan.frames[slot.frame].count)
-      return Status::invalid("slot is " + std::to_string(slot.slot) +
-                             ", frame " + std::to_string(slot.frame) + " has " +
-                             std::to_string(plan.frames[slot.frame].count));
+      return Status::invalid("slot is ", slot.slot, ", frame ", slot.frame,
+                             " has ", plan.frames[slot.frame].count);
   }
   for (int frame : needed)
     if (!given.count(frame))
-      return Status::invalid("slots lacks frame " + std::to_string(frame) +
-                             ", which phase " + entry.phase + " uses");
+      return Status::invalid("slots lacks frame ", frame, ", which phase ",
+                             entry.phase, " uses");
   return Status::success();
 }
 
@@ -487,16 +470,14 @@ Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
                   const std::map<std::string, PhaseNeeds> &phases) {
   auto needs = phases.find(entry.phase);
   if (needs == phases.end())
-    return Status::invalid("phase is \"" + entry.phase +
+    return Status::invalid("phase is \"", entry.phase,
                            "\", which the plan lacks");
   if (needs->second.stage != stage)
-    return Status::invalid("phase is \"" + entry.phase +
-                           "\", the rank belongs to stage " +
-                           std::to_string(stage));
+    return Status::invalid("phase is \"", entry.phase,
+                           "\", the rank belongs to stage ", stage);
   if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.mostMicroBatches())
-    return Status::invalid(
-        "micro_batch is " + std::to_string(entry.microBatch) +
-        ", the plan has " + std::to_string(plan.mesh.mostMicroBatches()));
+    return Status::invalid("micro_batch is ", entry.microBatch,
+                           ", the plan has ", plan.mesh.mostMicroBatches());
   return checkSlots(plan, entry, stage, needs->second.frames);
 }
 
@@ -514,19 +495,17 @@ Status checkShares(const Plan &plan, const std::vector<int> &first) {
     int64_t share = plan.mesh.microBatchesOf(rank);
     if (static_cast<int64_t>(own.size()) != share || *own.rbegin() != share - 1)
       return Status::invalid(
-          "schedule[" + std::to_string(rank) + "] has " +
-          std::to_string(own.size()) + " micro-batches up to " +
-          (own.empty() ? "none" : std::to_string(*own.rbegin())) +
-          ", the rank's share in batch_shares is " + std::to_string(share));
+          "schedule[", rank, "] has ", own.size(), " micro-batches up to ",
+          (own.empty() ? "none" : std::to_string(*own.rbegin())),
+          ", the rank's share in batch_shares is ", share);
   }
   return Status::success();
 }
 
 Status checkSchedule(const Plan &plan) {
   if (plan.schedule.size() != static_cast<size_t>(plan.ranks()))
-    return Status::invalid(
-        "schedule has " + std::to_string(plan.schedule.size()) +
-        " lists, the mesh has " + std::to_string(plan.ranks()) + " ranks");
+    return Status::invalid("schedule has ", plan.schedule.size(),
+                           " lists, the mesh has ", plan.ranks(), " ranks");
   std::map<std::string, PhaseNeeds> phases;
   for (const auto &[phase, instructions] : plan.phases)
     phases[phase] = {PhaseName::parse(phase, plan.mesh)->stage,
@@ -538,8 +517,8 @@ Status checkSchedule(const Plan &plan) {
       Status status = checkEntry(plan, plan.schedule[rank][i],
                                  plan.mesh.stageOf(rank), phases);
       if (!status.ok())
-        return Status::invalid("schedule[" + std::to_string(rank) + "][" +
-                               std::to_string(i) + "]: " + status.message());
+        return Status::invalid("schedule[", rank, "][", i,
+                               "]: ", status.message());
     }
   return checkShares(plan, first);
 }
@@ -584,8 +563,8 @@ Status checkInstructions(const Plan &plan) {
   for (const auto &[phase, instructions] : plan.phases)
     if (!PhaseName::parse(phase, plan.mesh))
       return Status::invalid(
-          "phases: \"" + phase + "\" is not " +
-          (plan.mesh.has(kPipelineAxis) ? "sSTAGE. and " : "") +
+          "phases: \"", phase, "\" is not ",
+          (plan.mesh.has(kPipelineAxis) ? "sSTAGE. and " : ""),
           "setup, forward, backward, weight or update, followed by .CHUNK in "
           "phases of the loop if it is not 0");
   DPC_TRY(forEachInstruction(plan, [&](const Instruction &instruction) {

@@ -34,9 +34,7 @@ int64_t sharedLimit(int architecture) {
 Status inRange(const char *what, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high)
     return Status::success();
-  return Status::invalid(std::string(what) + " is " + std::to_string(value) +
-                         ", expected " + std::to_string(low) + " to " +
-                         std::to_string(high));
+  return Status::invalid(what, " is ", value, ", expected ", low, " to ", high);
 }
 
 Status checkLaunch(const KernelLaunch &launch, int architecture) {
@@ -56,18 +54,17 @@ Status checkLaunches(const Plan &plan) {
                                  "has no target_gpu");
   int architecture = architectureOf(plan.targetGpu);
   if (architecture < 80)
-    return Status::invalid("target_gpu is \"" + plan.targetGpu +
+    return Status::invalid("target_gpu is \"", plan.targetGpu,
                            "\", expected sm_80 or later");
   const std::string &file = plan.kernelFile;
   bool isPtx = file.size() > 4 && file.substr(file.size() - 4) == ".ptx";
   if (!file.empty() && !isPtx)
-    return Status::invalid("kernel_file is \"" + file +
+    return Status::invalid("kernel_file is \"", file,
                            "\", expected a .ptx file");
   for (const auto &[symbol, launch] : plan.kernelLaunches) {
     Status status = checkLaunch(launch, architecture);
     if (!status.ok())
-      return Status(status.code(),
-                    "kernel_launches." + symbol + ": " + status.message());
+      return status.in("kernel_launches." + symbol);
   }
   return Status::success();
 }

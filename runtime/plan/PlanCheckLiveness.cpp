@@ -90,8 +90,7 @@ public:
       isLoop = kind != PhaseKind::Setup && kind != PhaseKind::Update;
       for (size_t i = 0; i < instructions.size(); ++i)
         if (Status status = step(instructions[i], entry); !status.ok())
-          return Status(status.code(), placeOf(plan, entry.phase, i) + ": " +
-                                           status.message());
+          return status.in(placeOf(plan, entry.phase, i));
     }
     return Status::success();
   }
@@ -127,7 +126,7 @@ private:
   Status read(int id, const ScheduleEntry &entry,
               const Accesses &accesses) const {
     if (!holds(id, entry.slots))
-      return Status::invalid("reads " + describeBuffer(id) +
+      return Status::invalid("reads ", describeBuffer(id),
                              ", which was not written before or whose bytes "
                              "another buffer has overwritten");
     const Buffer &buffer = plan.buffers[id];
@@ -147,8 +146,8 @@ private:
       return Status::success();
     std::string whose =
         *other == kNoMicroBatch ? "none" : std::to_string(*other);
-    return Status::invalid("reads " + describeBuffer(id) + " of micro-batch " +
-                           std::to_string(entry.microBatch) + ", but " +
+    return Status::invalid("reads ", describeBuffer(id), " of micro-batch ",
+                           entry.microBatch, ", but ",
                            (inFrame
                                 ? "its slot was given to micro-batch " + whose
                                 : "micro-batch " + whose + " wrote it since"));
@@ -180,10 +179,10 @@ private:
   }
   Status unordered(const QueueOrder::Conflict &conflict) const {
     return Status::invalid(
-        "touches " + describeBuffer(conflict.buffer) + " while the " +
-        std::string(nameOf(conflict.earlier->queue)) + " queue " +
-        (conflict.earlierWrites ? "writes " : "reads ") +
-        describeBuffer(conflict.earlierBuffer) + ": no event orders them");
+        "touches ", describeBuffer(conflict.buffer), " while the ",
+        nameOf(conflict.earlier->queue), " queue ",
+        (conflict.earlierWrites ? "writes " : "reads "),
+        describeBuffer(conflict.earlierBuffer), ": no event orders them");
   }
 
   const Plan &plan;
@@ -201,10 +200,9 @@ Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {
     for (int other : placed.overlaps(place))
       if (int id = placed.bufferAt(other);
           rootOf(plan, id) != rootOf(plan, buffer.id))
-        return Status::invalid(
-            "buffers[" + std::to_string(buffer.id) + "] \"" + buffer.name +
-            "\": persists, but shares bytes with buffer " + std::to_string(id) +
-            " \"" + plan.buffers[id].name + '"');
+        return Status::invalid("buffers[", buffer.id, "] \"", buffer.name,
+                               "\": persists, but shares bytes with buffer ",
+                               id, " \"", plan.buffers[id].name, '"');
   }
   return Status::success();
 }
@@ -216,9 +214,8 @@ Status checkFramesApart(const Plan &plan) {
       if (a.id < b.id && a.stage == b.stage &&
           a.offset < b.offset + b.bytes * b.count &&
           b.offset < a.offset + a.bytes * a.count)
-        return Status::invalid("frames[" + std::to_string(b.id) +
-                               "]: shares bytes with frame " +
-                               std::to_string(a.id));
+        return Status::invalid("frames[", b.id, "]: shares bytes with frame ",
+                               a.id);
   return Status::success();
 }
 
@@ -240,13 +237,13 @@ Status checkOutputs(const Plan &plan, int64_t stage, const Walk &walk) {
     std::string place =
         "outputs[" + std::to_string(i) + "] \"" + port.name + "\": ";
     if (port.layout.mentions(kMicroBatchAxis))
-      return Status::invalid(place + "layout mentions mb, but no store_output "
-                                     "takes it per micro-batch");
+      return Status::invalid(place, "layout mentions mb, but no store_output "
+                                    "takes it per micro-batch");
     if (buffer.frame >= 0)
-      return Status::invalid(place + "buffer " + std::to_string(port.buffer) +
+      return Status::invalid(place, "buffer ", port.buffer,
                              " is in a frame, but no store_output takes it");
     if (!walk.holds(port.buffer, {}))
-      return Status::invalid(place + "buffer " + std::to_string(port.buffer) +
+      return Status::invalid(place, "buffer ", port.buffer,
                              " does not hold it at the end of the step");
   }
   return Status::success();

@@ -169,11 +169,10 @@ private:
     auto it = inFlight.find(addressOfRecv(*recv, peer, rank));
     if (it == inFlight.end())
       return Status::success();
-    return Status::invalid(stuckHere(rank) + ": it expects " +
-                           std::to_string(plan.buffers[recv->buffer].bytes) +
-                           " bytes, " + describe(it->second.front().sent) +
-                           " of rank " + std::to_string(peer) + " sends " +
-                           std::to_string(it->second.front().bytes));
+    return Status::invalid(stuckHere(rank), ": it expects ",
+                           plan.buffers[recv->buffer].bytes, " bytes, ",
+                           describe(it->second.front().sent), " of rank ", peer,
+                           " sends ", it->second.front().bytes);
   }
 
   /// The error that says why `rank` is stuck.
@@ -183,15 +182,14 @@ private:
     std::string text = stuckHere(rank);
     if (auto *recv = std::get_if<RecvOp>(&op)) {
       int peer = cells.peerOf(*recv, rank);
-      return Status::invalid(text + " for tag " + std::to_string(recv->tag) +
-                             " from rank " + std::to_string(peer) + ": " +
-                             whereIs(peer));
+      return Status::invalid(text, " for tag ", recv->tag, " from rank ", peer,
+                             ": ", whereIs(peer));
     }
     for (int member : cells.cellOf(groupOf(op), rank))
       if (!isWith(rank, member))
-        return Status::invalid(text + " (" +
-                               Signature(plan).of(op, meeting.microBatch) +
-                               "): " + whereIs(member));
+        return Status::invalid(text, " (",
+                               Signature(plan).of(op, meeting.microBatch),
+                               "): ", whereIs(member));
     return Status::invalid(text);
   }
 
@@ -200,11 +198,9 @@ private:
       const auto &[address, messages] = *inFlight.begin();
       auto [group, from, to, tag] = address;
       return Status::invalid(
-          describe(messages.front().sent) + ": the message from rank " +
-          std::to_string(from) + " to rank " + std::to_string(to) +
-          " with tag " + std::to_string(tag / plan.mesh.mostMicroBatches()) +
-          " (" + std::to_string(messages.front().bytes) +
-          " bytes) is sent but never received");
+          describe(messages.front().sent), ": the message from rank ", from,
+          " to rank ", to, " with tag ", tag / plan.mesh.mostMicroBatches(),
+          " (", messages.front().bytes, " bytes) is sent but never received");
     }
     return Status::success();
   }

@@ -46,8 +46,7 @@ std::vector<int> firstWithSchedule(const Plan &plan);
 /// "FIELD is VALUE, expected ...".
 inline Status wrongField(const std::string &field, int64_t value,
                          const std::string &expected) {
-  return Status::invalid(field + " is " + std::to_string(value) +
-                         ", expected " + expected);
+  return Status::invalid(field, " is ", value, ", expected ", expected);
 }
 
 /// "forward[12] (all_reduce)".

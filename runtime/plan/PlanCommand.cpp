@@ -43,8 +43,8 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
   try {
     return writeDurably(fileIn(dir), json.dump(1) + "\n");
   } catch (const Json::type_error &) { // a changed name would be another file
-    return Status::invalid(fileIn(dir) + ": the path of the model " +
-                           oneLine(command.model) +
+    return Status::invalid(fileIn(dir), ": the path of the model ",
+                           oneLine(command.model),
                            ", or another of the "
                            "command, is not UTF-8");
   }
@@ -107,9 +107,9 @@ Expected<PlanCommand> readPlanCommand(const std::string &dir) {
                   ? Json()
                   : Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return Status::invalid(path + ": is not what dpc-opt writes");
+    return Status::invalid(path, ": is not what dpc-opt writes");
   if (std::string why = fault(json); !why.empty())
-    return Status::invalid(path + ": " + oneLine(why));
+    return Status::invalid(path, ": ", oneLine(why));
   return PlanCommand{json["model"], json["cluster"],
                      json["words"].get<std::vector<std::string>>()};
 }

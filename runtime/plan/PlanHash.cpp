@@ -19,10 +19,8 @@ std::string hashText(std::string_view text) {
 }
 
 Expected<std::string> hashFile(const std::string &path) {
-  Expected<std::string> bytes = readFile(path, kMaxBytes);
-  if (!bytes)
-    return bytes.status();
-  return hashText(*bytes);
+  DPC_ASSIGN(std::string bytes, readFile(path, kMaxBytes));
+  return hashText(bytes);
 }
 
 } // namespace dpc::rt

@@ -173,9 +173,9 @@ Status checkVersion(const Json &body) {
   if (version == body.end())
     return Status::invalid("field \"version\" is missing: not a plan");
   if (*version != kPlanVersion)
-    return Status::invalid("plan version " + version->dump() +
-                           " is not supported, this build reads " +
-                           std::to_string(kPlanVersion));
+    return Status::invalid("plan version ", version->dump(),
+                           " is not supported, this build reads ",
+                           kPlanVersion);
   return Status::success();
 }
 
@@ -187,8 +187,8 @@ Status checkChecksum(Json &body) {
   body.erase("checksum");
   std::string actual = hashText(body.dump());
   if (actual != written)
-    return Status::invalid("the contents have checksum " + actual +
-                           ", the file says " + written +
+    return Status::invalid("the contents have checksum ", actual,
+                           ", the file says ", written,
                            ": it was changed after dpc-opt wrote it");
   return Status::success();
 }
@@ -211,7 +211,7 @@ Expected<Plan> readBody(Json &body) {
 
 Expected<Plan> planFromJson(const std::string &text, const std::string &file) {
   if (nestsTooDeep(text))
-    return Status::invalid(file + ": its lists nest too deep: not a plan");
+    return Status::invalid(file, ": its lists nest too deep: not a plan");
   Json body;
   try {
     body = Json::parse(text);
@@ -220,12 +220,12 @@ Expected<Plan> planFromJson(const std::string &text, const std::string &file) {
     std::string why = error.what();
     size_t prefix = why.find("] ");
     return Status::invalid(
-        file + ": not JSON: " +
+        file, ": not JSON: ",
         (prefix == std::string::npos ? why : why.substr(prefix + 2)));
   }
   Expected<Plan> plan = readBody(body);
   if (!plan)
-    return Status(plan.status().code(), file + ": " + plan.status().message());
+    return plan.status().in(file);
   return plan;
 }
 

@@ -53,21 +53,19 @@ Status checkBatchShares(const Mesh &mesh) {
     return Status::success();
   int64_t ranks = mesh.dataRanks(), cells = ranks * mesh.microBatches, sum = 0;
   if (static_cast<int64_t>(mesh.batchShares.size()) != ranks)
-    return Status::invalid("batch_shares has " +
-                           std::to_string(mesh.batchShares.size()) +
-                           " numbers, the mesh has " + std::to_string(ranks) +
+    return Status::invalid("batch_shares has ", mesh.batchShares.size(),
+                           " numbers, the mesh has ", ranks,
                            " data-parallel ranks");
   for (int64_t share : mesh.batchShares) {
     if (share < 1 || share > cells)
-      return Status::invalid("batch_shares has " + std::to_string(share) +
-                             ", expected 1 to " + std::to_string(cells));
+      return Status::invalid("batch_shares has ", share, ", expected 1 to ",
+                             cells);
     sum += share;
   }
   if (sum != cells)
-    return Status::invalid(
-        "batch_shares add up to " + std::to_string(sum) + ", expected " +
-        std::to_string(ranks) + " data-parallel ranks x " +
-        std::to_string(mesh.microBatches) + " micro-batches");
+    return Status::invalid("batch_shares add up to ", sum, ", expected ", ranks,
+                           " data-parallel ranks x ", mesh.microBatches,
+                           " micro-batches");
   return Status::success();
 }
 
@@ -76,19 +74,18 @@ Status checkMesh(const Mesh &mesh) {
   std::set<std::string> names;
   for (const MeshAxis &axis : mesh.axes) {
     if (!isIdentifier(axis.name) || axis.name == kMicroBatchAxis)
-      return Status::invalid("mesh: " + quoted(axis.name) +
+      return Status::invalid("mesh: ", quoted(axis.name),
                              " cannot name a rank axis");
     if (!names.insert(axis.name).second)
-      return Status::invalid("mesh: axis " + quoted(axis.name) +
+      return Status::invalid("mesh: axis ", quoted(axis.name),
                              " is listed twice");
     if (axis.size < 1 || axis.size > kMaxRanks || ranks * axis.size > kMaxRanks)
-      return Status::invalid("mesh: axis " + quoted(axis.name) + " has size " +
-                             std::to_string(axis.size));
+      return Status::invalid("mesh: axis ", quoted(axis.name), " has size ",
+                             axis.size);
     ranks *= axis.size;
   }
   if (mesh.microBatches < 1 || mesh.microBatches > kMaxMicroBatches)
-    return Status::invalid("micro_batches is " +
-                           std::to_string(mesh.microBatches) +
+    return Status::invalid("micro_batches is ", mesh.microBatches,
                            ", expected at least 1");
   return checkBatchShares(mesh);
 }
@@ -101,15 +98,15 @@ Status checkProcesses(const Plan &plan) {
   if (static_cast<int64_t>(plan.processes.size()) != ranks ||
       static_cast<int64_t>(seen.size()) != ranks || *seen.begin() != 0 ||
       *seen.rbegin() != ranks - 1)
-    return Status::invalid("processes: expected the numbers 0 to " +
-                           std::to_string(ranks - 1) + ", once each");
+    return Status::invalid("processes: expected the numbers 0 to ", ranks - 1,
+                           ", once each");
   return Status::success();
 }
 
 Status checkKernelFile(const Plan &plan) {
   const std::string &name = plan.kernelFile;
   if (name.find('/') != std::string::npos || name == "." || name == "..")
-    return Status::invalid("kernel_file is " + quoted(name) +
+    return Status::invalid("kernel_file is ", quoted(name),
                            ", expected a plain file name");
   if (name.empty())
     return Status::success();
@@ -117,70 +114,64 @@ Status checkKernelFile(const Plan &plan) {
                 plan.kernelHash.find_first_not_of("0123456789abcdef") ==
                     std::string::npos;
   if (!isHash)
-    return Status::invalid("kernel_hash is " + quoted(plan.kernelHash) +
+    return Status::invalid("kernel_hash is ", quoted(plan.kernelHash),
                            ", expected 16 hexadecimal digits");
   return Status::success();
 }
 
 Status checkLr(const LrSchedule &lr) {
   if (!std::isfinite(lr.lr) || lr.lr < 0)
-    return Status::invalid("lr_schedule.lr is " + std::to_string(lr.lr) +
+    return Status::invalid("lr_schedule.lr is ", lr.lr,
                            ", expected a number >= 0");
   if (!(lr.min >= 0 && lr.min <= lr.lr))
-    return Status::invalid("lr_schedule.min is " + std::to_string(lr.min) +
+    return Status::invalid("lr_schedule.min is ", lr.min,
                            ", expected a number from 0 to lr");
   if (lr.warmup < 0)
-    return Status::invalid("lr_schedule.warmup is " +
-                           std::to_string(lr.warmup) + ", expected >= 0");
+    return Status::invalid("lr_schedule.warmup is ", lr.warmup,
+                           ", expected >= 0");
   if (lr.kind != LrKind::Constant && lr.total <= lr.warmup)
-    return Status::invalid("lr_schedule.total is " + std::to_string(lr.total) +
-                           ", expected more than warmup (" +
-                           std::to_string(lr.warmup) + ")");
+    return Status::invalid("lr_schedule.total is ", lr.total,
+                           ", expected more than warmup (", lr.warmup, ")");
   return Status::success();
 }
 
 Status checkGroup(const Group &group, size_t index, const Mesh &mesh) {
   std::string place = "groups[" + std::to_string(index) + "]";
   if (group.id != static_cast<int>(index))
-    return Status::invalid(place + ": id is " + std::to_string(group.id) +
+    return Status::invalid(place, ": id is ", group.id,
                            ", expected its position");
   std::set<std::string> seen;
   for (const std::string &axis : group.axes) {
     if (axis == kMicroBatchAxis || !mesh.has(axis))
-      return Status::invalid(place + ": axes names " + quoted(axis) +
+      return Status::invalid(place, ": axes names ", quoted(axis),
                              ", which is not a rank axis of the mesh");
     if (!seen.insert(axis).second)
-      return Status::invalid(place + ": axes names " + quoted(axis) + " twice");
+      return Status::invalid(place, ": axes names ", quoted(axis), " twice");
   }
   if (group.members != groupMembers(mesh, group.axes))
-    return Status::invalid(place + ": members are not the partition of the " +
-                           std::to_string(mesh.ranks()) +
-                           " ranks along its axes");
+    return Status::invalid(place, ": members are not the partition of the ",
+                           mesh.ranks(), " ranks along its axes");
   return Status::success();
 }
 
 Status checkFrame(const Plan &plan, const Frame &frame) {
   if (frame.stage < 0 || frame.stage >= plan.mesh.stages())
-    return Status::invalid("stage is " + std::to_string(frame.stage) +
-                           ", the mesh has " +
-                           std::to_string(plan.mesh.stages()));
+    return Status::invalid("stage is ", frame.stage, ", the mesh has ",
+                           plan.mesh.stages());
   if (frame.chunk < 0)
-    return Status::invalid("chunk is " + std::to_string(frame.chunk));
+    return Status::invalid("chunk is ", frame.chunk);
   if (frame.bytes < 0 || frame.bytes % 64 != 0 || frame.offset < 0 ||
       frame.offset % 64 != 0)
-    return Status::invalid("bytes is " + std::to_string(frame.bytes) +
-                           " and offset " + std::to_string(frame.offset) +
-                           ", expected multiples of 64");
+    return Status::invalid("bytes is ", frame.bytes, " and offset ",
+                           frame.offset, ", expected multiples of 64");
   int64_t bytes = 0, arena = plan.arenaBytes[frame.stage];
   if (frame.count < 1 ||
       __builtin_mul_overflow(frame.bytes, frame.count, &bytes) ||
       frame.offset > arena || bytes > arena - frame.offset)
-    return Status::invalid("count is " + std::to_string(frame.count) +
-                           ": slots of " + std::to_string(frame.bytes) +
-                           " bytes from offset " +
-                           std::to_string(frame.offset) +
-                           " on do not fit the stage's arena (arena_bytes " +
-                           std::to_string(arena) + ")");
+    return Status::invalid("count is ", frame.count, ": slots of ", frame.bytes,
+                           " bytes from offset ", frame.offset,
+                           " on do not fit the stage's arena (arena_bytes ",
+                           arena, ")");
   return Status::success();
 }
 
@@ -190,13 +181,12 @@ Status checkFrames(const Plan &plan) {
     const Frame &frame = plan.frames[i];
     std::string place = "frames[" + std::to_string(i) + "]";
     if (frame.id != static_cast<int>(i))
-      return Status::invalid(place + ": id is " + std::to_string(frame.id) +
+      return Status::invalid(place, ": id is ", frame.id,
                              ", expected its position");
     DPC_TRY(within(place, checkFrame(plan, frame)));
     if (!seen.insert({frame.stage, frame.chunk}).second)
-      return Status::invalid(place + ": stage " + std::to_string(frame.stage) +
-                             " has a frame of chunk " +
-                             std::to_string(frame.chunk) + " already");
+      return Status::invalid(place, ": stage ", frame.stage,
+                             " has a frame of chunk ", frame.chunk, " already");
   }
   return Status::success();
 }
@@ -204,13 +194,12 @@ Status checkFrames(const Plan &plan) {
 /// Checks that the buffer lies in its stage's arena or in a slot of its frame.
 Status checkRoom(const Plan &plan, const Buffer &buffer) {
   if (buffer.stage < 0 || buffer.stage >= plan.mesh.stages())
-    return Status::invalid("stage is " + std::to_string(buffer.stage) +
-                           ", the mesh has " +
-                           std::to_string(plan.mesh.stages()));
+    return Status::invalid("stage is ", buffer.stage, ", the mesh has ",
+                           plan.mesh.stages());
   bool isElsewhere = buffer.space != Space::Device;
   if (isElsewhere && (!isPersistent(buffer.kind) || buffer.frame != -1 ||
                       buffer.viewOf != -1 || buffer.kind == BufferKind::Scalar))
-    return Status::invalid("space is " + std::string(nameOf(buffer.space)) +
+    return Status::invalid("space is ", nameOf(buffer.space),
                            ", expected device for all but whole parameters "
                            "and optimizer states");
   int64_t room = plan.bytesOf(buffer.space, buffer.stage);
@@ -218,40 +207,38 @@ Status checkRoom(const Plan &plan, const Buffer &buffer) {
     if (buffer.frame < 0 ||
         buffer.frame >= static_cast<int>(plan.frames.size()) ||
         plan.frames[buffer.frame].stage != buffer.stage)
-      return Status::invalid("frame is " + std::to_string(buffer.frame) +
-                             ", expected a frame of stage " +
-                             std::to_string(buffer.stage) + " or -1");
+      return Status::invalid("frame is ", buffer.frame,
+                             ", expected a frame of stage ", buffer.stage,
+                             " or -1");
     if (isPersistent(buffer.kind))
-      return Status::invalid("frame is " + std::to_string(buffer.frame) +
+      return Status::invalid("frame is ", buffer.frame,
                              ", but the buffer persists");
     room = plan.frames[buffer.frame].bytes;
   }
   if (buffer.offset <= room && buffer.bytes <= room - buffer.offset)
     return Status::success();
   return Status::invalid(
-      "offset " + std::to_string(buffer.offset) + " plus " +
-      std::to_string(buffer.bytes) + " bytes passes the " +
+      "offset ", buffer.offset, " plus ", buffer.bytes, " bytes passes the ",
       (isElsewhere        ? std::string(nameOf(buffer.space)) + " space's end ("
        : buffer.frame < 0 ? "arena's end (arena_bytes "
-                          : "frame's end (bytes ") +
-      std::to_string(room) + ")");
+                          : "frame's end (bytes "),
+      room, ")");
 }
 
 Status checkBuffer(const Plan &plan, const Buffer &buffer) {
   int64_t elements = checkedElements(buffer.shape), bytes = 0;
   if (elements < 0 ||
       __builtin_mul_overflow(elements, sizeOf(buffer.dtype), &bytes))
-    return Status::invalid("shape " + describe(buffer.dtype, buffer.shape) +
+    return Status::invalid("shape ", describe(buffer.dtype, buffer.shape),
                            " is not a size");
   if (buffer.bytes != bytes)
-    return Status::invalid("bytes is " + std::to_string(buffer.bytes) + ", " +
-                           describe(buffer.dtype, buffer.shape) + " has " +
-                           std::to_string(bytes));
+    return Status::invalid("bytes is ", buffer.bytes, ", ",
+                           describe(buffer.dtype, buffer.shape), " has ",
+                           bytes);
   int64_t alignment = buffer.viewOf < 0 ? 64 : sizeOf(buffer.dtype);
   if (buffer.offset < 0 || buffer.offset % alignment != 0)
-    return Status::invalid("offset is " + std::to_string(buffer.offset) +
-                           ", expected a multiple of " +
-                           std::to_string(alignment));
+    return Status::invalid("offset is ", buffer.offset,
+                           ", expected a multiple of ", alignment);
   return checkRoom(plan, buffer);
 }
 
@@ -260,20 +247,19 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
     return Status::success();
   if (buffer.viewOf < 0 ||
       buffer.viewOf >= static_cast<int>(plan.buffers.size()))
-    return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
+    return Status::invalid("view_of is ", buffer.viewOf,
                            ", expected a buffer or -1");
   const Buffer &parent = plan.buffers[buffer.viewOf];
   if (parent.stage != buffer.stage || parent.frame != buffer.frame)
-    return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
+    return Status::invalid("view_of is ", buffer.viewOf,
                            ", which belongs to another stage or frame");
   if (parent.viewOf != -1)
-    return Status::invalid("view_of is " + std::to_string(buffer.viewOf) +
+    return Status::invalid("view_of is ", buffer.viewOf,
                            ", which is a view itself");
   if (buffer.offset < parent.offset ||
       buffer.offset + buffer.bytes > parent.offset + parent.bytes)
-    return Status::invalid("offset " + std::to_string(buffer.offset) +
-                           " is outside buffer " +
-                           std::to_string(buffer.viewOf) + ", which it views");
+    return Status::invalid("offset ", buffer.offset, " is outside buffer ",
+                           buffer.viewOf, ", which it views");
   return Status::success();
 }
 
@@ -281,25 +267,23 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
 template <typename T>
 Status checkHome(const Plan &plan, const T &value, int id) {
   if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
-    return Status::invalid("buffer is " + std::to_string(id) +
-                           ", the plan has " +
-                           std::to_string(plan.buffers.size()));
+    return Status::invalid("buffer is ", id, ", the plan has ",
+                           plan.buffers.size());
   const Buffer &buffer = plan.buffers[id];
   if (buffer.dtype != value.dtype)
-    return Status::invalid("dtype is " + std::string(nameOf(value.dtype)) +
-                           ", its buffer holds " +
-                           std::string(nameOf(buffer.dtype)));
+    return Status::invalid("dtype is ", nameOf(value.dtype),
+                           ", its buffer holds ", nameOf(buffer.dtype));
   if (checkedElements(value.globalShape) < 0)
-    return Status::invalid("global_shape " +
-                           describe(value.dtype, value.globalShape) +
+    return Status::invalid("global_shape ",
+                           describe(value.dtype, value.globalShape),
                            " is not a size");
   DPC_TRY(checkLayout(value.layout, value.globalShape, plan.mesh));
   if (value.layout.mentions(kPipelineAxis))
     return Status::invalid("layout mentions pp, the axis of stages");
   std::vector<int64_t> local = localShape(value.layout, plan.mesh);
   if (checkedElements(local) != checkedElements(buffer.shape))
-    return Status::invalid("layout gives shards " +
-                           describe(value.dtype, local) + ", its buffer is " +
+    return Status::invalid("layout gives shards ", describe(value.dtype, local),
+                           ", its buffer is ",
                            describe(buffer.dtype, buffer.shape));
   return Status::success();
 }
@@ -313,12 +297,12 @@ Status checkSource(const Tensor &tensor) {
   if (source.file.empty())
     return Status::invalid("source.file is empty");
   if (source.offset < 0)
-    return Status::invalid("source.offset is " + std::to_string(source.offset));
+    return Status::invalid("source.offset is ", source.offset);
   int64_t bytes = numElements(tensor.globalShape) * sizeOf(source.dtype);
   if (source.bytes != bytes)
-    return Status::invalid("source.bytes is " + std::to_string(source.bytes) +
-                           ", " + describe(source.dtype, tensor.globalShape) +
-                           " has " + std::to_string(bytes));
+    return Status::invalid("source.bytes is ", source.bytes, ", ",
+                           describe(source.dtype, tensor.globalShape), " has ",
+                           bytes);
   return Status::success();
 }
 
@@ -329,10 +313,9 @@ Status checkTensorHome(const Plan &plan, const Tensor &tensor, int id) {
                             ? BufferKind::Optimizer
                             : BufferKind::Parameter;
   if (kind != expected)
-    return Status::invalid(
-        "a " + std::string(nameOf(tensor.role)) + " needs a buffer of kind " +
-        std::string(nameOf(expected)) + ", buffer " + std::to_string(id) +
-        " is of kind " + std::string(nameOf(kind)));
+    return Status::invalid("a ", nameOf(tensor.role),
+                           " needs a buffer of kind ", nameOf(expected),
+                           ", buffer ", id, " is of kind ", nameOf(kind));
   return Status::success();
 }
 
@@ -344,8 +327,7 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
   for (int copy : tensor.copies) {
     DPC_TRY(within("copies", checkTensorHome(plan, tensor, copy)));
     if (!stages.insert(plan.buffers[copy].stage).second)
-      return Status::invalid("copies: stage " +
-                             std::to_string(plan.buffers[copy].stage) +
+      return Status::invalid("copies: stage ", plan.buffers[copy].stage,
                              " has the value already");
   }
   bool isState = tensor.role == TensorRole::State;
@@ -360,7 +342,7 @@ Status checkTensor(const Plan &plan, const Tensor &tensor) {
                                     other.name == tensor.of;
                            });
   if (!found)
-    return Status::invalid("of is " + quoted(tensor.of) +
+    return Status::invalid("of is ", quoted(tensor.of),
                            ", which is not a parameter of the plan");
   return checkSource(tensor);
 }
@@ -373,13 +355,12 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
     std::string place =
         list + "[" + std::to_string(i) + "] " + quoted(port.name);
     if (port.name.empty() || !names.insert(port.name).second)
-      return Status::invalid(place + ": name is empty or used twice");
+      return Status::invalid(place, ": name is empty or used twice");
     if (port.limit < 0)
-      return Status::invalid(place + ": limit is " +
-                             std::to_string(port.limit));
+      return Status::invalid(place, ": limit is ", port.limit);
     DPC_TRY(within(place, checkHome(plan, port, port.buffer)));
     if (plan.buffers[port.buffer].space != Space::Device)
-      return Status::invalid(place + ": buffer " + std::to_string(port.buffer) +
+      return Status::invalid(place, ": buffer ", port.buffer,
                              " is not in the device's memory");
   }
   return Status::success();
@@ -390,12 +371,12 @@ Status checkSkips(const Plan &plan, const ScalarInput &scalar) {
     return Status::success();
   std::string what = "skips is " + std::to_string(scalar.skips);
   if (scalar.skips < 0 || scalar.skips >= static_cast<int>(plan.buffers.size()))
-    return Status::invalid(what + ", the plan has " +
-                           std::to_string(plan.buffers.size()) + " buffers");
+    return Status::invalid(what, ", the plan has ", plan.buffers.size(),
+                           " buffers");
   const Buffer &buffer = plan.buffers[scalar.skips];
   if (buffer.kind != BufferKind::Optimizer || buffer.dtype != DType::F32 ||
       buffer.bytes != 4 || buffer.stage != plan.buffers[scalar.buffer].stage)
-    return Status::invalid(what +
+    return Status::invalid(what,
                            ", which is not one f32 of kind optimizer on the "
                            "scalar's stage");
   return Status::success();
@@ -409,25 +390,22 @@ Status checkScalars(const Plan &plan) {
     std::string place =
         "scalars[" + std::to_string(i) + "] " + quoted(scalar.name);
     if (scalar.name != "lr" && scalar.name != "step")
-      return Status::invalid(place + ": expected lr or step");
+      return Status::invalid(place, ": expected lr or step");
     if (scalar.buffer < 0 ||
         scalar.buffer >= static_cast<int>(plan.buffers.size()))
-      return Status::invalid(place + ": buffer is " +
-                             std::to_string(scalar.buffer) + ", the plan has " +
-                             std::to_string(plan.buffers.size()));
+      return Status::invalid(place, ": buffer is ", scalar.buffer,
+                             ", the plan has ", plan.buffers.size());
     const Buffer &buffer = plan.buffers[scalar.buffer];
     if (buffer.kind != BufferKind::Scalar || buffer.dtype != DType::F32 ||
         buffer.bytes != 4)
-      return Status::invalid(place + ": buffer " +
-                             std::to_string(scalar.buffer) +
+      return Status::invalid(place, ": buffer ", scalar.buffer,
                              " is not one f32 of kind scalar");
     DPC_TRY(within(place, checkSkips(plan, scalar)));
     if (!names.insert({scalar.name, buffer.stage}).second)
-      return Status::invalid(place + ": listed twice for stage " +
-                             std::to_string(buffer.stage));
+      return Status::invalid(place, ": listed twice for stage ", buffer.stage);
     if (!buffers.insert(scalar.buffer).second)
-      return Status::invalid(place + ": buffer " +
-                             std::to_string(scalar.buffer) + " is used twice");
+      return Status::invalid(place, ": buffer ", scalar.buffer,
+                             " is used twice");
   }
   return Status::success();
 }
@@ -436,9 +414,9 @@ Status checkScalars(const Plan &plan) {
 
 Status checkHeader(const Plan &plan) {
   if (plan.version != kPlanVersion)
-    return Status::invalid("plan version " + std::to_string(plan.version) +
-                           " is not supported, this build reads " +
-                           std::to_string(kPlanVersion));
+    return Status::invalid("plan version ", plan.version,
+                           " is not supported, this build reads ",
+                           kPlanVersion);
   DPC_TRY(checkMesh(plan.mesh));
   DPC_TRY(checkKernelFile(plan));
   DPC_TRY(checkLaunches(plan));
@@ -453,14 +431,12 @@ Status checkBuffers(const Plan &plan) {
                                     std::pair("host_bytes", &plan.hostBytes),
                                     std::pair("disk_bytes", &plan.diskBytes)}) {
     if (static_cast<int64_t>(sizes->size()) != plan.mesh.stages())
-      return Status::invalid(std::string(name) + " has " +
-                             std::to_string(sizes->size()) +
-                             " numbers, the mesh has " +
-                             std::to_string(plan.mesh.stages()) + " stages");
+      return Status::invalid(name, " has ", sizes->size(),
+                             " numbers, the mesh has ", plan.mesh.stages(),
+                             " stages");
     for (int64_t bytes : *sizes)
       if (bytes < 0)
-        return Status::invalid(std::string(name) + " is " +
-                               std::to_string(bytes));
+        return Status::invalid(name, " is ", bytes);
   }
   DPC_TRY(checkFrames(plan));
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
@@ -468,7 +444,7 @@ Status checkBuffers(const Plan &plan) {
     std::string place =
         "buffers[" + std::to_string(i) + "] " + quoted(buffer.name);
     if (buffer.id != static_cast<int>(i))
-      return Status::invalid(place + ": id is " + std::to_string(buffer.id) +
+      return Status::invalid(place, ": id is ", buffer.id,
                              ", expected its position");
     DPC_TRY(within(place, checkBuffer(plan, buffer)));
   }
@@ -487,13 +463,13 @@ Status checkTensors(const Plan &plan) {
     std::string place =
         "tensors[" + std::to_string(i) + "] " + quoted(tensor.name);
     if (tensor.name.empty() || !names.insert(tensor.name).second)
-      return Status::invalid(place + ": name is empty or used twice");
+      return Status::invalid(place, ": name is empty or used twice");
     DPC_TRY(within(place, checkTensor(plan, tensor)));
     std::vector<int> homes = tensor.copies;
     homes.push_back(tensor.buffer);
     for (int home : homes)
       if (!buffers.insert(home).second)
-        return Status::invalid(place + ": buffer " + std::to_string(home) +
+        return Status::invalid(place, ": buffer ", home,
                                " holds another tensor already");
   }
   DPC_TRY(checkPorts(plan, plan.inputs, "inputs"));

@@ -128,10 +128,10 @@ Status writePlan(const Plan &plan, const std::string &dir) {
     out << planToJson(plan);
     out.close();
     if (!out)
-      return Status::io(beside + ": cannot be written");
+      return Status::io(beside, ": cannot be written");
   }
   if (std::rename(beside.c_str(), path.c_str()) != 0)
-    return Status::io(path + ": cannot be replaced");
+    return Status::io(path, ": cannot be replaced");
   return Status::success();
 }
 
