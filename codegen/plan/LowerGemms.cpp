@@ -10,7 +10,6 @@
 #include "ir/Attributes.h"
 #include "ir/GemmEpilogues.h"
 #include "ir/GemmLayout.h"
-#include "runtime/plan/EnumNames.h"
 
 using namespace mlir;
 
@@ -238,7 +237,7 @@ static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
 
 LogicalResult lowerWithEpilogue(StageDraft &s, KernelOp op) {
   MatmulOp matmul = matmulOf(op);
-  auto epilogue = rt::parseEnum<rt::Epilogue>(epilogueOf(op).str());
+  auto epilogue = symbolize<rt::Epilogue>(epilogueOf(op).str());
   if (!epilogue)
     return op.emitOpError() << "has the epilogue '" << epilogueOf(op)
                             << "', which plans do not know";

@@ -1,7 +1,7 @@
-//===- EnumNames.h - Enums whose values have texts --------------*- C++ -*-===//
+//===- EnumNames.h - enums whose values have names --------------*- C++ -*-===//
 //
-// An enum gets texts by a specialization of `kNamesOf`, in the order of its
-// enumerators, which count from 0 without gaps:
+// A specialization of `kNamesOf` lists the names of an enum's values, in the
+// order of the values, which count from 0 without gaps:
 //
 //   enum class Kind { Ring, Tree };
 //   template <>
@@ -13,23 +13,22 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
 namespace dpc {
 
-/// The texts of an enum's values, in their order.
 template <typename E> inline constexpr std::array<std::string_view, 0> kNamesOf;
 
 template <typename E>
 concept NamedEnum = std::is_enum_v<E> && !kNamesOf<E>.empty();
 
-/// The text of a value.
 template <NamedEnum E> constexpr std::string_view stringify(E value) {
   return kNamesOf<E>[static_cast<size_t>(value)];
 }
 
-/// The value of a text, if there is one.
+/// The value with this name; nullopt if there is none.
 template <NamedEnum E>
 constexpr std::optional<E> symbolize(std::string_view text) {
   for (size_t i = 0; i < kNamesOf<E>.size(); ++i)
@@ -37,6 +36,25 @@ constexpr std::optional<E> symbolize(std::string_view text) {
       return static_cast<E>(i);
   return std::nullopt;
 }
+
+/// The names of all values: "zeros, source or random".
+template <NamedEnum E> std::string acceptedNames() {
+  std::string text;
+  constexpr size_t count = kNamesOf<E>.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i > 0)
+      text += i + 1 == count ? " or " : ", ";
+    text += kNamesOf<E>[i];
+  }
+  return text;
+}
+
+namespace rt {
+/// The name of a value in plans and messages.
+template <NamedEnum E> constexpr std::string_view nameOf(E value) {
+  return stringify(value);
+}
+} // namespace rt
 
 } // namespace dpc
 

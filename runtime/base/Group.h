@@ -2,6 +2,8 @@
 #ifndef DPC_RUNTIME_BASE_GROUP_H
 #define DPC_RUNTIME_BASE_GROUP_H
 
+#include "runtime/base/EnumNames.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +22,13 @@ struct Group {
 
 /// How a collective combines the values of the members.
 enum class ReduceKind { Sum, Max, Min, Prod };
-/// "sum", "max", "min" or "prod".
-std::string_view nameOf(ReduceKind kind);
 
 } // namespace dpc::rt
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, 4> kNamesOf<rt::ReduceKind> = {
+    "sum", "max", "min", "prod"};
+} // namespace dpc
 
 #endif // DPC_RUNTIME_BASE_GROUP_H

@@ -53,8 +53,7 @@ static std::string position(const std::string &text, size_t offset) {
   size_t column = begin == std::string::npos || begin >= offset
                       ? offset
                       : offset - begin - 1;
-  return std::to_string(line) + ":" +
-         std::to_string(std::max<size_t>(column, 1));
+  return concat(line, ":", std::max<size_t>(column, 1));
 }
 
 Expected<json> parseJson(const std::string &text, const std::string &file) {
@@ -134,8 +133,7 @@ void JsonFields::optionalNumber(const std::string &key, double &out,
 
 void JsonFields::integer(const std::string &key, int64_t &out, int64_t low,
                          int64_t high) {
-  std::string expected = "a whole number from " + std::to_string(low) + " to " +
-                         std::to_string(high);
+  std::string expected = concat("a whole number from ", low, " to ", high);
   const json *value = required(key, expected);
   if (!value)
     return;

@@ -102,6 +102,10 @@ public:
   Expected(Error error) : state(Status(std::move(error))) {}
 
   bool ok() const { return std::holds_alternative<T>(state); }
+  /// The same value, or Status::in(place) of the error.
+  Expected in(const std::string &place) && {
+    return ok() ? std::move(*this) : Expected(status().in(place));
+  }
   /// True when a value is held.
   explicit operator bool() const { return ok(); }
   /// The error; success() when there is a value.

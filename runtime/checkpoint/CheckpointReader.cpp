@@ -31,8 +31,7 @@ const SavedTensor *CheckpointReader::find(const Tensor &tensor) const {
 
 Status CheckpointReader::check(const Plan &plan) const {
   for (const Tensor &tensor : plan.tensors) {
-    std::string name =
-        std::string(nameOf(tensor.role)) + " '" + tensor.name + "'";
+    std::string name = concat(nameOf(tensor.role), " '", tensor.name, "'");
     const SavedTensor *from = find(tensor);
     if (!from || from->role != tensor.role)
       return Status::notFound(path, ": has no ", name,
@@ -70,9 +69,8 @@ CheckpointReader::fileOf(int64_t rank) const {
   std::shared_ptr<ShardFile> &file = files[rank];
   if (file)
     return file;
-  DPC_ASSIGN(auto opened, ShardFile::open(path + "/" + shardFileName(rank),
-                                          saved.files[rank]));
-  file = opened;
+  DPC_ASSIGN(file, ShardFile::open(path + "/" + shardFileName(rank),
+                                   saved.files[rank]));
   return file;
 }
 

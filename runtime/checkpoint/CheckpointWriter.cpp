@@ -191,8 +191,8 @@ Status CheckpointWriter::publish(int64_t step) {
       owns |= manifest.owns(rank, tensor);
     if (!owns)
       continue;
-    DPC_ASSIGN(SavedFile file, awaitFile(folder + "/" + shardFileName(rank)));
-    manifest.files[rank] = file;
+    DPC_ASSIGN(manifest.files[rank],
+               awaitFile(folder + "/" + shardFileName(rank)));
   }
   DPC_TRY(options.folder.publish(manifest, options.tag));
   return options.folder.prune(options.keep);

@@ -205,17 +205,12 @@ SavedTensor ManifestReader::readTensor(const Json &json) {
   tensor.slot = text(json, "slot");
   std::string place = "tensor '" + tensor.name + "': ";
   std::string role = text(json, "role"), dtype = text(json, "dtype");
-  bool isKnown = false;
-  for (TensorRole each :
-       {TensorRole::Parameter, TensorRole::Buffer, TensorRole::State})
-    if (role == nameOf(each)) {
-      tensor.role = each;
-      isKnown = true;
-    }
+  std::optional<TensorRole> known = symbolize<TensorRole>(role);
   std::optional<DType> type = parseDType(dtype);
-  if (!expect(isKnown && type, place + "role '" + role + "' or dtype '" +
-                                   dtype + "' is not known"))
+  if (!expect(known && type, place + "role '" + role + "' or dtype '" + dtype +
+                                 "' is not known"))
     return tensor;
+  tensor.role = *known;
   tensor.dtype = *type;
   int64_t bytes = sizeOf(tensor.dtype);
   for (const Json &extent : list(json, "shape")) {

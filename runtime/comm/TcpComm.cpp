@@ -154,8 +154,7 @@ private:
   }
 
   static std::string messageKey(int group, int from, int to, int64_t tag) {
-    return "m/" + std::to_string(group) + "/" + std::to_string(from) + "/" +
-           std::to_string(to) + "/" + std::to_string(tag);
+    return concat("m/", group, "/", from, "/", to, "/", tag);
   }
 
   static std::vector<const void *>
@@ -175,8 +174,7 @@ private:
     Cell &cell = cells[group + 1];
     std::string call = std::to_string(cell.calls++);
     auto key = [&](int from, int to) {
-      return "c/" + std::to_string(group) + "/" + std::to_string(from) + "/" +
-             std::to_string(to) + "/" + call;
+      return concat("c/", group, "/", from, "/", to, "/", call);
     };
     int size = static_cast<int>(cell.ranks.size());
     std::vector<std::string> parts(size);
@@ -296,8 +294,7 @@ makeTcpComm(const StoreAddress &address, int rank, int size,
   std::unique_ptr<TcpStoreServer> server;
   StoreAddress place = address;
   if (rank == 0) {
-    DPC_ASSIGN(auto started, TcpStoreServer::start(address, size));
-    server = std::move(started);
+    DPC_ASSIGN(server, TcpStoreServer::start(address, size));
     server->leaveSeconds = std::min(options.timeoutSeconds, 10.0);
     place.port = server->port();
   }

@@ -22,8 +22,7 @@ class TokenDataset : public Dataset {
 public:
   Status open(const Plan &plan, const std::string &path) {
     DPC_TRY(takePorts(plan, path));
-    DPC_ASSIGN(InputFile opened, InputFile::open(path));
-    file = opened;
+    DPC_ASSIGN(file, InputFile::open(path));
     DPC_TRY(readHeader(ports.front().limit));
     const std::vector<int64_t> &shape = ports.front().globalShape;
     length = numElements(shape) / shape.front();

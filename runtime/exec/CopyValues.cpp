@@ -20,8 +20,7 @@ Status checkCopy(const Plan &from, const Plan &to) {
                            (to.ranks() == 1 ? " rank" : " ranks"),
                            ", the training plan for ", from.ranks());
   for (const Tensor &tensor : to.tensors) {
-    std::string name =
-        std::string(nameOf(tensor.role)) + " '" + tensor.name + "'";
+    std::string name = concat(nameOf(tensor.role), " '", tensor.name, "'");
     const Tensor *source = find(from, tensor);
     if (!source || source->role != tensor.role)
       return Status::invalid("its ", name,

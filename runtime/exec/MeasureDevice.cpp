@@ -86,9 +86,8 @@ Status keep(std::vector<double> &times, Expected<double> seconds,
 }
 
 std::string describe(const ProductShape &shape) {
-  return "a GEMM of " + std::to_string(shape.m) + " x " +
-         std::to_string(shape.k) + " by " + std::to_string(shape.k) + " x " +
-         std::to_string(shape.n) + " (" + std::string(nameOf(shape.type)) + ")";
+  return concat("a GEMM of ", shape.m, " x ", shape.k, " by ", shape.k, " x ",
+                shape.n, " (", nameOf(shape.type), ")");
 }
 
 Status measurePass(DeviceProbe &probe, const DeviceSchedule &schedule,

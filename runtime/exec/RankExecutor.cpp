@@ -255,8 +255,8 @@ void RankExecutor::runQueue(Queue queue) {
 std::string RankExecutor::placeIn(const Task &task) const {
   if (plan.mesh.stages() == 1)
     return "";
-  return task.entry->phase + " of micro-batch " +
-         std::to_string(task.entry->microBatch) + ", ";
+  return concat(task.entry->phase, " of micro-batch ", task.entry->microBatch,
+                ", ");
 }
 
 static std::string nameOf(const Instruction &instruction) {
@@ -298,8 +298,8 @@ void RankExecutor::checkTensors() {
 static std::string meetingOf(const Task &task, const Plan &plan, int rank) {
   if (task.ledgerLine < 0)
     return "";
-  return " (ledger line " + std::to_string(task.ledgerLine) + ", " +
-         meetingText(plan, task.instruction->op, rank) + ")";
+  return concat(" (ledger line ", task.ledgerLine, ", ",
+                meetingText(plan, task.instruction->op, rank), ")");
 }
 
 Status RankExecutor::runTask(const Task &task) {

@@ -11,12 +11,10 @@ Expected<RankMemory> RankMemory::create(const Plan &plan, int rank,
   RankMemory memory;
   for (auto [arena, space] : {std::pair(&memory.deviceArena, Space::Device),
                               std::pair(&memory.hostArena, Space::Host)}) {
-    DPC_ASSIGN(Arena made, Arena::create(plan.bytesOf(space, stage), fill));
-    *arena = made;
+    DPC_ASSIGN(*arena, Arena::create(plan.bytesOf(space, stage), fill));
   }
   if (int64_t bytes = plan.bytesOf(Space::Disk, stage)) {
-    DPC_ASSIGN(OffloadFile file, OffloadFile::create(offloadDir, rank, bytes));
-    memory.disk = file;
+    DPC_ASSIGN(memory.disk, OffloadFile::create(offloadDir, rank, bytes));
   }
   return memory;
 }

@@ -43,8 +43,7 @@ Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
       outputs[plan.outputs[i].name] = session->outputs()[i];
   }
   for (const Tensor &tensor : plan.tensors) {
-    DPC_ASSIGN(HostTensor value, session->gather(tensor));
-    result.tensors[tensor.name] = std::move(value);
+    DPC_ASSIGN(result.tensors[tensor.name], session->gather(tensor));
   }
   return result;
 }

@@ -143,8 +143,7 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
       comm.abort();
     };
     DPC_TRY(comm.makeGroups(plan.groups));
-    DPC_ASSIGN(auto executor, makeExecutor(comm, own));
-    session->executors[i] = std::move(executor);
+    DPC_ASSIGN(session->executors[i], makeExecutor(comm, own));
     return Status::success();
   }));
   return self;
@@ -294,8 +293,8 @@ Expected<std::string> Session::numberFault() {
   std::string mine;
   for (const auto &executor : executors)
     if (std::optional<NumberFault> fault = executor->numberFault())
-      mine += std::to_string(fault->seconds) + " rank " +
-              std::to_string(executor->rank()) + ": " + fault->place + "\n";
+      mine += concat(fault->seconds, " rank ", executor->rank(), ": ",
+                     fault->place, "\n");
   DPC_ASSIGN(std::vector<std::string> texts, collectTexts(mine));
   std::pair<double, std::string> first;
   for (const std::string &text : texts) {

@@ -50,10 +50,7 @@ Expected<InitChoice> InitChoice::parse(const std::string &text) {
                            ": expected random:SEED, zeros, a .safetensors "
                            "file, or a folder of such files with an index");
   choice.kind = Kind::File;
-  Expected<WeightFiles> file = WeightFiles::open(text);
-  if (!file)
-    return file.status().in("--init");
-  choice.file = *file;
+  DPC_ASSIGN(choice.file, WeightFiles::open(text).in("--init"));
   return choice;
 }
 

@@ -167,8 +167,7 @@ fixedInputs(const Plan &plan,
     auto &row = source->arrays.emplace_back();
     for (const Port &port : plan.inputs) {
       auto it = steps[s].find(port.name);
-      std::string place =
-          "step " + std::to_string(s + 1) + ": input '" + port.name + "': ";
+      std::string place = concat("step ", s + 1, ": input '", port.name, "': ");
       if (it == steps[s].end())
         return Status::notFound(place, "is not given");
       if (it->second.dtype != port.dtype ||

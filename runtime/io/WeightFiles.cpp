@@ -91,9 +91,8 @@ Status WeightFiles::addIndex(const std::string &path) {
                     " is not a .safetensors file beside the index");
     if (!opened.count(file)) {
       DPC_ASSIGN(
-          auto shard,
+          opened[file],
           openSafetensors((fs::path(path).parent_path() / file).string()));
-      opened[file] = std::move(shard);
     }
     const SafetensorsFile &shard = opened[file];
     auto entry = shard.entries.find(tensor);

@@ -109,9 +109,7 @@ Expected<int64_t> Checkpoints::begin() {
     writer = std::make_unique<CheckpointWriter>(plan, session, own);
     catchStopSignals();
   }
-  DPC_ASSIGN(std::string chosen,
-             session.fromRankZero([&] { return chooseFolder(); }));
-  path = chosen;
+  DPC_ASSIGN(path, session.fromRankZero([&] { return chooseFolder(); }));
   if (path.empty())
     return int64_t(-1);
   auto reader = CheckpointReader::open(path);

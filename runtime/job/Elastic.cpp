@@ -76,10 +76,7 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
     return Status::invalid("--launcher=", options.launcher,
                            ": with --elastic it needs the word {ranks}, such "
                            "as \"mpirun -np {ranks}\"");
-  Expected<PlanCommand> command = readPlanCommand(options.plan);
-  if (!command)
-    return command.status().in("--elastic");
-  self.command = *command;
+  DPC_ASSIGN(self.command, readPlanCommand(options.plan).in("--elastic"));
   self.plans[own] = {options.plan, own};
   self.full = self.ranks = self.started = own;
   if (options.ranksFile.empty())

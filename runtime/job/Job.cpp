@@ -88,29 +88,25 @@ static int64_t lastStep(const RunOptions &options, const Plan &plan,
 }
 
 Status Job::prepare() {
-  DPC_ASSIGN(Plan read, readPlan(options.plan));
-  plan = std::move(read);
+  DPC_ASSIGN(plan, readPlan(options.plan));
   if (options.tf32 && options.device != "cuda")
     return Status::invalid("--tf32 is for --device=cuda: CPUs have no TF32 "
                            "GEMMs");
   DPC_TRY(sessions.open());
-  DPC_ASSIGN(KernelLibrary loaded, sessions.loadKernels(plan, options.plan));
-  kernels = std::move(loaded);
+  DPC_ASSIGN(kernels, sessions.loadKernels(plan, options.plan));
   if (!options.init.empty()) {
     if (std::error_code code; std::filesystem::is_regular_file(
             options.init + "/" + kManifestFile, code))
       return Status::invalid("--init=", options.init,
                              ": is a checkpoint; --resume=", options.init,
                              " resumes from it");
-    DPC_ASSIGN(InitChoice choice, InitChoice::parse(options.init));
-    init = choice;
+    DPC_ASSIGN(init, InitChoice::parse(options.init));
   }
   if (!plan.trains && !options.checkpoint.empty())
     return Status::invalid("--checkpoint is for training, and ", options.plan,
                            " infers; --resume=DIR/step-N takes its values "
                            "from a checkpoint");
-  DPC_ASSIGN(std::unique_ptr<InputSource> source, openInputs(options, plan));
-  inputs = std::move(source);
+  DPC_ASSIGN(inputs, openInputs(options, plan));
   if (!options.evalPlan.empty()) {
     validation = std::make_unique<Validation>(options, sessions);
     DPC_TRY(validation->prepare(plan));
@@ -151,11 +147,10 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
                   std::vector<std::unique_ptr<Communicator>> evalComms) {
   if (validation)
     DPC_TRY(validation->start(std::move(evalComms), sessionOptions()));
-  auto made = sessions.make(plan, options.plan, kernels, std::move(comms),
-                            sessionOptions());
-  if (!made)
-    return made.status().in(options.plan);
-  session = std::move(*made);
+  DPC_ASSIGN(session, sessions
+                          .make(plan, options.plan, kernels, std::move(comms),
+                                sessionOptions())
+                          .in(options.plan));
   if (const Status &status = session->recordStatus(); !status.ok())
     std::fprintf(stderr, "dpc-run: warning: %s; the run has no flight record\n",
                  status.message().c_str());
@@ -252,8 +247,8 @@ static std::string resumeText(const RunOptions &options, const Plan &plan,
   if (!options.init.empty())
     text += "\nthe values come from the checkpoint, not from --init";
   if (done >= options.steps)
-    text += "\nnothing is left to do: the run ends after step " +
-            std::to_string(options.steps);
+    text += concat("\nnothing is left to do: the run ends after step ",
+                   options.steps);
   return text;
 }
 

@@ -12,10 +12,7 @@ using namespace rt;
 Status SessionMaker::open() {
   if (options.device != "cuda")
     return Status::success();
-  Expected<std::unique_ptr<Device>> opened = openCudaDevice();
-  if (!opened)
-    return opened.status().in("--device=cuda");
-  device = std::move(*opened);
+  DPC_ASSIGN(device, openCudaDevice().in("--device=cuda"));
   return Status::success();
 }
 

@@ -28,17 +28,10 @@ Status Validation::check(const Plan &training) const {
 }
 
 Status Validation::prepare(const Plan &training) {
-  Expected<Plan> read = readPlan(options.evalPlan);
-  if (!read)
-    return read.status().in("--eval-plan");
-  plan = std::move(*read);
-  if (Status status = check(training); !status.ok())
-    return status.in("--eval-plan=" + options.evalPlan);
-  DPC_ASSIGN(KernelLibrary loaded,
-             sessions.loadKernels(plan, options.evalPlan));
-  kernels = std::move(loaded);
-  DPC_ASSIGN(auto opened, openHeldOut(options, plan));
-  inputs = std::move(opened);
+  DPC_ASSIGN(plan, readPlan(options.evalPlan).in("--eval-plan"));
+  DPC_TRY(check(training).in("--eval-plan=" + options.evalPlan));
+  DPC_ASSIGN(kernels, sessions.loadKernels(plan, options.evalPlan));
+  DPC_ASSIGN(inputs, openHeldOut(options, plan));
   for (int64_t step = 1; step <= inputs->steps(); ++step)
     count += inputs->samplesIn(step);
   return Status::success();
@@ -49,11 +42,10 @@ Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
   SessionOptions own = sessionOptions; // those of the training session
   own.trace = own.checkNumbers = own.timesRanks = false;
   own.flightRecord = ""; // a rank has only one record
-  auto made =
-      sessions.make(plan, options.evalPlan, kernels, std::move(comms), own);
-  if (!made)
-    return made.status().in(options.evalPlan);
-  session = std::move(*made);
+  DPC_ASSIGN(
+      session,
+      sessions.make(plan, options.evalPlan, kernels, std::move(comms), own)
+          .in(options.evalPlan));
   return Status::success();
 }
 

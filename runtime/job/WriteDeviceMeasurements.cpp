@@ -19,12 +19,10 @@ Status measureDevice(const RunOptions &options) {
                            "--device=cuda; dpc-opt --calibrate measures this "
                            "machine's CPUs");
   DPC_TRY(checkWritable("--measure-device", options.measureDevice));
-  Expected<std::unique_ptr<Device>> device = openCudaDevice();
-  if (!device)
-    return device.status().in("--device=cuda");
+  DPC_ASSIGN(std::unique_ptr<Device> device,
+             openCudaDevice().in("--device=cuda"));
   Launch launch = detectLaunch();
-  DPC_ASSIGN(auto probe,
-             (*device)->probe(launch.size > 1 ? launch.localRank : 0));
+  DPC_ASSIGN(auto probe, device->probe(launch.size > 1 ? launch.localRank : 0));
   std::printf("measuring %s\n", probe->facts().name.c_str());
   DPC_ASSIGN(auto text, rt::measureDevice(*probe, usualSchedule(),
                                           [](const std::string &pass) {

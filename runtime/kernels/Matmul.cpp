@@ -308,8 +308,7 @@ void setMatmulThreads(int threads) {
 
 std::string productLibrary() {
   const dnnl_version_t *version = dnnl_version();
-  return std::to_string(version->major) + "." + std::to_string(version->minor) +
-         "." + std::to_string(version->patch);
+  return concat(version->major, ".", version->minor, ".", version->patch);
 }
 
 } // namespace dpc::rt

@@ -39,8 +39,8 @@ std::string faultOf(const Tensor &tensor, const void *data, int64_t count) {
     const char *spelled = std::isnan(value) ? "nan"
                           : value > 0       ? "inf"
                                             : "-inf";
-    return std::string(nameOf(tensor.role)) + " '" + tensor.name +
-           "', which held " + spelled + " as the step began";
+    return concat(nameOf(tensor.role), " '", tensor.name, "', which held ",
+                  spelled, " as the step began");
   }
   return "";
 }

@@ -41,8 +41,7 @@ std::string notFiniteInput(const rt::Plan &plan,
       worst = rt::badness(value);
       found = "input '" + port.name + "' holds " + spell(value);
       if (!port.globalShape.empty())
-        found += " in sample " +
-                 std::to_string(at / (count / port.globalShape.front()));
+        found += concat(" in sample ", at / (count / port.globalShape.front()));
     }
   }
   return found;
@@ -60,8 +59,8 @@ std::string SkipAlarm::look(const rt::Plan &plan, const StepReport &step) {
     return "the gradients are not finite, though the loss scale is " +
            spell(*step.lossScale) + ", the smallest";
   if (!adapts && inARow >= kMost)
-    return "the gradients are not finite, like those of the " +
-           std::to_string(kMost - 1) + " steps before; all were skipped";
+    return concat("the gradients are not finite, like those of the ", kMost - 1,
+                  " steps before; all were skipped");
   return "";
 }
 
@@ -74,9 +73,8 @@ std::string SpikeAlarm::look(const char *name, double value) {
     auto middle = sorted.begin() + static_cast<long>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
     if (*middle > 0 && value > factor * *middle)
-      alarm = std::string(name) + " is " + spell(value) + ", " +
-              spell(value / *middle) + " times the median of the last " +
-              std::to_string(last.size()) + " steps";
+      alarm = concat(name, " is ", spell(value), ", ", spell(value / *middle),
+                     " times the median of the last ", last.size(), " steps");
   }
   last.push_back(value);
   if (last.size() > kWindow)

@@ -317,12 +317,11 @@ static std::string rowText(const ProfileRow &row, const std::string &label) {
 }
 
 std::string profileText(const Profile &profile, size_t mostRows) {
-  std::string text = "profile of " + std::to_string(profile.steps) +
-                     (profile.steps == 1 ? " step" : " steps") + " on " +
-                     std::to_string(profile.ranks) +
-                     (profile.ranks == 1 ? " rank" : " ranks") +
-                     ", mean of a step and rank; measured collectives wait "
-                     "for the slowest rank\n";
+  std::string text = concat(
+      "profile of ", profile.steps, (profile.steps == 1 ? " step" : " steps"),
+      " on ", profile.ranks, (profile.ranks == 1 ? " rank" : " ranks"),
+      ", mean of a step and rank; measured collectives wait "
+      "for the slowest rank\n");
   text += "   predicted    measured  difference   times\n";
   text += rowText(profile.step, "step, from its first instruction to its last");
   for (const ProfileRow &row : profile.queues)
@@ -335,8 +334,8 @@ std::string profileText(const Profile &profile, size_t mostRows) {
     text += rowText(row, label + ", " + row.phase);
   }
   if (profile.rows.size() > mostRows)
-    text += "  and " + std::to_string(profile.rows.size() - mostRows) +
-            " more with smaller differences: profile.json\n";
+    text += concat("  and ", profile.rows.size() - mostRows,
+                   " more with smaller differences: profile.json\n");
   return text;
 }
 

@@ -25,8 +25,7 @@ Status Progress::openMetrics(const std::vector<std::string> &places,
 
 Status Progress::report(const StepReport &step) {
   clearBar();
-  std::string line =
-      "step " + std::to_string(step.step) + "/" + std::to_string(steps);
+  std::string line = concat("step ", step.step, "/", steps);
   auto add = [&](const char *before, double value, const char *format,
                  const char *after = "") {
     line += before + spell(value, format) + after;

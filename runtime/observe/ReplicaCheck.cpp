@@ -51,8 +51,7 @@ static std::string hashesOf(const Plan &plan, Executor &executor) {
       Expected<std::string> hash = hashOf(plan, executor, tensor, home);
       if (!hash)
         return "! rank " + rank + ": " + hash.status().message() + "\n";
-      lines +=
-          std::to_string(i) + " " + first + " " + rank + " " + *hash + "\n";
+      lines += concat(i, " ", first, " ", rank, " ", *hash, "\n");
     }
   }
   return lines;

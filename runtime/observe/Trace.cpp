@@ -29,8 +29,7 @@ static std::string eventName(const Instruction &instruction,
   std::string text = op + " ";
   if (int64_t batch = product->batch * product->batch2; batch > 1)
     text += std::to_string(batch) + " of ";
-  return text + std::to_string(product->m) + "x" + std::to_string(product->n) +
-         "x" + std::to_string(product->k);
+  return concat(text, product->m, "x", product->n, "x", product->k);
 }
 
 std::string traceEventsJson(const std::vector<TraceLane> &lanes,

@@ -53,9 +53,8 @@ std::string ranksText(const std::vector<int> &cell) {
   std::string count = " count=" + std::to_string(cell.size());
   if (!isRegular(cell))
     return " ranks=above" + count;
-  return " ranks=" + std::to_string(cell.front()) + ".." +
-         std::to_string(cell.back()) +
-         " stride=" + std::to_string(cell[1] - cell[0]) + count;
+  return concat(" ranks=", cell.front(), "..", cell.back(),
+                " stride=", cell[1] - cell[0], count);
 }
 
 } // namespace
@@ -81,12 +80,10 @@ struct Details {
   int rank;
 
   std::string operator()(const SendOp &op) const {
-    return " to=" + std::to_string(cells.peerOf(op, rank)) +
-           " tag=" + std::to_string(op.tag);
+    return concat(" to=", cells.peerOf(op, rank), " tag=", op.tag);
   }
   std::string operator()(const RecvOp &op) const {
-    return " from=" + std::to_string(cells.peerOf(op, rank)) +
-           " tag=" + std::to_string(op.tag);
+    return concat(" from=", cells.peerOf(op, rank), " tag=", op.tag);
   }
   std::string operator()(const BroadcastOp &op) const {
     const std::vector<int> &cell = cells.cellOf(op.group, rank);
@@ -147,20 +144,19 @@ std::string textOf(const Plan &plan, const RankCells &cells, int rank) {
       const OpVariant &op = instructions[i].op;
       if (!isIssued(cells, op, rank))
         continue;
-      lines += std::to_string(number++) + " " +
-               lineOf(plan, cells, rank, entry, i) + "\n";
+      lines += concat(number++, " ", lineOf(plan, cells, rank, entry, i), "\n");
       bool isMessage = std::holds_alternative<SendOp>(op) ||
                        std::holds_alternative<RecvOp>(op);
       if (!isMessage && isListedAbove(cells.cellOf(groupOf(op), rank)))
         listed.insert(groupOf(op));
     }
   }
-  std::string text = "# " + plan.model + ": what rank " + std::to_string(rank) +
-                     " of " + std::to_string(plan.ranks()) +
-                     " communicates in a step, in this order\n";
+  std::string text =
+      concat("# ", plan.model, ": what rank ", rank, " of ", plan.ranks(),
+             " communicates in a step, in this order\n");
   for (int group : listed)
-    text += "# group " + std::to_string(group) +
-            ": ranks=" + joined(cells.cellOf(group, rank)) + "\n";
+    text += concat("# group ", group,
+                   ": ranks=", joined(cells.cellOf(group, rank)), "\n");
   return text + lines;
 }
 

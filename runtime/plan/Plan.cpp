@@ -1,6 +1,5 @@
 #include "runtime/plan/Plan.h"
 
-#include "runtime/plan/EnumNames.h"
 #include "runtime/plan/RankCells.h"
 
 #include <algorithm>
@@ -10,18 +9,6 @@
 #include <map>
 
 namespace dpc::rt {
-
-std::string_view nameOf(BufferKind kind) { return enumName(kind); }
-std::string_view nameOf(TensorRole role) { return enumName(role); }
-std::string_view nameOf(InitKind kind) { return enumName(kind); }
-std::string_view nameOf(LrKind kind) { return enumName(kind); }
-std::string_view nameOf(ScalarKind kind) { return enumName(kind); }
-std::string_view nameOf(ConvKind kind) { return enumName(kind); }
-std::string_view nameOf(Epilogue epilogue) { return enumName(epilogue); }
-std::string_view nameOf(ReduceKind kind) { return enumName(kind); }
-std::string_view nameOf(Space space) { return enumName(space); }
-std::string_view nameOf(Queue queue) { return enumName(queue); }
-std::string_view nameOf(PhaseKind kind) { return enumName(kind); }
 
 std::string PhaseName::text(const Mesh &mesh) const {
   std::string text(nameOf(kind));
@@ -53,7 +40,7 @@ std::optional<PhaseName> PhaseName::parse(const std::string &text,
     name.chunk = numberIn(rest.substr(dot + 1));
     rest = rest.substr(0, dot);
   }
-  auto kind = parseEnum<PhaseKind>(rest);
+  auto kind = symbolize<PhaseKind>(rest);
   if (!kind)
     return std::nullopt;
   name.kind = *kind;

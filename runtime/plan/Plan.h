@@ -34,6 +34,7 @@
 #define DPC_RUNTIME_PLAN_PLAN_H
 
 #include "runtime/base/DType.h"
+#include "runtime/base/EnumNames.h"
 #include "runtime/base/Group.h"
 #include "runtime/base/Layout.h"
 #include "runtime/plan/PlanAttention.h"
@@ -66,16 +67,12 @@ enum class BufferKind {
   Scalar,
   Output
 };
-/// "parameter", "gradient", ...
-std::string_view nameOf(BufferKind kind);
 bool isPersistent(BufferKind kind);
 
 /// The memory space of a buffer: device memory, where a rank computes and
 /// communicates; host memory; or a file on disk.
 enum class Space { Device, Host, Disk };
 inline constexpr int kNumSpaces = 3;
-/// "device", "host" or "disk".
-std::string_view nameOf(Space space);
 
 /// Memory for the values that a chunk of the model keeps for a micro-batch
 /// between phases. There are `count` slots; slot i begins at offset + i *
@@ -124,10 +121,8 @@ struct TensorSource {
 };
 
 enum class TensorRole { Parameter, Buffer, State };
-std::string_view nameOf(TensorRole role);
 
 enum class InitKind { Zeros, Source, Random, Value };
-std::string_view nameOf(InitKind kind);
 
 /// A persistent value: parameter, model buffer or optimizer state.
 struct Tensor {
@@ -169,7 +164,6 @@ struct Port {
 };
 
 enum class LrKind { Constant, Cosine, Linear };
-std::string_view nameOf(LrKind kind);
 
 /// Learning rate of step t (1-based), with s = t - 1: lr * s / warmup while
 /// s < warmup; then lr (constant) or min + (lr - min) * c, where c is
@@ -203,7 +197,6 @@ enum class ScalarKind {
   Valid,  ///< shardOf(size, axes).valid
   Coord   ///< linear coordinate along axes, first axis outermost
 };
-std::string_view nameOf(ScalarKind kind);
 
 /// An integer argument of a kernel, evaluated per (rank, micro-batch).
 struct ScalarExpr {
@@ -347,7 +340,6 @@ using OpVariant =
 
 enum class Queue { Compute, Comm, Copy };
 inline constexpr int kNumQueues = 3;
-std::string_view nameOf(Queue queue);
 
 /// One entry of a phase.
 struct Instruction {
@@ -382,7 +374,6 @@ struct Plan;
 Accesses accessesOf(const Instruction &instruction, const Plan &plan);
 
 enum class PhaseKind { Setup, Forward, Backward, Weight, Update };
-std::string_view nameOf(PhaseKind kind);
 
 /// The parts of the key of a phase: "forward", "backward.1" (chunk 1), or, with
 /// a "pp" axis, "s2.forward" (stage 2). A "weight" phase computes the gradients
@@ -467,5 +458,33 @@ int64_t addressOf(const Plan &plan, int buffer,
                   const std::vector<FrameSlot> &slots);
 
 } // namespace dpc::rt
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, 9> kNamesOf<rt::BufferKind> = {
+    "parameter",     "gradient", "optimizer", "activation", "workspace",
+    "communication", "input",    "scalar",    "output"};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<rt::Space> = {
+    "device", "host", "disk"};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<rt::TensorRole> = {
+    "parameter", "buffer", "state"};
+template <>
+inline constexpr std::array<std::string_view, 4> kNamesOf<rt::InitKind> = {
+    "zeros", "source", "random", "value"};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<rt::LrKind> = {
+    "constant", "cosine", "linear"};
+template <>
+inline constexpr std::array<std::string_view, 4> kNamesOf<rt::ScalarKind> = {
+    "const", "offset", "valid", "coord"};
+template <>
+inline constexpr std::array<std::string_view, 5> kNamesOf<rt::PhaseKind> = {
+    "setup", "forward", "backward", "weight", "update"};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<rt::Queue> = {
+    "compute", "comm", "copy"};
+} // namespace dpc
 
 #endif // DPC_RUNTIME_PLAN_PLAN_H

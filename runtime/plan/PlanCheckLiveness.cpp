@@ -234,8 +234,7 @@ Status checkOutputs(const Plan &plan, int64_t stage, const Walk &walk) {
     const Buffer &buffer = plan.buffers[port.buffer];
     if (buffer.stage != stage || isStored(plan, static_cast<int>(i)))
       continue;
-    std::string place =
-        "outputs[" + std::to_string(i) + "] \"" + port.name + "\": ";
+    std::string place = concat("outputs[", i, "] \"", port.name, "\": ");
     if (port.layout.mentions(kMicroBatchAxis))
       return Status::invalid(place, "layout mentions mb, but no store_output "
                                     "takes it per micro-batch");

@@ -50,8 +50,7 @@ public:
 private:
   std::string sizeOf(int buffer) const {
     const Buffer &b = plan.buffers[buffer];
-    return " " + std::to_string(b.bytes) + " bytes of " +
-           std::string(nameOf(b.dtype));
+    return concat(" ", b.bytes, " bytes of ", nameOf(b.dtype));
   }
   std::string sizesOf(const std::vector<int> &buffers) const {
     std::string text;
@@ -141,9 +140,9 @@ private:
   }
   /// The position of a rank, for messages.
   std::string whereIs(int rank) const {
-    return "rank " + std::to_string(rank) +
-           (isDone(rank) ? " has ended its step"
-                         : " waits at " + describe(meetingOf(rank)));
+    return concat("rank ", rank,
+                  (isDone(rank) ? " has ended its step"
+                                : " waits at " + describe(meetingOf(rank))));
   }
 
   template <typename Op>
@@ -154,9 +153,8 @@ private:
 
   std::string stuckHere(int rank) const {
     const Meeting &meeting = meetingOf(rank);
-    return placeOf(plan, *meeting.phase, meeting.index) + ": rank " +
-           std::to_string(rank) + " would wait forever here" +
-           ofMicroBatch(meeting.microBatch);
+    return concat(placeOf(plan, *meeting.phase, meeting.index), ": rank ", rank,
+                  " would wait forever here", ofMicroBatch(meeting.microBatch));
   }
 
   /// Fails if `rank` is stuck at a message whose size differs from the expected

@@ -80,8 +80,8 @@ static std::string fault(const Json &json) {
     if (!json.contains(key))
       return std::string("has no '") + key + "'";
   if (json["version"] != kCommandVersion)
-    return "version " + json["version"].dump() + "; this build reads " +
-           std::to_string(kCommandVersion);
+    return concat("version ", json["version"].dump(), "; this build reads ",
+                  kCommandVersion);
   if (!isPath(json["model"]))
     return "model " + json["model"].dump() + " is not an absolute path";
   if (!isCluster(json["cluster"]))

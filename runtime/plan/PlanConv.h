@@ -3,6 +3,7 @@
 #define DPC_RUNTIME_PLAN_PLANCONV_H
 
 #include "runtime/base/DType.h"
+#include "runtime/base/EnumNames.h"
 
 #include <cstdint>
 #include <string_view>
@@ -16,8 +17,6 @@ enum class ConvKind {
   GradInput,  ///< dL/dx into x, from w and dL/dy in y
   GradFilter, ///< dL/dw into w, from x and dL/dy in y
 };
-/// "forward", "grad_input", "grad_filter".
-std::string_view nameOf(ConvKind kind);
 
 /// A convolution (cross-correlation) or one of its gradients over dense
 /// row-major arrays x [N, C, in..], w [K, C / groups, taps..] and
@@ -36,5 +35,11 @@ struct ConvOp {
 };
 
 } // namespace dpc::rt
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<rt::ConvKind> = {
+    "forward", "grad_input", "grad_filter"};
+} // namespace dpc
 
 #endif // DPC_RUNTIME_PLAN_PLANCONV_H

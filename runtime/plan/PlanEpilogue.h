@@ -2,6 +2,8 @@
 #ifndef DPC_RUNTIME_PLAN_PLANEPILOGUE_H
 #define DPC_RUNTIME_PLAN_PLANEPILOGUE_H
 
+#include "runtime/base/EnumNames.h"
+
 #include <string_view>
 
 namespace dpc::rt {
@@ -29,8 +31,6 @@ enum class Epilogue {
   /// C = s; bias[j] = sum of op(B)[l][j] over l, n elements. Without transB.
   SumsOfB,
 };
-/// "none", "bias", "relu", ...
-std::string_view nameOf(Epilogue epilogue);
 
 constexpr bool readsBias(Epilogue e) {
   return e == Epilogue::Bias || e == Epilogue::ReluBias ||
@@ -48,5 +48,13 @@ constexpr bool writesAux(Epilogue e) {
 }
 
 } // namespace dpc::rt
+
+namespace dpc {
+template <>
+inline constexpr std::array<std::string_view, 12> kNamesOf<rt::Epilogue> = {
+    "none",      "bias",           "relu",      "relu_bias",
+    "gelu",      "gelu_bias",      "gelu_aux",  "gelu_aux_bias",
+    "gelu_grad", "gelu_grad_bias", "sums_of_a", "sums_of_b"};
+} // namespace dpc
 
 #endif // DPC_RUNTIME_PLAN_PLANEPILOGUE_H

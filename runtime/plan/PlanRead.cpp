@@ -1,6 +1,5 @@
 #include "runtime/base/Json.h"
 #include "runtime/base/ReadFile.h"
-#include "runtime/plan/EnumNames.h"
 #include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
@@ -79,7 +78,7 @@ public:
   void read(const Json &j, T &v) {
     std::optional<T> value;
     if (j.is_string())
-      value = parseEnum<T>(j.get<std::string>());
+      value = symbolize<T>(j.get<std::string>());
     if (!value)
       return wrongType(acceptedNames<T>(), j);
     v = *value;
@@ -223,9 +222,7 @@ Expected<Plan> planFromJson(const std::string &text, const std::string &file) {
         file, ": not JSON: ",
         (prefix == std::string::npos ? why : why.substr(prefix + 2)));
   }
-  Expected<Plan> plan = readBody(body);
-  if (!plan)
-    return plan.status().in(file);
+  DPC_ASSIGN(Plan plan, readBody(body).in(file));
   return plan;
 }
 

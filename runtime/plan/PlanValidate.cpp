@@ -28,8 +28,8 @@ int64_t checkedElements(const std::vector<int64_t> &shape) {
 }
 
 std::string placeOf(const Plan &plan, const std::string &phase, size_t index) {
-  return phase + '[' + std::to_string(index) + "] (" +
-         std::string(opName(plan.phases.at(phase)[index].op)) + ')';
+  return concat(phase, '[', index, "] (",
+                opName(plan.phases.at(phase)[index].op), ')');
 }
 
 namespace {
@@ -352,8 +352,7 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
   std::set<std::string> names;
   for (size_t i = 0; i < ports.size(); ++i) {
     const Port &port = ports[i];
-    std::string place =
-        list + "[" + std::to_string(i) + "] " + quoted(port.name);
+    std::string place = concat(list, "[", i, "] ", quoted(port.name));
     if (port.name.empty() || !names.insert(port.name).second)
       return Status::invalid(place, ": name is empty or used twice");
     if (port.limit < 0)
@@ -387,8 +386,7 @@ Status checkScalars(const Plan &plan) {
   std::set<int> buffers;
   for (size_t i = 0; i < plan.scalars.size(); ++i) {
     const ScalarInput &scalar = plan.scalars[i];
-    std::string place =
-        "scalars[" + std::to_string(i) + "] " + quoted(scalar.name);
+    std::string place = concat("scalars[", i, "] ", quoted(scalar.name));
     if (scalar.name != "lr" && scalar.name != "step")
       return Status::invalid(place, ": expected lr or step");
     if (scalar.buffer < 0 ||
@@ -441,8 +439,7 @@ Status checkBuffers(const Plan &plan) {
   DPC_TRY(checkFrames(plan));
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer &buffer = plan.buffers[i];
-    std::string place =
-        "buffers[" + std::to_string(i) + "] " + quoted(buffer.name);
+    std::string place = concat("buffers[", i, "] ", quoted(buffer.name));
     if (buffer.id != static_cast<int>(i))
       return Status::invalid(place, ": id is ", buffer.id,
                              ", expected its position");
@@ -460,8 +457,7 @@ Status checkTensors(const Plan &plan) {
   std::set<int> buffers;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor &tensor = plan.tensors[i];
-    std::string place =
-        "tensors[" + std::to_string(i) + "] " + quoted(tensor.name);
+    std::string place = concat("tensors[", i, "] ", quoted(tensor.name));
     if (tensor.name.empty() || !names.insert(tensor.name).second)
       return Status::invalid(place, ": name is empty or used twice");
     DPC_TRY(within(place, checkTensor(plan, tensor)));

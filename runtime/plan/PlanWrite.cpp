@@ -1,4 +1,3 @@
-#include "runtime/plan/EnumNames.h"
 #include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
 
@@ -27,7 +26,7 @@ Json toJson(DType v) { return nameOf(v); }
 template <typename T>
   requires std::is_enum_v<T>
 Json toJson(T v) {
-  return enumName(v);
+  return nameOf(v);
 }
 Json toJson(const Layout &v);
 Json toJson(const Instruction &v);
