@@ -61,10 +61,7 @@ Status syncFolder(const std::string &path) {
 }
 
 Status CheckpointFolder::prepare() const {
-  std::error_code code;
-  fs::create_directories(dir, code);
-  if (code)
-    return cannot(dir, "made", code.message());
+  DPC_TRY(makeFolder(dir));
   std::string probe = dir + "/" + kProbe + std::to_string(getpid());
   int fd = open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0)
@@ -84,6 +81,12 @@ static std::vector<std::string> namesIn(const std::string &dir) {
   return names;
 }
 
+static Status removeAll(const std::string &path) {
+  std::error_code code;
+  fs::remove_all(path, code);
+  return code ? cannot(path, "removed", code.message()) : Status::success();
+}
+
 Status CheckpointFolder::removeUnfinished() const {
   for (const std::string &name : namesIn(dir)) {
     size_t at = name.find(kUnfinished);
@@ -91,10 +94,7 @@ Status CheckpointFolder::removeUnfinished() const {
         at != std::string::npos && stepOf(name.substr(0, at)).has_value();
     if (!isUnfinished && name.rfind(kProbe, 0) != 0)
       continue;
-    std::error_code code;
-    fs::remove_all(fs::path(dir) / name, code);
-    if (code)
-      return cannot(dir + "/" + name, "removed", code.message());
+    DPC_TRY(removeAll(dir + "/" + name));
   }
   return Status::success();
 }
@@ -109,12 +109,6 @@ std::vector<int64_t> CheckpointFolder::steps() const {
     }
   std::sort(found.begin(), found.end());
   return found;
-}
-
-static Status removeAll(const std::string &path) {
-  std::error_code code;
-  fs::remove_all(path, code);
-  return code ? cannot(path, "removed", code.message()) : Status::success();
 }
 
 /// First renames the checkpoint, so that it no longer counts as one. If the
@@ -144,7 +138,7 @@ Status CheckpointFolder::publish(const Manifest &manifest,
   if (fs::exists(to, code)) // on a file system without exchange
     DPC_TRY(remove(manifest.step));
   if (std::rename(from.c_str(), to.c_str()) != 0)
-    return cannot(to, "made", std::strerror(errno));
+    return cannot(to, "created", std::strerror(errno));
   return syncFolder(dir);
 }
 

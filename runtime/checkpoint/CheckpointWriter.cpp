@@ -1,5 +1,7 @@
 #include "runtime/checkpoint/CheckpointWriter.h"
 
+#include "runtime/base/WriteFile.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -63,10 +65,7 @@ Status CheckpointWriter::makeFolder(int64_t step) {
   return session
       .fromRankZero([&]() -> Expected<std::string> {
         std::string folder = options.folder.unfinished(step, options.tag);
-        std::error_code code;
-        std::filesystem::create_directories(folder, code);
-        if (code)
-          return Status::io(folder, ": cannot be created: ", code.message());
+        DPC_TRY(rt::makeFolder(folder));
         return folder;
       })
       .status();

@@ -3,7 +3,6 @@
 
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
-#include "runtime/io/StoredArray.h"
 
 #include <algorithm>
 
@@ -75,12 +74,6 @@ private:
   int64_t count = 0;
 };
 
-std::string fileName(const Port &port) {
-  std::string name = port.name;
-  std::replace(name.begin(), name.end(), '/', '_');
-  return name;
-}
-
 } // namespace
 
 int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count) {
@@ -114,16 +107,13 @@ Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
                                                   const std::string &dir) {
   auto dataset = std::make_unique<ArrayDataset>();
   for (const Port &port : plan.inputs) {
-    std::string path = dir + "/" + fileName(port) + ".npy";
-    Expected<NpyArray> array = openNpy(path);
-    if (!array)
-      return Status(array.status().code(),
-                    "input '" + port.name + "': " + array.status().message());
+    std::string path = npyFile(dir, port);
+    DPC_ASSIGN(NpyArray array, openNpy(path).in("input '" + port.name + "'"));
     DPC_ASSIGN(InputFile file, InputFile::open(path));
-    DPC_TRY(dataset->add(
-        port, {{file, array->data - array->file.data(), array->dtype},
-               path,
-               array->shape}));
+    DPC_TRY(
+        dataset->add(port, {{file, array.data - array.file.data(), array.dtype},
+                            path,
+                            array.shape}));
   }
   return std::unique_ptr<Dataset>(std::move(dataset));
 }
@@ -135,8 +125,11 @@ openSafetensorsDataset(const Plan &plan, const std::string &path) {
   auto dataset = std::make_unique<ArrayDataset>();
   for (const Port &port : plan.inputs) {
     auto it = file.entries.find(port.name);
-    if (it == file.entries.end())
-      it = file.entries.find(fileName(port));
+    if (it == file.entries.end()) {
+      std::string name = port.name;
+      std::replace(name.begin(), name.end(), '/', '_');
+      it = file.entries.find(name);
+    }
     if (it == file.entries.end())
       return Status::notFound(path, ": has no tensor '", port.name,
                               "', an input of the plan");

@@ -2,7 +2,6 @@
 
 #include "runtime/base/Random.h"
 #include "runtime/io/Npy.h"
-#include "runtime/io/StoredArray.h"
 
 #include <algorithm>
 
@@ -49,14 +48,9 @@ private:
   };
 
   Status openOne(const Port &port, const std::string &dir, bool perStep) {
-    std::string name = port.name;
-    std::replace(name.begin(), name.end(), '/', '_');
-    std::string path = dir + "/" + name + ".npy";
-    Expected<NpyArray> array = openNpy(path);
-    if (!array)
-      return Status(array.status().code(),
-                    "input '" + port.name + "': " + array.status().message());
-    std::vector<int64_t> shape = array->shape;
+    std::string path = npyFile(dir, port);
+    DPC_ASSIGN(NpyArray array, openNpy(path).in("input '" + port.name + "'"));
+    std::vector<int64_t> shape = array.shape;
     bool fits = !perStep || !shape.empty();
     int64_t count = 1;
     if (perStep && fits) {
@@ -64,18 +58,18 @@ private:
       shape.erase(shape.begin());
     }
     fits = fits && shape == port.globalShape && count > 0 &&
-           (array->dtype == port.dtype || widens(array->dtype, port.dtype));
+           (array.dtype == port.dtype || widens(array.dtype, port.dtype));
     if (!fits)
       return Status::invalid(path, ": found ",
-                             describe(array->dtype, array->shape),
-                             ", expected ", expectedShape(port, perStep));
+                             describe(array.dtype, array.shape), ", expected ",
+                             expectedShape(port, perStep));
     if (!files.empty() && perStep && count != stepCount)
       return Status::invalid(path, ": holds ", count,
                              " steps, the other inputs ", stepCount);
     stepCount = count;
-    DPC_TRY(checkLimit(port, *array, path));
+    DPC_TRY(checkLimit(port, array, path));
     DPC_ASSIGN(InputFile file, InputFile::open(path));
-    files.push_back({{file, array->data - array->file.data(), array->dtype},
+    files.push_back({{file, array.data - array.file.data(), array.dtype},
                      HostTensor::zeros(port.dtype, port.globalShape),
                      numElements(port.globalShape)});
     return Status::success();

@@ -2,6 +2,7 @@
 
 #include "runtime/base/OneLine.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -116,6 +117,23 @@ Expected<NpyArray> openNpy(const std::string &path) {
   if (Status status = parseFile(file, array); !status.ok())
     return Status(status.code(), path + ": " + oneLine(status.message()));
   return array;
+}
+
+std::string npyFile(const std::string &dir, const Port &port) {
+  std::string name = port.name;
+  std::replace(name.begin(), name.end(), '/', '_');
+  return dir + "/" + name + ".npy";
+}
+
+Status StoredArray::read(int64_t first, int64_t count, DType as,
+                         void *to) const {
+  int64_t width = sizeOf(dtype), offset = begin + first * width;
+  if (dtype == as)
+    return file.read(offset, count * width, to);
+  std::vector<char> stored(count * width);
+  DPC_TRY(file.read(offset, count * width, stored.data()));
+  convertElements(stored.data(), dtype, to, as, count);
+  return Status::success();
 }
 
 /// The type in the file for a type that NumPy lacks.

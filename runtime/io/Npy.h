@@ -3,7 +3,9 @@
 #define DPC_RUNTIME_IO_NPY_H
 
 #include "runtime/base/HostTensor.h"
+#include "runtime/base/ReadFile.h"
 #include "runtime/io/MappedFile.h"
+#include "runtime/plan/Plan.h"
 
 #include <fstream>
 
@@ -20,6 +22,20 @@ struct NpyArray {
 /// Opens a .npy file (format 1 to 3) and checks that its data is complete.
 /// Fortran order, big-endian and other element types are refused by name.
 Expected<NpyArray> openNpy(const std::string &path);
+
+/// DIR/NAME.npy, the file of an input or output; a "/" in its name becomes "_".
+std::string npyFile(const std::string &dir, const Port &port);
+
+/// An array that is read in parts during a run of perhaps weeks. Reads, unlike
+/// a mapping, fail with a message if the file changes.
+struct StoredArray {
+  InputFile file;
+  int64_t begin = 0; ///< offset of the first element in bytes
+  DType dtype = DType::F32;
+
+  /// Reads `count` elements from element `first` on, converted to `as`.
+  Status read(int64_t first, int64_t count, DType as, void *to) const;
+};
 
 /// Writes a file in pieces, so only one piece is in memory at a time. bf16 and
 /// narrower floats become f32; integers of less than 8 bits take a byte.

@@ -137,10 +137,7 @@ WeightFolderWriter::start(const std::string &folder,
                           const std::vector<SafetensorsWriter::Entry> &entries,
                           int64_t fileBytes) {
   dir = folder;
-  std::error_code code;
-  fs::create_directories(dir, code);
-  if (code)
-    return Status::io(dir, ": cannot be created: ", code.message());
+  DPC_TRY(makeFolder(dir));
   int64_t used = 0;
   files.emplace_back();
   for (const SafetensorsWriter::Entry &entry : entries) {

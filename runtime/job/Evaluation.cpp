@@ -1,9 +1,7 @@
 #include "runtime/job/Evaluation.h"
 
+#include "runtime/base/WriteFile.h"
 #include "runtime/data/Dataset.h"
-
-#include <algorithm>
-#include <filesystem>
 
 namespace dpc {
 
@@ -38,20 +36,15 @@ Status Evaluation::start(const std::string &dir, int64_t samples,
                          int64_t stepCount) {
   if (dir.empty())
     return Status::success();
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error)
-    return Status::io("--outputs: ", dir, ": ", error.message());
+  DPC_TRY(makeFolder(dir).in("--outputs"));
   for (const Port &output : plan.outputs) {
-    std::string name = output.name;
-    std::replace(name.begin(), name.end(), '/', '_');
     std::vector<int64_t> shape = output.globalShape;
     if (hasSamples(output))
       shape.front() = samples;
     else
       shape.insert(shape.begin(), stepCount);
-    DPC_TRY(writers.emplace_back().start(dir + "/" + name + ".npy",
-                                         output.dtype, shape));
+    DPC_TRY(writers.emplace_back().start(npyFile(dir, output), output.dtype,
+                                         shape));
   }
   return Status::success();
 }

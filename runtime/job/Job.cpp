@@ -1,6 +1,7 @@
 #include "runtime/job/Job.h"
 
 #include "runtime/base/Wait.h"
+#include "runtime/base/WriteFile.h"
 #include "runtime/data/Dataset.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/io/Npy.h"
@@ -8,7 +9,6 @@
 #include "runtime/job/Samples.h"
 #include "runtime/job/SaveWeights.h"
 #include "runtime/job/StopSignal.h"
-#include "runtime/job/Writable.h"
 #include "runtime/observe/ReplicaCheck.h"
 #include "runtime/observe/SlowRanks.h"
 #include "runtime/observe/Trace.h"
@@ -27,16 +27,12 @@ namespace dpc {
 
 using namespace rt;
 
-/// Creates the folder; `name` is the name of a file to be written there.
-static Status checkFolder(const char *option, const std::string &folder,
-                          const char *name) {
+/// Creates the folder of an option; `name` is a file to be written there.
+static Status checkFolder(const std::string &folder, const char *name) {
   if (folder.empty())
     return Status::success();
-  std::error_code code;
-  std::filesystem::create_directories(folder, code);
-  if (code)
-    return Status::io(option, ": ", folder, ": ", code.message());
-  return checkWritable(option, folder + "/" + name);
+  DPC_TRY(makeFolder(folder));
+  return checkWritable(folder + "/" + name);
 }
 
 /// Only rank 0 writes.
@@ -47,23 +43,22 @@ static Status checkOutputs(const RunOptions &options, const Plan &plan,
     return Status::success();
   for (const std::string &word : options.metrics) {
     MetricsPlace place(word);
-    DPC_TRY(place.isFolder ? checkFolder("--metrics", place.path, "events")
-                           : checkWritable("--metrics", place.path));
+    DPC_TRY((place.isFolder ? checkFolder(place.path, "events")
+                            : checkWritable(place.path))
+                .in("--metrics"));
   }
-  // These files are written under a temporary name, then moved into place.
+  // These files are written under a temporary name and then renamed.
+  std::string profile = options.profile ? options.plan + "/profile.json" : "";
   for (const auto &[option, path] :
        {std::pair("--save-params", options.saveParams),
-        std::pair("--trace", options.trace)}) {
-    DPC_TRY(checkWritable(option, path));
+        {"--trace", options.trace},
+        {"--profile", profile}}) {
+    DPC_TRY(checkWritable(path).in(option));
     if (!path.empty())
-      DPC_TRY(checkWritable(option, path + ".new"));
+      DPC_TRY(checkWritable(path + ".new").in(option));
   }
-  if (options.profile) {
-    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json"));
-    DPC_TRY(checkWritable("--profile", options.plan + "/profile.json.new"));
-  }
-  DPC_TRY(checkFolder("--outputs", options.outputs, "loss.npy.new"));
-  return checkFolder("--export", options.exportDir, "model.safetensors.new");
+  DPC_TRY(checkFolder(options.outputs, "loss.npy.new").in("--outputs"));
+  return checkFolder(options.exportDir, "model.safetensors.new").in("--export");
 }
 
 static Expected<std::unique_ptr<InputSource>>
@@ -457,16 +452,10 @@ Status Job::saveOutputs() {
   if (options.outputs.empty() || !session->holdsRankZero() ||
       done >= options.steps)
     return Status::success();
-  std::error_code error;
-  std::filesystem::create_directories(options.outputs, error);
-  if (error)
-    return Status::io("--outputs: ", options.outputs, ": ", error.message());
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    std::string name = plan.outputs[i].name;
-    std::replace(name.begin(), name.end(), '/', '_');
-    DPC_TRY(
-        writeNpy(options.outputs + "/" + name + ".npy", session->outputs()[i]));
-  }
+  DPC_TRY(makeFolder(options.outputs).in("--outputs"));
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    DPC_TRY(writeNpy(npyFile(options.outputs, plan.outputs[i]),
+                     session->outputs()[i]));
   return Status::success();
 }
 

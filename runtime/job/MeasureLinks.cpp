@@ -1,11 +1,11 @@
 //===- MeasureLinks.cpp - dpc-run --measure-links -------------------------===//
 #include "runtime/job/MeasureLinks.h"
 
+#include "runtime/base/WriteFile.h"
 #include "runtime/comm/MeasureCollectives.h"
 
 #include <climits>
 #include <cstdio>
-#include <fstream>
 #include <thread>
 #include <unistd.h>
 
@@ -33,14 +33,6 @@ static Expected<std::vector<std::string>> hostsOf(Communicator &comm) {
   return hosts;
 }
 
-static Status writeFile(const std::string &path, const std::string &text) {
-  std::ofstream out(path);
-  out << text;
-  out.close();
-  return out ? Status::success()
-             : Status::io("--measure-links: ", path, " cannot be written");
-}
-
 /// The measurement of one rank; rank 0 writes.
 static Status measureRank(const RunOptions &options, Communicator &comm) {
   constexpr int64_t leastBytes = 4096, mostBytes = 64 << 20;
@@ -55,9 +47,11 @@ static Status measureRank(const RunOptions &options, Communicator &comm) {
                measureAllReduce(comm, bytes, groups.empty() ? kWorldGroup : 0));
     samples.push_back(sample);
   }
-  return comm.rank() != 0 ? Status::success()
-                          : writeFile(options.measureLinks,
-                                      formatAllReduce(samples, hosts, groups));
+  if (comm.rank() != 0)
+    return Status::success();
+  return writeFile(options.measureLinks,
+                   formatAllReduce(samples, hosts, groups))
+      .in("--measure-links");
 }
 
 static Expected<std::vector<std::unique_ptr<Communicator>>>

@@ -1,13 +1,12 @@
 //===- WriteDeviceMeasurements.cpp - dpc-run --measure-device -------------===//
 #include "runtime/job/WriteDeviceMeasurements.h"
 
+#include "runtime/base/WriteFile.h"
 #include "runtime/exec/Device.h"
 #include "runtime/exec/Launch.h"
 #include "runtime/exec/MeasureDevice.h"
-#include "runtime/job/Writable.h"
 
 #include <cstdio>
-#include <fstream>
 
 namespace dpc {
 
@@ -18,7 +17,7 @@ Status measureDevice(const RunOptions &options) {
     return Status::invalid("--measure-device measures a GPU: give "
                            "--device=cuda; dpc-opt --calibrate measures this "
                            "machine's CPUs");
-  DPC_TRY(checkWritable("--measure-device", options.measureDevice));
+  DPC_TRY(checkWritable(options.measureDevice).in("--measure-device"));
   DPC_ASSIGN(std::unique_ptr<Device> device,
              openCudaDevice().in("--device=cuda"));
   Launch launch = detectLaunch();
@@ -29,12 +28,7 @@ Status measureDevice(const RunOptions &options) {
                                             std::printf("  %s\n", pass.c_str());
                                             std::fflush(stdout);
                                           }));
-  std::ofstream out(options.measureDevice);
-  out << text;
-  out.close();
-  if (!out)
-    return Status::io("--measure-device: ", options.measureDevice,
-                      " cannot be written");
+  DPC_TRY(writeFile(options.measureDevice, text).in("--measure-device"));
   std::printf("wrote %s\n", options.measureDevice.c_str());
   return Status::success();
 }

@@ -62,9 +62,7 @@ static Status keepUpTo(const std::string &path, int64_t done) {
   if (kept == text)
     return Status::success();
   std::string own = fs::canonical(path, code).string(); // the target of a link
-  Status status = writeDurably(own + ".new", kept);
-  if (!status.ok())
-    return Status::io("--metrics: ", status.message());
+  DPC_TRY(writeDurably(own + ".new", kept).in("--metrics"));
   errno = 0;
   return std::rename((own + ".new").c_str(), own.c_str()) == 0
              ? Status::success()
@@ -92,7 +90,6 @@ private:
 class PrometheusText : public Metrics {
 public:
   explicit PrometheusText(const std::string &path) : path(path) {}
-  Status replace(const std::string &text) const;
   Status write(const StepReport &step) override;
   Status write(const EvalReport &evaluation) override;
 
@@ -141,17 +138,6 @@ Status JsonLines::write(const EvalReport &evaluation) {
 // Prometheus
 //===----------------------------------------------------------------------===//
 
-Status PrometheusText::replace(const std::string &text) const {
-  std::string beside = path + ".new";
-  errno = 0;
-  std::ofstream file(beside, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file || std::rename(beside.c_str(), path.c_str()) != 0)
-    return cannotWrite(path);
-  return Status::success();
-}
-
 /// A number in the text format, which supports NaN and +Inf.
 static std::string prometheusNumber(double value) {
   if (value != value)
@@ -185,7 +171,7 @@ Status PrometheusText::writeNewest() const {
   for (const auto &[name, value] : numbers)
     text << "# HELP dpc_" << name << " Of the newest step.\n# TYPE dpc_" << name
          << " gauge\ndpc_" << name << " " << prometheusNumber(value) << "\n";
-  return replace(text.str());
+  return replaceFile(path, text.str()).in("--metrics");
 }
 
 //===----------------------------------------------------------------------===//
@@ -198,9 +184,9 @@ Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
   if (place.kind == "tensorboard")
     return openTensorBoard(place.path, done);
   if (place.kind == "prometheus") {
-    auto text = std::make_unique<PrometheusText>(place.path);
-    DPC_TRY(text->replace(""));
-    return std::unique_ptr<Metrics>(std::move(text));
+    DPC_TRY(replaceFile(place.path, "").in("--metrics"));
+    return std::unique_ptr<Metrics>(
+        std::make_unique<PrometheusText>(place.path));
   }
   if (done > 0)
     DPC_TRY(keepUpTo(place.path, done));

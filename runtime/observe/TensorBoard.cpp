@@ -5,6 +5,7 @@
 // (Events.proto), a checksum is a masked CRC-32C.
 //
 //===----------------------------------------------------------------------===//
+#include "runtime/base/WriteFile.h"
 #include "runtime/observe/Events.pb.h"
 #include "runtime/observe/Metrics.h"
 
@@ -13,7 +14,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <unistd.h>
 
@@ -97,10 +97,7 @@ Status EventFile::write(const EvalReport &evaluation) {
 
 Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
                                                    int64_t done) {
-  std::error_code code;
-  std::filesystem::create_directories(folder, code);
-  if (code)
-    return Status::io("--metrics: ", folder, ": ", code.message());
+  DPC_TRY(rt::makeFolder(folder).in("--metrics"));
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   // TensorBoard reads files in the order of their names.

@@ -1,8 +1,8 @@
 #include "runtime/observe/Trace.h"
 
+#include "runtime/base/WriteFile.h"
+
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace dpc::rt {
@@ -84,15 +84,12 @@ int64_t stepsToTrace(const Plan &plan) {
 
 Status writeTrace(const std::string &path, const std::string &eventsJson,
                   const std::string &leftOut) {
-  std::ofstream out(path + ".new", std::ios::binary);
-  out << "{";
-  if (!leftOut.empty())
-    out << "\"otherData\": " << Json{{"left_out", leftOut}}.dump() << ",\n";
-  out << "\"traceEvents\": [\n" << eventsJson << "\n]}\n";
-  out.close();
-  if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
-    return Status::io(path, ": cannot be written");
-  return Status::success();
+  std::string head =
+      leftOut.empty()
+          ? ""
+          : "\"otherData\": " + Json{{"left_out", leftOut}}.dump() + ",\n";
+  return replaceFile(path, "{" + head + "\"traceEvents\": [\n" + eventsJson +
+                               "\n]}\n");
 }
 
 } // namespace dpc::rt

@@ -1,5 +1,6 @@
 #include "runtime/observe/WriteProfile.h"
 
+#include "runtime/base/WriteFile.h"
 #include "runtime/observe/Profile.h"
 
 #include <cstdio>
@@ -16,15 +17,6 @@ static std::string textOf(const std::string &path) {
   std::ostringstream text;
   text << file.rdbuf();
   return file ? text.str() : "";
-}
-
-static Status replaceFile(const std::string &path, const std::string &text) {
-  std::ofstream out(path + ".new", std::ios::binary);
-  out << text;
-  out.close();
-  if (!out || std::rename((path + ".new").c_str(), path.c_str()) != 0)
-    return Status::io("--profile: ", path, " cannot be written");
-  return Status::success();
 }
 
 /// Inserts `json` at the placeholder in page.html of dpc-opt. Leaves a page
@@ -58,8 +50,8 @@ Status writeProfile(const std::string &plan, const std::string &events) {
                 "writes with --emit=plan,report,trace\n",
                 plan.c_str());
   std::string json = profileJson(*profile);
-  DPC_TRY(replaceFile(plan + "/profile.json", json));
-  return addToPage(plan + "/report.html", json);
+  DPC_TRY(replaceFile(plan + "/profile.json", json).in("--profile"));
+  return addToPage(plan + "/report.html", json).in("--profile");
 }
 
 } // namespace dpc

@@ -1,9 +1,8 @@
 #include "runtime/plan/Ledger.h"
 
+#include "runtime/base/WriteFile.h"
 #include "runtime/plan/RankCells.h"
 
-#include <filesystem>
-#include <fstream>
 #include <set>
 
 namespace dpc::rt {
@@ -167,19 +166,11 @@ std::string ledgerText(const Plan &plan, int rank) {
 }
 
 Status writeLedgers(const Plan &plan, const std::string &dir) {
-  std::error_code code;
-  std::filesystem::create_directories(dir, code);
-  if (code)
-    return Status::io(dir, ": ", code.message());
+  DPC_TRY(makeFolder(dir));
   RankCells cells(plan);
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    std::string path = dir + "/rank-" + std::to_string(rank) + ".txt";
-    std::ofstream out(path, std::ios::binary);
-    out << textOf(plan, cells, rank);
-    out.close();
-    if (!out)
-      return Status::io(path, ": cannot be written");
-  }
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    DPC_TRY(writeFile(concat(dir, "/rank-", rank, ".txt"),
+                      textOf(plan, cells, rank)));
   return Status::success();
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/plan/PlanChecks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace dpc::rt {
@@ -9,11 +10,22 @@ namespace {
 
 using Wide = __int128;
 
+/// The extents of q, k, v and out.
+struct Extents {
+  std::array<int64_t, 4> q, k, v, out;
+
+  explicit Extents(const AttentionShape &s)
+      : q{s.batch, s.heads, s.queries, s.depth},
+        k{s.batch, s.groups, s.keys, s.depth},
+        v{s.batch, s.groups, s.keys, s.valueDepth},
+        out{s.batch, s.heads, s.queries, s.valueDepth} {}
+};
+
 /// An operand and its extents according to the shape.
 struct Operand {
   const char *name;
   const AttentionTensor &tensor;
-  int64_t extents[4];
+  std::array<int64_t, 4> extents;
   bool isWritten;
 
   /// The number of elements from the first to the last, both included.
@@ -30,9 +42,7 @@ struct Operand {
 
 Status checkBuffer(const Plan &plan, const std::string &name, int id,
                    DType type, const std::string &expected) {
-  if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
-    return wrongField(name, id,
-                      "a buffer below " + std::to_string(plan.buffers.size()));
+  DPC_TRY(checkBufferId(plan, name, id));
   if (plan.buffers[id].dtype != type)
     return Status::invalid(name, " holds ", nameOf(plan.buffers[id].dtype),
                            ", expected ", expected);
@@ -54,11 +64,10 @@ Status checkShape(const AttentionShape &shape) {
       {"value_depth", shape.valueDepth}};
   for (auto [name, extent] : extents)
     if (extent < 1 || extent > INT32_MAX)
-      return wrongField(name, extent, "1 to " + std::to_string(INT32_MAX));
+      return wrongField(name, extent, "1 to ", INT32_MAX);
   if (shape.heads % shape.groups != 0)
-    return wrongField("heads", shape.heads,
-                      "a multiple of the " + std::to_string(shape.groups) +
-                          " groups");
+    return wrongField("heads", shape.heads, "a multiple of the ", shape.groups,
+                      " groups");
   if (!std::isfinite(shape.scale))
     return Status::invalid("scale is not finite");
   return Status::success();
@@ -70,12 +79,12 @@ Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   DPC_TRY(checkBuffer(plan, name, one.tensor.buffer, type,
                       std::string(nameOf(type)) + ", as compute says"));
   if (one.tensor.strides.size() != 3)
-    return wrongField("number of strides of " + name,
+    return wrongField(concat("number of strides of ", name),
                       static_cast<int64_t>(one.tensor.strides.size()), "3");
   Wide last = Wide(one.tensor.offset) + one.extents[3] - 1;
   for (int d = 0; d < 3; ++d) {
     if (one.tensor.strides[d] < 0)
-      return wrongField("a stride of " + name, one.tensor.strides[d],
+      return wrongField(concat("a stride of ", name), one.tensor.strides[d],
                         "at least 0");
     last += Wide(one.extents[d] - 1) * one.tensor.strides[d];
   }
@@ -98,9 +107,8 @@ Status checkDistinct(const Operand &one) {
     if (extent == 1)
       continue;
     if (stride < least)
-      return wrongField(std::string("a stride of ") + one.name, stride,
-                        "at least " + std::to_string(least) +
-                            ", as it is written");
+      return wrongField(concat("a stride of ", one.name), stride, "at least ",
+                        least, ", as it is written");
     least = stride * (extent - 1) + least;
   }
   return Status::success();
@@ -118,7 +126,7 @@ Status checkAll(const Plan &plan, const AttentionShape &shape, int lse,
   int64_t rows = shape.batch * shape.heads * shape.queries;
   if (numElements(plan.buffers[lse].shape) != rows)
     return wrongField("elements of lse", numElements(plan.buffers[lse].shape),
-                      std::to_string(rows));
+                      rows);
   auto apart = [&](const char *name, const BufferPart &part,
                    const char *written, const BufferPart &other) {
     return mayOverlap(plan, part, other)
@@ -143,25 +151,20 @@ Status checkAll(const Plan &plan, const AttentionShape &shape, int lse,
 } // namespace
 
 Status checkAttention(const Plan &plan, const AttentionOp &op) {
-  const AttentionShape &s = op.shape;
-  DPC_TRY(checkShape(s));
-  return checkAll(
-      plan, s, op.lse, true,
-      {{"q", op.q, {s.batch, s.heads, s.queries, s.depth}, false},
-       {"k", op.k, {s.batch, s.groups, s.keys, s.depth}, false},
-       {"v", op.v, {s.batch, s.groups, s.keys, s.valueDepth}, false},
-       {"out", op.out, {s.batch, s.heads, s.queries, s.valueDepth}, true}});
+  DPC_TRY(checkShape(op.shape));
+  Extents e(op.shape);
+  return checkAll(plan, op.shape, op.lse, true,
+                  {{"q", op.q, e.q, false},
+                   {"k", op.k, e.k, false},
+                   {"v", op.v, e.v, false},
+                   {"out", op.out, e.out, true}});
 }
 
 /// Checks that nothing else overlaps the workspace.
 static Status checkWorkspace(const Plan &plan, const AttentionGradOp &op) {
   if (op.workspace == -1)
     return Status::success();
-  if (op.workspace < -1 ||
-      op.workspace >= static_cast<int>(plan.buffers.size()))
-    return wrongField("workspace", op.workspace,
-                      "-1 or a buffer below " +
-                          std::to_string(plan.buffers.size()));
+  DPC_TRY(checkBufferId(plan, "workspace", op.workspace));
   for (auto [name, id] : {std::pair("q", op.q.buffer),
                           {"k", op.k.buffer},
                           {"v", op.v.buffer},
@@ -177,18 +180,17 @@ static Status checkWorkspace(const Plan &plan, const AttentionGradOp &op) {
 }
 
 Status checkAttention(const Plan &plan, const AttentionGradOp &op) {
-  const AttentionShape &s = op.shape;
-  DPC_TRY(checkShape(s));
-  DPC_TRY(checkAll(
-      plan, s, op.lse, false,
-      {{"q", op.q, {s.batch, s.heads, s.queries, s.depth}, false},
-       {"k", op.k, {s.batch, s.groups, s.keys, s.depth}, false},
-       {"v", op.v, {s.batch, s.groups, s.keys, s.valueDepth}, false},
-       {"out", op.out, {s.batch, s.heads, s.queries, s.valueDepth}, false},
-       {"dout", op.dout, {s.batch, s.heads, s.queries, s.valueDepth}, false},
-       {"dq", op.dq, {s.batch, s.heads, s.queries, s.depth}, true},
-       {"dk", op.dk, {s.batch, s.groups, s.keys, s.depth}, true},
-       {"dv", op.dv, {s.batch, s.groups, s.keys, s.valueDepth}, true}}));
+  DPC_TRY(checkShape(op.shape));
+  Extents e(op.shape);
+  DPC_TRY(checkAll(plan, op.shape, op.lse, false,
+                   {{"q", op.q, e.q, false},
+                    {"k", op.k, e.k, false},
+                    {"v", op.v, e.v, false},
+                    {"out", op.out, e.out, false},
+                    {"dout", op.dout, e.out, false},
+                    {"dq", op.dq, e.q, true},
+                    {"dk", op.dk, e.k, true},
+                    {"dv", op.dv, e.v, true}}));
   return checkWorkspace(plan, op);
 }
 

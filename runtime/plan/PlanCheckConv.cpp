@@ -14,36 +14,30 @@ struct Operand {
 };
 
 Status checkOperand(const Plan &plan, const ConvOp &op, const Operand &one) {
-  if (one.id < 0 || one.id >= static_cast<int>(plan.buffers.size()))
-    return wrongField(one.name, one.id,
-                      "a buffer below " + std::to_string(plan.buffers.size()));
+  DPC_TRY(checkBufferId(plan, one.name, one.id));
   const Buffer &buffer = plan.buffers[one.id];
   if (buffer.dtype != op.compute)
     return Status::invalid("compute is ", nameOf(op.compute), ", but ",
                            one.name, " holds ", nameOf(buffer.dtype));
   if (one.shape.size() < 3 || one.shape.size() != op.xShape.size())
-    return wrongField(std::string("rank of ") + one.name,
+    return wrongField(concat("rank of ", one.name),
                       static_cast<int64_t>(one.shape.size()),
                       "3 or more, all equal");
   int64_t count = checkedElements(one.shape);
   if (count < 0 || count != numElements(buffer.shape))
-    return wrongField(std::string("elements of ") + one.name, count,
-                      std::to_string(numElements(buffer.shape)) +
-                          ", as its buffer");
+    return wrongField(concat("elements of ", one.name), count,
+                      numElements(buffer.shape), ", as its buffer");
   return Status::success();
 }
 
 Status checkEntries(const char *name, const std::vector<int64_t> &values,
                     size_t count, int64_t least) {
   if (values.size() != count)
-    return wrongField(std::string("number of ") + name,
-                      static_cast<int64_t>(values.size()),
-                      std::to_string(count));
+    return wrongField(concat("number of ", name),
+                      static_cast<int64_t>(values.size()), count);
   for (int64_t value : values)
     if (value < least || value > INT32_MAX)
-      return wrongField(name, value,
-                        std::to_string(least) + " to " +
-                            std::to_string(INT32_MAX));
+      return wrongField(name, value, least, " to ", INT32_MAX);
   return Status::success();
 }
 
@@ -52,27 +46,24 @@ Status checkShapes(const ConvOp &op) {
   for (const auto *shape : {&x, &w, &y})
     for (int64_t extent : *shape)
       if (extent > INT32_MAX)
-        return wrongField("an extent", extent,
-                          "at most " + std::to_string(INT32_MAX));
+        return wrongField("an extent", extent, "at most ", INT32_MAX);
   if (w[1] < 1 || x[1] % w[1] != 0)
-    return wrongField("w_shape[1]", w[1],
-                      "a divisor of the " + std::to_string(x[1]) + " channels");
+    return wrongField("w_shape[1]", w[1], "a divisor of the ", x[1],
+                      " channels");
   int64_t groups = x[1] / w[1];
   if (groups < 1 || w[0] % groups != 0)
-    return wrongField("w_shape[0]", w[0],
-                      "a multiple of " + std::to_string(groups));
+    return wrongField("w_shape[0]", w[0], "a multiple of ", groups);
   if (y[0] != x[0])
-    return wrongField("y_shape[0]", y[0], std::to_string(x[0]));
+    return wrongField("y_shape[0]", y[0], x[0]);
   if (y[1] != w[0])
-    return wrongField("y_shape[1]", y[1], std::to_string(w[0]));
+    return wrongField("y_shape[1]", y[1], w[0]);
   size_t spatial = x.size() - 2;
   for (size_t d = 0; d < spatial; ++d) {
     int64_t room = x[d + 2] + op.pads[d] + op.pads[d + spatial] -
                    op.dilations[d] * (w[d + 2] - 1) - 1;
     int64_t out = room < 0 ? 0 : room / op.strides[d] + 1;
     if (w[d + 2] < 1 || out < 1 || y[d + 2] != out)
-      return wrongField("y_shape[" + std::to_string(d + 2) + "]", y[d + 2],
-                        std::to_string(out));
+      return wrongField(concat("y_shape[", d + 2, "]"), y[d + 2], out);
   }
   return Status::success();
 }

@@ -35,41 +35,16 @@ public:
     std::set<int> seen;
     for (int position : op.writes) {
       if (position < 0 || position >= static_cast<int>(op.buffers.size()))
-        return bad("writes", position, "a position in buffers");
+        return wrongField("writes", position, "a position in buffers");
       if (!seen.insert(position).second)
-        return bad("writes", position, "every position once");
+        return wrongField("writes", position, "every position once");
     }
     for (const ScalarExpr &expr : op.scalars)
       DPC_TRY(scalar(expr));
     return Status::success();
   }
 
-  Status operator()(const MatmulOp &op) const {
-    DPC_TRY(buffer("a", op.a));
-    DPC_TRY(buffer("b", op.b));
-    DPC_TRY(buffer("c", op.c));
-    DPC_TRY(matmulTypes(op));
-    const std::pair<const char *, int64_t> counts[] = {{"m", op.m},
-                                                       {"n", op.n},
-                                                       {"k", op.k},
-                                                       {"batch", op.batch},
-                                                       {"batch2", op.batch2}};
-    for (auto [name, value] : counts)
-      if (value < 0)
-        return bad(name, value, "at least 0");
-    if (!std::isfinite(op.alpha) || !std::isfinite(op.beta))
-      return Status::invalid("alpha or beta is not finite");
-    DPC_TRY(operand("a", op, op.a, op.aOffset, op.transA ? op.k : op.m,
-                    op.transA ? op.m : op.k, op.lda, op.strideA, op.stride2A));
-    DPC_TRY(operand("b", op, op.b, op.bOffset, op.transB ? op.n : op.k,
-                    op.transB ? op.k : op.n, op.ldb, op.strideB, op.stride2B));
-    DPC_TRY(operand("c", op, op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC,
-                    op.stride2C));
-    DPC_TRY(productApart(op));
-    DPC_TRY(checkEpilogue(plan, op));
-    return checkFp8(plan, op);
-  }
-
+  Status operator()(const MatmulOp &op) const { return checkMatmul(plan, op); }
   Status operator()(const ConvOp &op) const { return checkConv(plan, op); }
   Status operator()(const AttentionOp &op) const {
     return checkAttention(plan, op);
@@ -133,7 +108,7 @@ public:
     DPC_TRY(group(op.group));
     DPC_TRY(buffer("buffer", op.buffer));
     if (op.root < 0 || op.root >= groupSize(op.group))
-      return bad("root", op.root, "an index in the group");
+      return wrongField("root", op.root, "an index in the group");
     return Status::success();
   }
   Status operator()(const SendOp &op) const { return message(op); }
@@ -143,7 +118,7 @@ public:
     DPC_TRY(buffer("in", op.in));
     DPC_TRY(buffer("out", op.out));
     if (op.bytes < 0)
-      return bad("bytes", op.bytes, "at least 0");
+      return wrongField("bytes", op.bytes, "at least 0");
     DPC_TRY(range("in_offset", op.in, op.inOffset, op.bytes));
     DPC_TRY(range("out_offset", op.out, op.outOffset, op.bytes));
     return disjoint({op.in, op.inOffset, op.bytes},
@@ -157,7 +132,7 @@ public:
   }
   Status operator()(const LoadInputOp &op) const {
     if (op.input < 0 || op.input >= static_cast<int>(plan.inputs.size()))
-      return bad("input", op.input, "an index of inputs");
+      return wrongField("input", op.input, "an index of inputs");
     DPC_TRY(buffer("buffer", op.buffer));
     const Buffer &target = plan.buffers[op.buffer];
     const Buffer &like = plan.buffers[plan.inputs[op.input].buffer];
@@ -169,21 +144,13 @@ public:
   }
   Status operator()(const StoreOutputOp &op) const {
     if (op.output < 0 || op.output >= static_cast<int>(plan.outputs.size()))
-      return bad("output", op.output, "an index of outputs");
+      return wrongField("output", op.output, "an index of outputs");
     return Status::success();
   }
 
 private:
-  static Status bad(const std::string &field, int64_t value,
-                    const std::string &expected) {
-    return Status::invalid(field, " is ", value, ", expected ", expected);
-  }
-
   Status buffer(const char *field, int id) const {
-    if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
-      return Status::invalid(field, " names buffer ", id, ", the plan has ",
-                             plan.buffers.size());
-    return Status::success();
+    return checkBufferId(plan, field, id);
   }
   Status group(int id) const {
     if (id < 0 || id >= static_cast<int>(plan.groups.size()))
@@ -239,10 +206,10 @@ private:
     DPC_TRY(buffer("buffer", op.buffer));
     int64_t size = groupSize(op.group);
     if (op.shift <= -size || op.shift >= size || (op.shift == 0 && size > 1))
-      return bad("shift", op.shift,
-                 "a distance within a group of " + std::to_string(size));
+      return wrongField("shift", op.shift, "a distance within a group of ",
+                        size);
     if (op.tag < 0 || op.tag > kMaxTag)
-      return bad("tag", op.tag, "0 to " + std::to_string(kMaxTag));
+      return wrongField("tag", op.tag, "0 to ", kMaxTag);
     return Status::success();
   }
 
@@ -258,7 +225,7 @@ private:
     if (expr.kind == ScalarKind::Const)
       return Status::success();
     if (expr.size < 0)
-      return bad("scalars: size", expr.size, "at least 0");
+      return wrongField("scalars: size", expr.size, "at least 0");
     std::set<std::string> seen;
     for (const std::string &axis : expr.axes)
       if (!plan.mesh.has(axis) || !seen.insert(axis).second)
@@ -266,70 +233,6 @@ private:
                                "\", which the mesh lacks or which is "
                                "listed twice");
     return checkCells(expr.axes, plan.mesh);
-  }
-
-  Status matmulTypes(const MatmulOp &op) const {
-    DType a = plan.buffers[op.a].dtype, b = plan.buffers[op.b].dtype,
-          c = plan.buffers[op.c].dtype;
-    auto isNarrow = [&](DType t) { return t == DType::F32 || t == op.compute; };
-    bool fits = false;
-    if (op.compute == DType::F32 || op.compute == DType::F64)
-      fits = a == op.compute && b == a && c == a;
-    else if (op.compute == DType::BF16 || op.compute == DType::F16)
-      fits = isNarrow(a) && isNarrow(b) && isNarrow(c);
-    if (!fits)
-      return Status::invalid("compute is ", nameOf(op.compute),
-                             ", which does not take ", nameOf(a), " times ",
-                             nameOf(b), " into ", nameOf(c));
-    return Status::success();
-  }
-
-  /// C is written while the factors are read.
-  Status productApart(const MatmulOp &op) const {
-    if (op.m == 0 || op.n == 0 || op.batch == 0 || op.batch2 == 0)
-      return Status::success();
-    auto partOf = [&](int id, int64_t offset, int64_t rows, int64_t cols,
-                      int64_t ld, int64_t stride, int64_t stride2) {
-      if (rows == 0 || cols == 0)
-        return BufferPart{id, 0, 0};
-      int64_t count = (op.batch - 1) * stride + (op.batch2 - 1) * stride2 +
-                      (rows - 1) * ld + cols;
-      int64_t size = sizeOf(plan.buffers[id].dtype);
-      return BufferPart{id, offset * size, count * size};
-    };
-    BufferPart c =
-        partOf(op.c, op.cOffset, op.m, op.n, op.ldc, op.strideC, op.stride2C);
-    auto isApart = [&](const char *name, const BufferPart &factor) {
-      return mayOverlap(plan, factor, c)
-                 ? Status::invalid(name, " overlaps c, which is written")
-                 : Status::success();
-    };
-    DPC_TRY(isApart("a", partOf(op.a, op.aOffset, op.transA ? op.k : op.m,
-                                op.transA ? op.m : op.k, op.lda, op.strideA,
-                                op.stride2A)));
-    return isApart("b", partOf(op.b, op.bOffset, op.transB ? op.n : op.k,
-                               op.transB ? op.k : op.n, op.ldb, op.strideB,
-                               op.stride2B));
-  }
-
-  /// Checks that the last element of a matrix operand lies in its buffer.
-  Status operand(const std::string &name, const MatmulOp &op, int id,
-                 int64_t offset, int64_t rows, int64_t cols, int64_t ld,
-                 int64_t stride, int64_t stride2) const {
-    if (ld < std::max<int64_t>(cols, 1))
-      return bad("ld" + name, ld, "at least " + std::to_string(cols));
-    if (offset < 0 || stride < 0 || stride2 < 0)
-      return Status::invalid("an offset or stride of ", name, " is negative");
-    if (rows == 0 || cols == 0 || op.batch == 0 || op.batch2 == 0)
-      return Status::success();
-    Wide last = Wide(offset) + Wide(op.batch - 1) * stride +
-                Wide(op.batch2 - 1) * stride2 + Wide(rows - 1) * ld + cols - 1;
-    if (last >= elements(id))
-      return Status::invalid(
-          name, " reaches element ",
-          (last > INT64_MAX ? "2^63" : std::to_string(int64_t(last))),
-          " of buffer ", id, ", which has ", elements(id));
-    return Status::success();
   }
 
   const Plan &plan;

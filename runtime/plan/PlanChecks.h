@@ -24,13 +24,9 @@ Status checkBuffers(const Plan &plan);
 Status checkTensors(const Plan &plan);
 /// 4. Every instruction on its own; events; the schedule's entries.
 Status checkInstructions(const Plan &plan);
-/// The epilogue of a GEMM; part of 4. Assumes that the other fields are valid.
-Status checkEpilogue(const Plan &plan, const MatmulOp &op);
-/// The fp8 codes that a GEMM multiplies instead of its factors; the same.
-Status checkFp8(const Plan &plan, const MatmulOp &op);
-/// The fields of one convolution; part of 4.
+/// The fields of one GEMM, convolution or attention; part of 4.
+Status checkMatmul(const Plan &plan, const MatmulOp &op);
 Status checkConv(const Plan &plan, const ConvOp &op);
-/// The fields of one attention or its gradient; part of 4.
 Status checkAttention(const Plan &plan, const AttentionOp &op);
 Status checkAttention(const Plan &plan, const AttentionGradOp &op);
 /// 5. Liveness: values are written before they are read and not overwritten in
@@ -43,10 +39,19 @@ Status checkMeetings(const Plan &plan);
 /// plans all ranks of a stage share one schedule, which needs one check only.
 std::vector<int> firstWithSchedule(const Plan &plan);
 
-/// "FIELD is VALUE, expected ...".
-inline Status wrongField(const std::string &field, int64_t value,
-                         const std::string &expected) {
-  return Status::invalid(field, " is ", value, ", expected ", expected);
+/// The error "FIELD is VALUE, expected EXPECTED".
+template <typename... Expected>
+Status wrongField(const std::string &field, int64_t value,
+                  const Expected &...expected) {
+  return Status::invalid(field, " is ", value, ", expected ", expected...);
+}
+
+/// Fails unless `id` is the id of a buffer of the plan.
+inline Status checkBufferId(const Plan &plan, const std::string &field,
+                            int64_t id) {
+  if (id >= 0 && id < static_cast<int64_t>(plan.buffers.size()))
+    return Status::success();
+  return wrongField(field, id, "a buffer below ", plan.buffers.size());
 }
 
 /// "forward[12] (all_reduce)".

@@ -41,10 +41,17 @@ constexpr int64_t kMaxMicroBatches = 1 << 20;
 
 std::string quoted(const std::string &text) { return '"' + text + '"'; }
 
-Status within(const std::string &place, Status status) {
-  if (status.ok())
-    return status;
-  return Status(status.code(), oneLine(place + ": " + status.message()));
+Status within(const std::string &place, const Status &status) {
+  return status.ok()
+             ? status
+             : Status(status.code(), oneLine(place + ": " + status.message()));
+}
+
+/// Ids are positions.
+Status checkId(int id, size_t position) {
+  return id == static_cast<int>(position)
+             ? Status::success()
+             : wrongField("id", id, "its position ", position);
 }
 
 /// Checks that each cell of the batch belongs to one data rank.
@@ -137,9 +144,7 @@ Status checkLr(const LrSchedule &lr) {
 
 Status checkGroup(const Group &group, size_t index, const Mesh &mesh) {
   std::string place = "groups[" + std::to_string(index) + "]";
-  if (group.id != static_cast<int>(index))
-    return Status::invalid(place, ": id is ", group.id,
-                           ", expected its position");
+  DPC_TRY(checkId(group.id, index).in(place));
   std::set<std::string> seen;
   for (const std::string &axis : group.axes) {
     if (axis == kMicroBatchAxis || !mesh.has(axis))
@@ -180,9 +185,7 @@ Status checkFrames(const Plan &plan) {
   for (size_t i = 0; i < plan.frames.size(); ++i) {
     const Frame &frame = plan.frames[i];
     std::string place = "frames[" + std::to_string(i) + "]";
-    if (frame.id != static_cast<int>(i))
-      return Status::invalid(place, ": id is ", frame.id,
-                             ", expected its position");
+    DPC_TRY(within(place, checkId(frame.id, i)));
     DPC_TRY(within(place, checkFrame(plan, frame)));
     if (!seen.insert({frame.stage, frame.chunk}).second)
       return Status::invalid(place, ": stage ", frame.stage,
@@ -266,9 +269,7 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
 /// The common check of tensors, inputs and outputs: the buffer fits a shard.
 template <typename T>
 Status checkHome(const Plan &plan, const T &value, int id) {
-  if (id < 0 || id >= static_cast<int>(plan.buffers.size()))
-    return Status::invalid("buffer is ", id, ", the plan has ",
-                           plan.buffers.size());
+  DPC_TRY(checkBufferId(plan, "buffer", id));
   const Buffer &buffer = plan.buffers[id];
   if (buffer.dtype != value.dtype)
     return Status::invalid("dtype is ", nameOf(value.dtype),
@@ -368,14 +369,11 @@ Status checkPorts(const Plan &plan, const std::vector<Port> &ports,
 Status checkSkips(const Plan &plan, const ScalarInput &scalar) {
   if (scalar.skips == -1)
     return Status::success();
-  std::string what = "skips is " + std::to_string(scalar.skips);
-  if (scalar.skips < 0 || scalar.skips >= static_cast<int>(plan.buffers.size()))
-    return Status::invalid(what, ", the plan has ", plan.buffers.size(),
-                           " buffers");
+  DPC_TRY(checkBufferId(plan, "skips", scalar.skips));
   const Buffer &buffer = plan.buffers[scalar.skips];
   if (buffer.kind != BufferKind::Optimizer || buffer.dtype != DType::F32 ||
       buffer.bytes != 4 || buffer.stage != plan.buffers[scalar.buffer].stage)
-    return Status::invalid(what,
+    return Status::invalid("skips is ", scalar.skips,
                            ", which is not one f32 of kind optimizer on the "
                            "scalar's stage");
   return Status::success();
@@ -389,10 +387,7 @@ Status checkScalars(const Plan &plan) {
     std::string place = concat("scalars[", i, "] ", quoted(scalar.name));
     if (scalar.name != "lr" && scalar.name != "step")
       return Status::invalid(place, ": expected lr or step");
-    if (scalar.buffer < 0 ||
-        scalar.buffer >= static_cast<int>(plan.buffers.size()))
-      return Status::invalid(place, ": buffer is ", scalar.buffer,
-                             ", the plan has ", plan.buffers.size());
+    DPC_TRY(within(place, checkBufferId(plan, "buffer", scalar.buffer)));
     const Buffer &buffer = plan.buffers[scalar.buffer];
     if (buffer.kind != BufferKind::Scalar || buffer.dtype != DType::F32 ||
         buffer.bytes != 4)
@@ -440,9 +435,7 @@ Status checkBuffers(const Plan &plan) {
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer &buffer = plan.buffers[i];
     std::string place = concat("buffers[", i, "] ", quoted(buffer.name));
-    if (buffer.id != static_cast<int>(i))
-      return Status::invalid(place, ": id is ", buffer.id,
-                             ", expected its position");
+    DPC_TRY(within(place, checkId(buffer.id, i)));
     DPC_TRY(within(place, checkBuffer(plan, buffer)));
   }
   for (size_t i = 0; i < plan.buffers.size(); ++i)

@@ -1,9 +1,8 @@
+#include "runtime/base/WriteFile.h"
 #include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace dpc::rt {
@@ -121,17 +120,7 @@ std::string planToJson(const Plan &plan) {
 }
 
 Status writePlan(const Plan &plan, const std::string &dir) {
-  std::string path = dir + "/plan.json", beside = path + ".new";
-  {
-    std::ofstream out(beside, std::ios::binary);
-    out << planToJson(plan);
-    out.close();
-    if (!out)
-      return Status::io(beside, ": cannot be written");
-  }
-  if (std::rename(beside.c_str(), path.c_str()) != 0)
-    return Status::io(path, ": cannot be replaced");
-  return Status::success();
+  return replaceFile(dir + "/plan.json", planToJson(plan));
 }
 
 } // namespace dpc::rt

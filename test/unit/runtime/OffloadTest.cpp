@@ -158,7 +158,7 @@ const Mutation kSpaceMutations[] = {
     {"sizes", [](Plan &p) { op<TransferOp>(p, "forward", 0).out = 1; },
      "forward[0] (transfer): in is f32[4, 2], out f32[4, 4]"},
     {"buffer", [](Plan &p) { op<TransferOp>(p, "forward", 0).out = 99; },
-     "out names buffer 99"},
+     "out is 99"},
     {"queue", [](Plan &p) { at(p, "forward", 0).queue = Queue::Comm; },
      "queue is \"comm\", expected \"copy\""},
     {"copyQueue", [](Plan &p) { at(p, "forward", 2).queue = Queue::Copy; },
