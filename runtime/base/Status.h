@@ -74,6 +74,12 @@ public:
   static Status unsupported(const Parts &...parts) {
     return {StatusCode::Unsupported, concat(parts...)};
   }
+  template <typename... Parts> static Status timeout(const Parts &...parts) {
+    return {StatusCode::Timeout, concat(parts...)};
+  }
+  template <typename... Parts> static Status cancelled(const Parts &...parts) {
+    return {StatusCode::Cancelled, concat(parts...)};
+  }
 
   bool ok() const { return codeValue == StatusCode::Ok; }
   /// True on success.

@@ -57,6 +57,23 @@ private:
   std::string dir;
 };
 
+/// Keeps other runs from writing to a folder of checkpoints by a lock on
+/// DIR/.lock. The system releases the lock however the process ends. On a file
+/// system without locks it has no effect.
+class FolderLock {
+public:
+  FolderLock() = default;
+  FolderLock(const FolderLock &) = delete;
+  FolderLock &operator=(const FolderLock &) = delete;
+  ~FolderLock();
+
+  /// Takes the lock; waits up to `seconds` for a run that is about to end.
+  Status take(const std::string &dir, double seconds);
+
+private:
+  int fd = -1;
+};
+
 /// The manifest of the checkpoint in folder `path`.
 Expected<Manifest> readManifest(const std::string &path);
 

@@ -108,8 +108,8 @@ Status CheckpointWriter::agree() {
 }
 
 Status CheckpointWriter::elsewhere() {
-  return Status(StatusCode::Cancelled,
-                "another process could not write its part of a checkpoint");
+  return Status::cancelled(
+      "another process could not write its part of a checkpoint");
 }
 
 /// Removes an unfinished checkpoint, because it wastes space on a disk that may
@@ -149,7 +149,7 @@ Status CheckpointWriter::writeFiles(int64_t step) {
   std::string folder = options.folder.unfinished(step, options.tag);
   for (const RankShards &rank : ranks) {
     if (stopping)
-      return Status(StatusCode::Cancelled, "the run ends");
+      return Status::cancelled("the run ends");
     if (!rank.shards.empty())
       DPC_TRY(
           writeShardFile(folder + "/" + shardFileName(rank.rank), rank.shards));
@@ -164,16 +164,14 @@ Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
   std::error_code code;
   while (!std::filesystem::exists(path, code)) {
     if (stopping)
-      return Status(StatusCode::Cancelled, "the run ends");
+      return Status::cancelled("the run ends");
     if (!std::filesystem::exists(std::filesystem::path(path).parent_path(),
                                  code))
       return elsewhere();
     if (std::chrono::steady_clock::now() > limit)
-      return Status(
-          StatusCode::Timeout,
-          path + ": was not written within " +
-              std::to_string(static_cast<int64_t>(options.timeoutSeconds)) +
-              " s; is the folder shared by all machines?");
+      return Status::timeout(path, ": was not written within ",
+                             static_cast<int64_t>(options.timeoutSeconds),
+                             " s; is the folder shared by all machines?");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return describeShardFile(path);

@@ -39,10 +39,6 @@ Manifest manifestOf(const Plan &plan) {
   return manifest;
 }
 
-//===----------------------------------------------------------------------===//
-// Writing
-//===----------------------------------------------------------------------===//
-
 static Json toJson(const Layout &layout) {
   Json dims = Json::array();
   for (const std::vector<Factor> &dim : layout.dims) {
@@ -86,10 +82,6 @@ std::string manifestText(const Manifest &manifest) {
   return "{\"checksum\": \"" + hashText(text) + "\",\n\"manifest\": " + text +
          "}\n";
 }
-
-//===----------------------------------------------------------------------===//
-// Reading
-//===----------------------------------------------------------------------===//
 
 namespace {
 

@@ -120,7 +120,7 @@ std::vector<int> absent(const Cell &cell, uint32_t goal) {
   return ranks;
 }
 
-Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
+Status cancelled() { return Status::cancelled("another rank failed"); }
 
 /// Fails unless all members made the same call.
 Status compareCalls(const Seat &seat, const char *name, int64_t bytes) {

@@ -220,9 +220,8 @@ private:
       else
         return value.status();
     }
-    return missing.empty()
-               ? Status::success()
-               : explain(Status(StatusCode::Timeout, ""), name, missing);
+    return missing.empty() ? Status::success()
+                           : explain(Status::timeout(), name, missing);
   }
 
   Status explain(const Status &status, const std::string &name,

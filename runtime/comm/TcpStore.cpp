@@ -110,10 +110,6 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
   return address;
 }
 
-//===----------------------------------------------------------------------===//
-// Server
-//===----------------------------------------------------------------------===//
-
 struct TcpStoreServer::Connection {
   int socket = -1;
   double since = nowSeconds();
@@ -371,10 +367,6 @@ void TcpStoreServer::leave(Connection &c) {
   c.socket = -1;
 }
 
-//===----------------------------------------------------------------------===//
-// Client
-//===----------------------------------------------------------------------===//
-
 static Expected<int> connectTo(const StoreAddress &address) {
   int made = -1;
   DPC_TRY(withAddress(address, false, [&](const addrinfo &info) {
@@ -426,9 +418,8 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
     return Status::invalid(address.host, ":", address.port,
                            " is not rank 0 of this job of ", ranks,
                            " ranks, or has another DPC_JOB_TOKEN");
-  return Status(StatusCode::Timeout, "rank " + std::to_string(rank) +
-                                         " found no rank 0 at " +
-                                         status.message());
+  return Status::timeout("rank ", rank, " found no rank 0 at ",
+                         status.message());
 }
 
 TcpStoreClient::~TcpStoreClient() {
@@ -505,11 +496,11 @@ Expected<std::string> TcpStoreClient::reply(double seconds) {
   case 'v':
     return value;
   case 't':
-    return Status(StatusCode::Timeout, "");
+    return Status::timeout();
   case 'd':
     return Status::io(value);
   default:
-    return Status(StatusCode::Cancelled, value);
+    return Status::cancelled(value);
   }
 }
 

@@ -24,7 +24,8 @@ struct StepData {
   std::vector<HostTensor> *outputs = nullptr;
 };
 
-struct ExecutorOptions {
+/// The settings of the steps of all ranks.
+struct StepSettings {
   /// Fill arena and padding with NaN (-1 in integers) instead of zero.
   bool poison = false;
   bool trace = false;
@@ -36,12 +37,14 @@ struct ExecutorOptions {
   /// Overlap communication and transfers with computation. Otherwise, run all
   /// instructions one after the other, in the order of the plan.
   bool overlap = true;
-  int threads = 1;              ///< for GEMMs
-  std::string offloadDir = "."; ///< folder for what the plan keeps on disk
-  /// Where the rank records its instructions, or nullptr.
-  FlightRecord *flightRecord = nullptr;
+  std::string offloadDir = "."; ///< folder for values that stay on disk
   /// Called once, by the thread that fails first, with the reason.
   std::function<void(const Status &)> onFailure;
+};
+
+struct ExecutorOptions : StepSettings {
+  int threads = 1;                      ///< for GEMMs
+  FlightRecord *flightRecord = nullptr; ///< of the rank, or null
 };
 
 /// Holds a rank's memory and runs its steps: RankExecutor on CPUs, other
@@ -61,14 +64,14 @@ public:
   /// host memory.
   virtual Expected<const char *> readBuffer(int id,
                                             std::vector<char> &scratch) = 0;
-  /// When each instruction ran; empty without ExecutorOptions::trace.
+  /// When each instruction ran; empty without StepSettings::trace.
   virtual std::vector<TraceLane> traceLanes() const { return {}; }
   virtual void forgetTrace() {}
-  /// The first NaN of the last step, with ExecutorOptions::checkNumbers.
+  /// The first NaN of the last step, with StepSettings::checkNumbers.
   virtual std::optional<NumberFault> numberFault() const { return {}; }
 
   /// Seconds since the last call that the rank spent in instructions without
-  /// communication, with ExecutorOptions::timesRanks. 0 if unknown.
+  /// communication, with StepSettings::timesRanks. 0 if unknown.
   virtual double takeOwnSeconds() { return 0; }
 
   /// Whether a buffer belongs to this rank's stage.

@@ -167,10 +167,8 @@ RankExecutor::create(const Plan &plan, int rank, const KernelLibrary &kernels,
                     options.overlap));
   self->program = std::move(program);
   self->events = std::vector<WaitWord>(self->program.events);
-  for (const auto &[phase, instructions] : plan.phases)
-    for (const Instruction &instruction : instructions)
-      if (auto *store = std::get_if<StoreOutputOp>(&instruction.op))
-        self->isStored[store->output] = true;
+  for (const StoreOutputOp *store : opsOf<StoreOutputOp>(plan))
+    self->isStored[store->output] = true;
   setMatmulThreads(options.threads);
   for (Queue queue : {Queue::Comm, Queue::Copy})
     if (!self->program.queues[static_cast<int>(queue)].empty())

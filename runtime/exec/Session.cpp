@@ -116,13 +116,7 @@ Session::create(const Plan &plan, const ExecutorFactory &makeExecutor,
     self->outputShards.push_back(
         self->travelling(port.layout, self->stageOf(port.buffer)));
   }
-  ExecutorOptions each;
-  each.poison = options.poison;
-  each.overlap = options.overlap;
-  each.trace = options.trace;
-  each.checkNumbers = options.checkNumbers;
-  each.timesRanks = options.timesRanks;
-  each.offloadDir = options.offloadDir;
+  ExecutorOptions each{options};
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   each.threads = options.threadsPerRank > 0
                      ? options.threadsPerRank
@@ -166,15 +160,11 @@ Status Session::initialize(const ValueSource &values) {
   return onAllRanks([&](size_t i) -> Status {
     Executor &executor = *executors[i];
     for (const Tensor &tensor : plan.tensors) {
-      std::vector<int> homes = tensor.copies;
-      homes.push_back(tensor.buffer);
-      for (int home : homes) {
-        if (!executor.holds(home))
-          continue;
-        DPC_TRY(executor.fillBuffer(home, [&](char *local) {
-          return values.fill(tensor, plan.mesh, executor.rank(), local);
-        }));
-      }
+      for (int id : tensor.allBuffers())
+        if (executor.holds(id))
+          DPC_TRY(executor.fillBuffer(id, [&](char *local) {
+            return values.fill(tensor, plan.mesh, executor.rank(), local);
+          }));
     }
     return Status::success();
   });

@@ -15,7 +15,7 @@
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Executor.h"
-#include "runtime/io/ValueSource.h"
+#include "runtime/io/InitialValues.h"
 #include "runtime/kernels/KernelLibrary.h"
 
 #include <functional>
@@ -23,18 +23,12 @@
 
 namespace dpc::rt {
 
-struct SessionOptions {
-  bool poison = false; ///< see ExecutorOptions
-  bool trace = false;
-  bool checkNumbers = false; ///< see ExecutorOptions
-  bool timesRanks = false;   ///< see ExecutorOptions
-  bool overlap = true;       ///< see ExecutorOptions
+/// `onFailure` is called by the first rank that fails in a step, before it
+/// tells the others.
+struct SessionOptions : StepSettings {
   /// Threads of a rank for GEMMs; 0: cores / ranks of this process, at least 1.
   int threadsPerRank = 0;
-  std::string offloadDir = "."; ///< see ExecutorOptions
-  std::string flightRecord;     ///< folder for FlightRecord; "": none
-  /// Called by the first rank that fails in a step, before it tells the others.
-  std::function<void(const Status &)> onFailure;
+  std::string flightRecord; ///< folder for FlightRecord; "": none
 };
 
 class Session {

@@ -3,7 +3,6 @@
 #define DPC_RUNTIME_IO_INITIALVALUES_H
 
 #include "runtime/base/HostTensor.h"
-#include "runtime/io/ValueSource.h"
 #include "runtime/io/WeightFiles.h"
 #include "runtime/plan/Plan.h"
 
@@ -12,6 +11,19 @@
 #include <optional>
 
 namespace dpc::rt {
+
+/// Values for the tensors of a plan. Safe to use from several threads.
+class ValueSource {
+public:
+  virtual ~ValueSource() = default;
+
+  /// Checks whether the plan's tensors can be filled, as far as this is known
+  /// in advance.
+  virtual Status check(const Plan &plan) const = 0;
+  /// Copies the shard of `rank` to `local`. Does not write the padding.
+  virtual Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
+                      void *local) const = 0;
+};
 
 /// The choice of --init. The values of a file override those of the model file;
 /// the other choices fill weights that the model file lacks.

@@ -24,10 +24,6 @@ static bool endsWith(const std::string &text, std::string_view end) {
          text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-//===----------------------------------------------------------------------===//
-// Reading
-//===----------------------------------------------------------------------===//
-
 bool namesWeightFiles(const std::string &text) {
   std::error_code code;
   return endsWith(text, ".safetensors") || endsWith(text, ".index.json") ||
@@ -102,10 +98,6 @@ Status WeightFiles::addIndex(const std::string &path) {
   }
   return Status::success();
 }
-
-//===----------------------------------------------------------------------===//
-// Writing
-//===----------------------------------------------------------------------===//
 
 std::optional<int64_t> parseSize(const std::string &text) {
   struct Unit {

@@ -3,7 +3,6 @@
 #define DPC_RUNTIME_JOB_CHECKPOINTS_H
 
 #include "runtime/checkpoint/CheckpointWriter.h"
-#include "runtime/checkpoint/FolderLock.h"
 #include "runtime/exec/Session.h"
 #include "runtime/job/RunOptions.h"
 

@@ -9,10 +9,10 @@
 #include "runtime/job/Samples.h"
 #include "runtime/job/SaveWeights.h"
 #include "runtime/job/StopSignal.h"
+#include "runtime/observe/Profile.h"
 #include "runtime/observe/ReplicaCheck.h"
 #include "runtime/observe/SlowRanks.h"
 #include "runtime/observe/Trace.h"
-#include "runtime/observe/WriteProfile.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
@@ -280,9 +280,8 @@ Status Job::runSteps() {
     Expected<int> stopped = betweenSteps(report, progress);
     if (!stopped)
       return stopped.status().code() == StatusCode::Timeout
-                 ? Status(StatusCode::Timeout, "after step " +
-                                                   std::to_string(step) + ": " +
-                                                   stopped.status().message())
+                 ? Status::timeout("after step ", step, ": ",
+                                   stopped.status().message())
                  : stopped.status();
     if (*stopped == 0 || step == options.steps)
       continue;

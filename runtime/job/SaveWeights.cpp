@@ -9,11 +9,10 @@ using namespace rt;
 /// Whether an instruction writes the tensor: parameters, and buffers that
 /// change in a step (running statistics).
 static bool isMoved(const Plan &plan, const Tensor &tensor) {
-  for (const auto &[phase, instructions] : plan.phases)
-    for (const Instruction &instruction : instructions)
-      for (int id : accessesOf(instruction, plan).writes)
-        if (id == tensor.buffer || plan.buffers[id].viewOf == tensor.buffer)
-          return true;
+  for (const Instruction *instruction : instructionsOf(plan))
+    for (int id : accessesOf(*instruction, plan).writes)
+      if (id == tensor.buffer || plan.buffers[id].viewOf == tensor.buffer)
+        return true;
   return false;
 }
 

@@ -13,10 +13,6 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-//===----------------------------------------------------------------------===//
-// oneDNN
-//===----------------------------------------------------------------------===//
-
 using dnnl::memory;
 
 const dnnl::engine &cpu() {
@@ -145,10 +141,6 @@ private:
   std::unordered_map<int, memory> arguments;
 };
 
-//===----------------------------------------------------------------------===//
-// Plain loops
-//===----------------------------------------------------------------------===//
-
 /// Calls body(index) for every index of `shape`.
 void forEachIndex(const Shape &shape,
                   const std::function<void(const Shape &)> &body) {
@@ -235,10 +227,6 @@ Status runWideConv(const ConvOp &op, void *x, void *w, void *y) {
                                nameOf(op.kind), "): ", error.message);
   }
 }
-
-//===----------------------------------------------------------------------===//
-// 16-bit arrays
-//===----------------------------------------------------------------------===//
 
 template <float (*Widen)(uint16_t)>
 void widen(const void *from, std::vector<float> &to) {

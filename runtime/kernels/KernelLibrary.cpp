@@ -117,16 +117,13 @@ Expected<KernelLibrary> KernelLibrary::load(const Plan &plan,
   if (!opened)
     return Status::invalid(path, ": cannot be loaded: ", dlerror());
   library.handle = std::shared_ptr<void>(opened, [](void *h) { dlclose(h); });
-  for (const auto &[phase, instructions] : plan.phases)
-    for (const Instruction &instruction : instructions)
-      if (auto *op = std::get_if<KernelOp>(&instruction.op)) {
-        void *symbol = dlsym(opened, op->symbol.c_str());
-        if (!symbol || !isOwn(opened, symbol))
-          return Status::invalid(path, ": symbol ", op->symbol,
-                                 ", which the plan calls, is missing");
-        library.functions[op->symbol] =
-            reinterpret_cast<KernelFunction>(symbol);
-      }
+  for (const KernelOp *op : opsOf<KernelOp>(plan)) {
+    void *symbol = dlsym(opened, op->symbol.c_str());
+    if (!symbol || !isOwn(opened, symbol))
+      return Status::invalid(path, ": symbol ", op->symbol,
+                             ", which the plan calls, is missing");
+    library.functions[op->symbol] = reinterpret_cast<KernelFunction>(symbol);
+  }
   return library;
 }
 

@@ -177,18 +177,17 @@ void FlightRecord::fail() {
 /// Prepares all texts once: composing a text takes longer than many
 /// instructions.
 void FlightRecord::describe(const Plan &plan, int rank) {
-  for (const auto &[phase, instructions] : plan.phases)
-    for (const Instruction &instruction : instructions) {
-      std::string meets = meetingText(plan, instruction.op, rank);
-      Text &text = texts[&instruction];
-      text.waits = !meets.empty();
-      text.text = instruction.name.empty() ? std::string(opName(instruction.op))
-                                           : oneLine(instruction.name);
-      // Cuts off the name, not the communication.
-      text.text.resize(std::min<size_t>(text.text.size(), kLine / 2));
-      if (text.waits)
-        text.text += " (" + meets + ")";
-    }
+  for (const Instruction *instruction : instructionsOf(plan)) {
+    std::string meets = meetingText(plan, instruction->op, rank);
+    Text &text = texts[instruction];
+    text.waits = !meets.empty();
+    text.text = instruction->name.empty() ? std::string(opName(instruction->op))
+                                          : oneLine(instruction->name);
+    // Cuts off the name, not the communication.
+    text.text.resize(std::min<size_t>(text.text.size(), kLine / 2));
+    if (text.waits)
+      text.text += " (" + meets + ")";
+  }
 }
 
 /// Writes "step N", then as much of `rest` as fits.
@@ -227,10 +226,6 @@ void FlightRecord::end(const Instruction &instruction) {
   writeTime(own);
   setKind(own, "ended");
 }
-
-//===----------------------------------------------------------------------===//
-// Reading what others left
-//===----------------------------------------------------------------------===//
 
 namespace {
 

@@ -31,10 +31,6 @@ MetricsPlace::MetricsPlace(const std::string &word) : kind("jsonl") {
   isFolder = kind == "tensorboard";
 }
 
-//===----------------------------------------------------------------------===//
-// A line of JSON per step
-//===----------------------------------------------------------------------===//
-
 /// The lines that a run that resumes after `done` keeps.
 static std::string linesUpTo(const std::string &text, int64_t done) {
   std::istringstream lines(text);
@@ -134,10 +130,6 @@ Status JsonLines::write(const EvalReport &evaluation) {
   return status();
 }
 
-//===----------------------------------------------------------------------===//
-// Prometheus
-//===----------------------------------------------------------------------===//
-
 /// A number in the text format, which supports NaN and +Inf.
 static std::string prometheusNumber(double value) {
   if (value != value)
@@ -173,10 +165,6 @@ Status PrometheusText::writeNewest() const {
          << " gauge\ndpc_" << name << " " << prometheusNumber(value) << "\n";
   return replaceFile(path, text.str()).in("--metrics");
 }
-
-//===----------------------------------------------------------------------===//
-// All of them
-//===----------------------------------------------------------------------===//
 
 Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
                                                int64_t done) {

@@ -1,13 +1,57 @@
-//===- Metrics.h - destinations for the numbers of steps --------*- C++ -*-===//
+//===- Metrics.h - the numbers of steps, and their destinations -*- C++ -*-===//
 #ifndef DPC_RUNTIME_OBSERVE_METRICS_H
 #define DPC_RUNTIME_OBSERVE_METRICS_H
 
 #include "runtime/base/Status.h"
-#include "runtime/observe/StepReport.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace dpc {
+
+/// A finished step.
+struct StepReport {
+  int64_t step = 0;
+  std::optional<double> loss, gradNorm;
+  std::optional<double> lossScale, skipped; ///< with fp16; 1 for a skipped step
+  std::vector<std::string> alarms;
+  double seconds = 0;
+  int64_t tokens = 0;  ///< 0: the samples are not sequences of integers
+  int64_t samples = 0; ///< 0: no input has a batch
+
+  double tokensPerSecond() const { return perSecond(tokens); }
+  double samplesPerSecond() const { return perSecond(samples); }
+  /// The numbers to plot over steps, by name.
+  std::vector<std::pair<const char *, double>> numbers() const {
+    std::vector<std::pair<const char *, double>> all;
+    for (const auto &[name, value] :
+         {std::pair("loss", loss), std::pair("grad_norm", gradNorm),
+          std::pair("loss_scale", lossScale), std::pair("skipped", skipped)})
+      if (value)
+        all.emplace_back(name, *value);
+    all.emplace_back("step_seconds", seconds);
+    if (tokens > 0)
+      all.emplace_back("tokens_per_second", tokensPerSecond());
+    if (samples > 0)
+      all.emplace_back("samples_per_second", samplesPerSecond());
+    return all;
+  }
+
+private:
+  double perSecond(int64_t count) const {
+    return count > 0 && seconds > 0 ? static_cast<double>(count) / seconds : 0;
+  }
+};
+
+/// The result of --eval-data after a step.
+struct EvalReport {
+  int64_t step = 0;
+  double loss = 0;
+  int64_t samples = 0;
+};
 
 /// One destination of --metrics.
 class Metrics {

@@ -2,7 +2,7 @@
 #ifndef DPC_RUNTIME_OBSERVE_NUMBERGUARD_H
 #define DPC_RUNTIME_OBSERVE_NUMBERGUARD_H
 
-#include "runtime/observe/StepReport.h"
+#include "runtime/observe/Metrics.h"
 #include "runtime/plan/Plan.h"
 
 #include <deque>

@@ -54,6 +54,12 @@ Expected<Profile> compareTraces(const std::string &predicted,
 /// "rows"}, seconds of one rank and step.
 std::string profileJson(const Profile &profile);
 
+/// Compares `events`, the measured ones (rt::traceEventsJson), with trace.json
+/// of the plan folder, prints the comparison, writes profile.json there, and
+/// adds it to report.html if that exists. Without trace.json, shows only the
+/// measured times.
+Status writeProfile(const std::string &plan, const std::string &events);
+
 /// A table for a terminal, with the first `mostRows` rows.
 std::string profileText(const Profile &profile, size_t mostRows);
 

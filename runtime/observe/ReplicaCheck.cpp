@@ -40,15 +40,13 @@ static std::string hashesOf(const Plan &plan, Executor &executor) {
   std::string lines, rank = std::to_string(executor.rank());
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor &tensor = plan.tensors[i];
-    std::vector<int> homes = tensor.copies;
-    homes.push_back(tensor.buffer);
     std::string first =
         std::to_string(firstHolder(tensor.layout, plan.mesh, executor.rank(),
                                    /*inStages=*/!tensor.copies.empty()));
-    for (int home : homes) {
-      if (!executor.holds(home))
+    for (int id : tensor.allBuffers()) {
+      if (!executor.holds(id))
         continue;
-      Expected<std::string> hash = hashOf(plan, executor, tensor, home);
+      Expected<std::string> hash = hashOf(plan, executor, tensor, id);
       if (!hash)
         return "! rank " + rank + ": " + hash.status().message() + "\n";
       lines += concat(i, " ", first, " ", rank, " ", *hash, "\n");

@@ -12,7 +12,7 @@
 
 namespace dpc::rt {
 
-/// Every rank's seconds without communication (ExecutorOptions::timesRanks)
+/// Every rank's seconds without communication (StepSettings::timesRanks)
 /// since the last call. Called by all processes; complete in the process that
 /// holds rank 0.
 Expected<std::vector<double>> ownSeconds(const Plan &plan, Session &session);

@@ -55,12 +55,18 @@ int64_t messageTag(int64_t tag, const Mesh &mesh, int64_t microBatch) {
   return tag * mesh.mostMicroBatches() + microBatch;
 }
 
-bool hasFp8(const Plan &plan) {
+std::vector<const Instruction *> instructionsOf(const Plan &plan) {
+  std::vector<const Instruction *> all;
   for (const auto &[phase, instructions] : plan.phases)
     for (const Instruction &instruction : instructions)
-      if (auto *op = std::get_if<MatmulOp>(&instruction.op); op && op->fp8)
-        return true;
-  return false;
+      all.push_back(&instruction);
+  return all;
+}
+
+bool hasFp8(const Plan &plan) {
+  return std::ranges::any_of(opsOf<MatmulOp>(plan), [](const MatmulOp *op) {
+    return op->fp8.has_value();
+  });
 }
 
 int64_t addressOf(const Plan &plan, int buffer,
@@ -74,6 +80,12 @@ int64_t addressOf(const Plan &plan, int buffer,
   });
   assert(slot != slots.end() && "the entry has no slot of the buffer's frame");
   return frame.offset + slot->slot * frame.bytes + b.offset;
+}
+
+std::vector<int> Tensor::allBuffers() const {
+  std::vector<int> all = copies;
+  all.push_back(buffer);
+  return all;
 }
 
 std::vector<int> Plan::ranksOfProcesses() const {

@@ -145,6 +145,9 @@ struct Tensor {
   InitKind init = InitKind::Zeros;
   int64_t seed = 0; ///< for Random
   double value = 0; ///< for Value: the value of all elements
+
+  /// `copies`, then `buffer`.
+  std::vector<int> allBuffers() const;
 };
 
 /// An input of the step (over the global batch) or an output of it. A
@@ -448,6 +451,17 @@ struct Plan {
   /// The size of a space on the ranks of a stage.
   int64_t bytesOf(Space space, int64_t stage) const;
 };
+
+/// The instructions of all phases.
+std::vector<const Instruction *> instructionsOf(const Plan &plan);
+/// The ops of one kind in all phases.
+template <typename Op> std::vector<const Op *> opsOf(const Plan &plan) {
+  std::vector<const Op *> ops;
+  for (const Instruction *instruction : instructionsOf(plan))
+    if (auto *op = std::get_if<Op>(&instruction->op))
+      ops.push_back(op);
+  return ops;
+}
 
 /// Whether the plan has fp8 GEMMs.
 bool hasFp8(const Plan &plan);

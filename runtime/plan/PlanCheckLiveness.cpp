@@ -220,12 +220,9 @@ Status checkFramesApart(const Plan &plan) {
 }
 
 bool isStored(const Plan &plan, int output) {
-  for (const auto &[phase, instructions] : plan.phases)
-    for (const Instruction &instruction : instructions)
-      if (auto *store = std::get_if<StoreOutputOp>(&instruction.op))
-        if (store->output == output)
-          return true;
-  return false;
+  return std::ranges::any_of(
+      opsOf<StoreOutputOp>(plan),
+      [&](const StoreOutputOp *op) { return op->output == output; });
 }
 
 Status checkOutputs(const Plan &plan, int64_t stage, const Walk &walk) {

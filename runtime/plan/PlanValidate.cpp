@@ -454,11 +454,9 @@ Status checkTensors(const Plan &plan) {
     if (tensor.name.empty() || !names.insert(tensor.name).second)
       return Status::invalid(place, ": name is empty or used twice");
     DPC_TRY(within(place, checkTensor(plan, tensor)));
-    std::vector<int> homes = tensor.copies;
-    homes.push_back(tensor.buffer);
-    for (int home : homes)
-      if (!buffers.insert(home).second)
-        return Status::invalid(place, ": buffer ", home,
+    for (int id : tensor.allBuffers())
+      if (!buffers.insert(id).second)
+        return Status::invalid(place, ": buffer ", id,
                                " holds another tensor already");
   }
   DPC_TRY(checkPorts(plan, plan.inputs, "inputs"));

@@ -174,10 +174,6 @@ TEST(Matmul, NothingToSum) {
   expectProduct(op, DType::F32, DType::F32);
 }
 
-//===----------------------------------------------------------------------===//
-// Epilogues
-//===----------------------------------------------------------------------===//
-
 double geluOf(double x) {
   return x / 2 *
          (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
@@ -328,10 +324,6 @@ TEST(KernelLibrary, FeatureNamesOfLlvmAreFoundInLinuxFlags) {
   for (const char *name : {"avx2", "avx512bf16", "bmi2", "amx-int8"})
     EXPECT_FALSE(hasCpuFeature(name, flags)) << name;
 }
-
-//===----------------------------------------------------------------------===//
-// Convolutions
-//===----------------------------------------------------------------------===//
 
 TEST(Conv, HandMadeNumbers) {
   // Two samples with one channel; a difference and a sum over three elements.

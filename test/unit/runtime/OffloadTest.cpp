@@ -1,8 +1,7 @@
 // Values outside the device memory: requirements on plans, and runs.
-#include "runtime/exec/Arena.h"
+#include "runtime/exec/RankMemory.h"
 #include "runtime/exec/RunPlan.h"
 #include "runtime/exec/Session.h"
-#include "runtime/io/OffloadFile.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/PlanValidate.h"
 #include "test/unit/runtime/PlanMutation.h"

@@ -370,10 +370,6 @@ double leastSquaresStep(const HostTensor &x, HostTensor &w) {
   return loss;
 }
 
-//===----------------------------------------------------------------------===//
-// Two stages
-//===----------------------------------------------------------------------===//
-
 namespace {
 
 struct StageIds {

@@ -1,6 +1,6 @@
-//===- MeasureLinks.h - dpc-run --measure-links -----------------*- C++ -*-===//
-#ifndef DPC_RUNTIME_JOB_MEASURELINKS_H
-#define DPC_RUNTIME_JOB_MEASURELINKS_H
+//===- Measure.h - --measure-links and --measure-device ---------*- C++ -*-===//
+#ifndef DPC_RUNTIME_JOB_MEASURE_H
+#define DPC_RUNTIME_JOB_MEASURE_H
 
 #include "runtime/base/Status.h"
 #include "runtime/job/RunOptions.h"
@@ -14,6 +14,10 @@ namespace dpc {
 /// of a mesh axis between hosts. Links inside a host are measured on one host.
 Status measureLinks(const RunOptions &options);
 
+/// Measures the GPU of this process (runtime/exec/MeasureDevice.h) and writes
+/// `options.measureDevice`.
+Status measureDevice(const RunOptions &options);
+
 } // namespace dpc
 
-#endif // DPC_RUNTIME_JOB_MEASURELINKS_H
+#endif // DPC_RUNTIME_JOB_MEASURE_H

@@ -1,8 +1,11 @@
-//===- MeasureLinks.cpp - dpc-run --measure-links -------------------------===//
-#include "runtime/job/MeasureLinks.h"
+//===- Measure.cpp - --measure-links and --measure-device -----------------===//
+#include "runtime/job/Measure.h"
 
 #include "runtime/base/WriteFile.h"
 #include "runtime/comm/MeasureCollectives.h"
+#include "runtime/exec/Device.h"
+#include "runtime/exec/Launch.h"
+#include "runtime/exec/MeasureDevice.h"
 
 #include <climits>
 #include <cstdio>
@@ -90,6 +93,27 @@ Status measureLinks(const RunOptions &options) {
     DPC_TRY(status);
   if (comms.front()->rank() == 0)
     std::printf("wrote %s\n", options.measureLinks.c_str());
+  return Status::success();
+}
+
+Status measureDevice(const RunOptions &options) {
+  if (options.device != "cuda")
+    return Status::invalid("--measure-device measures a GPU: give "
+                           "--device=cuda; dpc-opt --calibrate measures this "
+                           "machine's CPUs");
+  DPC_TRY(checkWritable(options.measureDevice).in("--measure-device"));
+  DPC_ASSIGN(std::unique_ptr<Device> device,
+             openCudaDevice().in("--device=cuda"));
+  Launch launch = detectLaunch();
+  DPC_ASSIGN(auto probe, device->probe(launch.size > 1 ? launch.localRank : 0));
+  std::printf("measuring %s\n", probe->facts().name.c_str());
+  DPC_ASSIGN(auto text, rt::measureDevice(*probe, usualSchedule(),
+                                          [](const std::string &pass) {
+                                            std::printf("  %s\n", pass.c_str());
+                                            std::fflush(stdout);
+                                          }));
+  DPC_TRY(writeFile(options.measureDevice, text).in("--measure-device"));
+  std::printf("wrote %s\n", options.measureDevice.c_str());
   return Status::success();
 }
 
