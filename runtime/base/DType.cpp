@@ -121,8 +121,8 @@ uint16_t floatToBf16(float value) {
   uint32_t bits = bitsOf(value);
   if (std::isnan(value))
     return static_cast<uint16_t>((bits >> 16) | 0x40);
-  // Round to nearest even: add half of the last kept unit, minus one if that
-  // unit is already even.
+  // Round to nearest even: add half of the last kept unit, minus 1 if that unit
+  // is even.
   bits += 0x7fff + ((bits >> 16) & 1);
   return static_cast<uint16_t>(bits >> 16);
 }
@@ -140,8 +140,8 @@ uint16_t floatToF16(float value) {
   if (magnitude >= 0x477ff000)
     return sign | 0x7c00; // rounds to infinity
   if (magnitude < 0x38800000) {
-    // Subnormal: the float adder rounds, because the last unit of 0.5 * 2^...
-    // equals that of the f16 subnormals (2^-24).
+    // Subnormal: the addition rounds, because the last bit of 0.5f has the
+    // value of the last bit of f16 subnormals, 2^-24.
     float shifted = floatOf(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(bitsOf(shifted) - bitsOf(0.5f));
   }
@@ -170,7 +170,7 @@ uint8_t floatToNarrow(float value, const NarrowFloat &format) {
     return static_cast<uint8_t>(format.nan);
   uint32_t code;
   if (magnitude < static_cast<uint32_t>(128 - format.bias) << 23) {
-    // Subnormal: as in floatToF16, with the unit of this format.
+    // Subnormal: as in floatToF16, with the last bit of this format.
     float unit = std::ldexp(1.0f, 24 - format.bias - format.mantissaBits);
     code = bitsOf(floatOf(magnitude) + unit) - bitsOf(unit);
   } else {

@@ -10,7 +10,7 @@
 namespace dpc::rt {
 
 /// Element types of buffers, little-endian in memory. A bool is one byte, 0 or
-/// 1; a type with fewer than 8 bits takes a whole byte, too.
+/// 1. An element with fewer than 8 bits occupies a whole byte.
 enum class DType {
   F32,
   F64,
@@ -40,25 +40,26 @@ enum class DType {
 int64_t sizeOf(DType type);
 /// "f32", "bf16", "bool", ...: the spelling of plans and messages.
 std::string_view nameOf(DType type);
-/// Inverse of nameOf.
+/// The inverse of nameOf(); nullopt for other names.
 std::optional<DType> parseDType(std::string_view name);
 bool isFloat(DType type);
-/// Neither a float nor bool.
+/// Whether the type is neither a float nor bool.
 bool isInteger(DType type);
-/// Whether values of integer type `from` are accepted where `to` is expected:
-/// for example, i32 labels for i64.
+/// Whether integers of type `from` are accepted for type `to`, for example i32
+/// labels for i64.
 bool widens(DType from, DType to);
 
 /// Product of the extents (1 for a scalar).
 int64_t numElements(const std::vector<int64_t> &shape);
 
-/// bf16 and f16 bit patterns from and to float, round to nearest even.
+/// Conversions between float and the bits of bf16 or f16. They round to nearest
+/// even.
 uint16_t floatToBf16(float value);
 float bf16ToFloat(uint16_t bits);
 uint16_t floatToF16(float value);
 float f16ToFloat(uint16_t bits);
 
-/// The encoding of a float of at most 8 bits: sign, exponent, mantissa.
+/// The encoding of a float type of at most 8 bits.
 struct NarrowFloat {
   int mantissaBits;
   int bias;          ///< of the exponent
@@ -72,12 +73,12 @@ struct NarrowFloat {
 /// Nullopt for types that are not narrow floats.
 std::optional<NarrowFloat> narrowFloatOf(DType type);
 
-/// Codes from and to float, round to nearest even.
+/// Conversions between float and codes. They round to nearest even.
 uint8_t floatToNarrow(float value, const NarrowFloat &format);
 float narrowToFloat(uint8_t code, const NarrowFloat &format);
 
-/// Loads element `index` of an array of `type` as a double, and stores a double
-/// there (rounded; integers are truncated).
+/// Load and store element `index` of an array of `type` as a double. The store
+/// rounds to the type and truncates for integers.
 double loadAsDouble(const void *data, DType type, int64_t index);
 void storeFromDouble(void *data, DType type, int64_t index, double value);
 

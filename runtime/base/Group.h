@@ -10,13 +10,14 @@
 
 namespace dpc::rt {
 
-/// The groups of ranks that communicate along `axes`: the ranks of a group
-/// differ only in their coordinates along these axes.
+/// The ranks that communicate along `axes`. Ranks of one cell differ only in
+/// their coordinates along these axes.
 struct Group {
   int id = -1; ///< equals its index in Plan::groups
   std::vector<std::string> axes;
-  /// A partition of all ranks; each inner list ascends. The index of a rank in
-  /// its group is its position in its list. See groupMembers() in Plan.h.
+  /// The cells: a partition of all ranks. Each inner list is ascending, and the
+  /// position of a rank in its list is its index in the group. See
+  /// groupMembers() in Plan.h.
   std::vector<std::vector<int>> members;
 };
 

@@ -29,10 +29,10 @@ struct HostTensor {
   }
 };
 
-/// "f32[8, 64]": how messages spell a type.
+/// The text of a type in messages: "f32[8, 64]".
 std::string describe(DType dtype, const std::vector<int64_t> &shape);
 
-/// Copies `count` elements, converting when the types differ.
+/// Copies `count` elements and converts them if the types differ.
 void convertElements(const void *from, DType fromType, void *to, DType toType,
                      int64_t count);
 

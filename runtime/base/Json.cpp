@@ -24,7 +24,8 @@ JsonErrors JsonErrors::of(std::string message) {
 Status JsonErrors::status() const {
   if (message.empty())
     return Status();
-  // Names in a damaged file may hold anything; the message stays one line.
+  // Names in a damaged file may contain control characters, but a message is
+  // one line.
   std::string line = message;
   for (char &c : line)
     if (static_cast<unsigned char>(c) < ' ')
@@ -78,7 +79,7 @@ JsonFields::JsonFields(const json &json, std::string where, JsonErrors &errors)
 }
 
 std::string JsonFields::path(const std::string &key) const {
-  // A path continues with a dot, a bare file name with ": ".
+  // Appends ".key" to a path and ": key" to a file name.
   bool hasPath = where.find(": ") != std::string::npos;
   return where + (hasPath ? "." : ": ") + key;
 }

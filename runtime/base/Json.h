@@ -1,7 +1,7 @@
 //===- Json.h - reading JSON objects with clear messages --------*- C++ -*-===//
 //
 // Readers of JSON files share these classes. JsonErrors keeps the first error
-// and later reads do nothing, so a reader tests once at its end.
+// and ignores later ones, so a reader checks for an error once, at its end.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_JSON_H
@@ -22,10 +22,10 @@ namespace dpc {
 /// The first error of a document.
 class JsonErrors {
 public:
-  /// Keeps "WHERE: found; expected EXPECTED" unless an error is held already.
+  /// Keeps "WHERE: FOUND; expected EXPECTED" if it is the first error.
   void report(const std::string &where, const std::string &found,
               const std::string &expected);
-  /// A holder of an existing message.
+  /// A JsonErrors that holds `message`.
   static JsonErrors of(std::string message);
   /// Success, or the first error.
   Status status() const;
@@ -35,16 +35,17 @@ private:
   std::string message;
 };
 
-/// Whether lists and objects nest deeper than in any of our files. Writing or
-/// copying such a text as parsed JSON would exhaust the stack, so readers
-/// refuse it before they parse.
+/// Whether lists and objects are nested more than 64 deep. Parsed JSON of
+/// greater depth could exhaust the stack when it is written or copied, so
+/// readers refuse it before they parse.
 bool nestsTooDeep(std::string_view json);
 
-/// Parses text; a syntax error becomes one line with file, line and column.
+/// Parses `text`. The error of invalid syntax is one line with file, line and
+/// column.
 Expected<nlohmann::json> parseJson(const std::string &text,
                                    const std::string &file);
 
-/// A short rendering of a value for messages.
+/// The text of a value in messages, at most 40 characters.
 std::string showJson(const nlohmann::json &json);
 
 /// The fields of one JSON object. `where` is "FILE" or "FILE: PATH".
@@ -52,10 +53,10 @@ class JsonFields {
 public:
   JsonFields(const nlohmann::json &json, std::string where, JsonErrors &errors);
 
-  /// Reads a required number, times `scale`.
+  /// Sets `out` to a required number times `scale`.
   void number(const std::string &key, double &out, const NumberRange &range,
               double scale = 1.0);
-  /// The same; `out` keeps its value when the key is absent.
+  /// Like number(), but `out` stays unchanged if the key is absent.
   void optionalNumber(const std::string &key, double &out,
                       const NumberRange &range, double scale = 1.0);
   /// Reads a required whole number in [low, high].
@@ -64,17 +65,19 @@ public:
   void string(const std::string &key, std::string &out);
   /// Reads an optional boolean.
   void optionalBoolean(const std::string &key, bool &out);
-  /// True when the key is there.
+  /// Whether the object has the key.
   bool has(const std::string &key) const;
-  /// Accepts the key and returns its value, or nullptr without an error.
+  /// The value of an optional key; null if it is absent.
   const nlohmann::json *optional(const std::string &key);
-  /// Returns the value of a required key, or reports what was expected.
+  /// The value of a required key. If it is absent, reports an error and returns
+  /// null.
   const nlohmann::json *required(const std::string &key,
                                  const std::string &expected);
-  /// A required array of at least one element.
+  /// The value of a required key if it is an array with at least one element;
+  /// otherwise reports an error and returns null.
   const nlohmann::json *array(const std::string &key,
                               const std::string &expected);
-  /// Reports the first key that no call has asked for.
+  /// Reports an error for the first key that none of the calls above has named.
   void finish();
 
   /// "FILE: path.key".

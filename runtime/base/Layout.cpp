@@ -216,7 +216,8 @@ CopyNest makeNest(const Layout &layout, const Mesh &mesh, int64_t rank,
         nest.run *= shard.valid;
       else if (shard.valid > 1)
         nest.loops.push_back({shard.valid, globalStride, localStride});
-      // A run continues outward only through whole factors.
+      // A run extends to outer factors only if the shard holds the whole
+      // factor.
       contiguous = contiguous && shard.valid == factor->size &&
                    shard.capacity == factor->size;
       globalStride *= factor->size;
@@ -227,7 +228,7 @@ CopyNest makeNest(const Layout &layout, const Mesh &mesh, int64_t rank,
   return nest;
 }
 
-/// Calls copy(globalElement, localElement, run) for every contiguous run.
+/// Calls copy(globalIndex, localIndex, count) for each contiguous run.
 template <typename F> void forEachRun(const CopyNest &nest, F &&copy) {
   if (nest.empty)
     return;

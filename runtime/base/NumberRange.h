@@ -6,7 +6,7 @@
 
 namespace dpc {
 
-/// A closed or half-open range of numbers with its description.
+/// The accepted range of a number and its description.
 struct NumberRange {
   double low = 0;
   bool lowIncluded = true;

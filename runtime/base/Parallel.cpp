@@ -16,7 +16,7 @@ namespace {
 struct Region {
   const std::function<void(size_t)> &work;
   size_t count, grain;
-  const Region *outer; ///< the region whose work this one is a part of, or null
+  const Region *outer; ///< the region whose work opened this one, or null
   std::atomic<size_t> next = 0;
   size_t helpers = 0; ///< threads at work besides the calling thread
 
@@ -30,10 +30,10 @@ struct Region {
   void run() noexcept;
 };
 
-/// Threads that last as long as the process, so that heap memory and the
-/// compiler's caches survive between calls. A thread that waits for the others
-/// helps with regions that they have opened meanwhile, and with nothing else,
-/// because other work might wait for the helping thread.
+/// Threads that live as long as the process, so that the caches of the heap and
+/// of the compiler survive between calls. A thread that waits for the end of
+/// its region helps only with regions inside it: other work might wait for this
+/// thread.
 class Team {
 public:
   Team();

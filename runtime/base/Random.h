@@ -1,7 +1,7 @@
 //===- Random.h - random numbers addressed by position ----------*- C++ -*-===//
 //
-// Every number is a function of (seed, stream, index), so any sharding of a
-// tensor draws the same numbers as a single device.
+// A random number is a function of (seed, stream, index), so the numbers of a
+// tensor do not depend on its sharding.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_RANDOM_H
@@ -19,18 +19,18 @@ class RandomStream {
 public:
   RandomStream(uint64_t seed, const std::string &name);
 
-  /// 64 uniform bits for `index`.
+  /// The 64 uniformly distributed bits at `index`.
   uint64_t bits(uint64_t index) const;
-  /// Standard normal for `index`.
+  /// The number at `index` of a standard normal distribution.
   double normal(uint64_t index) const;
 
 private:
   uint64_t key;
 };
 
-/// Fills `tensor` with the numbers from index `first` on: normal floats with
-/// standard deviation `deviation`, integers uniform in [0, limit), or in {0, 1}
-/// without a limit, and bool 0 or 1.
+/// Fills `tensor` with the numbers of the stream from index `first` on. Floats
+/// are normal with standard deviation `deviation`. Integers are uniform in [0,
+/// limit), or in {0, 1} if `limit` is 0, like bools.
 void fillRandom(HostTensor &tensor, const RandomStream &stream,
                 double deviation, int64_t limit, int64_t first = 0);
 

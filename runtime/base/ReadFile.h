@@ -10,8 +10,9 @@
 
 namespace dpc::rt {
 
-/// A regular file, open for reading; copies share it. Other kinds of files,
-/// such as named pipes and devices, are refused, because a read could block.
+/// A regular file, open for reading. Copies share the file. Named pipes,
+/// devices and other kinds of files are refused, because reading them could
+/// block.
 class InputFile {
 public:
   /// Fails with NotFound and the system's reason, or with Io if the path is not
@@ -19,7 +20,7 @@ public:
   static Expected<InputFile> open(const std::string &path);
 
   /// Reads `bytes` bytes from `offset`. Fails if the file has become shorter or
-  /// if the disk fails; a mapping would end the process in these cases.
+  /// if the disk fails. (A memory mapping would end the process instead.)
   Status read(int64_t offset, int64_t bytes, void *to) const;
 
   int descriptor() const { return *handle; }
@@ -41,9 +42,8 @@ Expected<std::string> readFile(const std::string &path, int64_t limit);
 
 namespace dpc {
 
-/// The bytes of a regular file of at most 64 MiB, more than any description of
-/// a machine needs. Any failure is one line: "PATH: cannot be read; expected
-/// EXPECTED".
+/// The bytes of a regular file of at most 64 MiB. Other files fail with "PATH:
+/// cannot be read; expected EXPECTED".
 Expected<std::string> readTextFile(const std::string &path,
                                    const std::string &expected);
 

@@ -6,13 +6,13 @@ namespace dpc::rt {
 
 namespace {
 
-/// Elements global .. global + count of a dimension; they begin at `local` in a
-/// shard.
+/// `count` indices of a dimension, from `global` in the array and from `local`
+/// in the shard.
 struct Piece {
   int64_t global, local, count;
 };
 
-/// The part of one dimension that a shard holds, in ascending order.
+/// The indices of one dimension that a shard holds, in ascending order.
 std::vector<Piece> piecesOf(const ShardPlace &place, size_t dim) {
   std::vector<Piece> pieces;
   Layout alone{{place.layout.dims[dim]}};

@@ -1,10 +1,10 @@
 //===- Reshard.h - the overlap of two shards of one array -------*- C++ -*-===//
 //
-// A shard is a product of index sets, one for each dimension, and each set is a
-// list of intervals (Layout.h). Two shards of different layouts therefore share
-// the product of the intersections of their intervals. Nothing as large as the
-// array, or as the number of its runs, is stored: a rank that assembles its
-// shard from the shards of other ranks asks each of them in turn.
+// A shard holds a list of index intervals in each dimension (Layout.h). The
+// elements that two shards share follow from the intersections of these
+// intervals, dimension by dimension. The memory for the intervals is small
+// compared with the array. A rank assembles its shard from one other shard
+// after another.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_RESHARD_H
@@ -17,30 +17,29 @@
 
 namespace dpc::rt {
 
-/// A holder of a shard of an array: `rank` of `mesh`, with the array laid out
-/// by `layout`.
+/// A shard: the part of an array with `layout` on `mesh` that `rank` holds.
 struct ShardPlace {
   const Layout &layout;
   const Mesh &mesh;
   int64_t rank = 0;
 };
 
-/// The elements that two shards of one array have in common.
+/// The elements that two shards of one array share.
 class SharedElements {
 public:
-  /// Both layouts must be of the same shape.
+  /// Both layouts have the same global shape.
   SharedElements(const ShardPlace &from, const ShardPlace &to);
 
   bool empty() const { return isEmpty; }
   int64_t count() const;
-  /// Calls run(from, to, count) for every run of consecutive elements: the
-  /// `count` elements that start at index `from` of the first shard are those
-  /// that start at index `to` of the second.
+  /// Calls run(from, to, count) for each run of consecutive elements. The
+  /// `count` elements from index `from` of the first shard are those from index
+  /// `to` of the second.
   void forEachRun(const std::function<void(int64_t from, int64_t to,
                                            int64_t count)> &run) const;
 
 private:
-  /// Consecutive elements of one dimension that both shards have.
+  /// Consecutive indices of one dimension that both shards hold.
   struct Interval {
     int64_t from, to, count;
   };
@@ -53,7 +52,8 @@ private:
             const std::function<void(int64_t, int64_t, int64_t)> &run) const;
 
   std::vector<Dimension> dims;
-  /// Dimensions from this one on are whole in both shards and form one run.
+  /// Both shards hold all of this and the following dimensions, which form one
+  /// run.
   size_t wholeFrom = 0;
   int64_t wholeCount = 1; ///< elements of these dimensions
   bool isEmpty = false;

@@ -1,9 +1,10 @@
 //===- Status.h - success or an error with one line of text -----*- C++ -*-===//
 //
-// The compiler's IR-free parts and the runtime report user errors as values: a
-// code for programs and one line of text for people (what, where, the value,
-// what would be accepted). A broken invariant is an assert. Code that holds
-// MLIR reports through diagnostics and `LogicalResult` instead.
+// The runtime, and the parts of the compiler without IR, report errors of the
+// user as values: a code for programs and one line of text for people. The line
+// says what is wrong, where, with which value, and what would be accepted.
+// Broken invariants are asserts. Code with MLIR reports through diagnostics and
+// `LogicalResult` instead.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_STATUS_H
@@ -19,14 +20,13 @@
 
 namespace dpc {
 
-/// What kind of failure a Status reports.
 enum class StatusCode {
   Ok,
   Invalid,     ///< The user's data or options are wrong.
   NotFound,    ///< A file, tensor or symbol does not exist.
   Io,          ///< The operating system refused a read or write.
   Unsupported, ///< Valid, but this build or machine cannot do it.
-  Timeout,     ///< A rank did not arrive in time.
+  Timeout,     ///< Another rank did not arrive in time.
   Cancelled    ///< This rank stopped because another rank failed first.
 };
 
@@ -44,7 +44,7 @@ template <typename... Parts> std::string concat(const Parts &...parts) {
   return text;
 }
 
-/// Shorthand for `Status::invalid(message)`: becomes a Status or an Expected.
+/// Shorthand for Status::invalid(message); converts to Status and Expected.
 struct Error {
   std::string message;
 };
@@ -60,7 +60,7 @@ public:
   Status(Error error) : Status(StatusCode::Invalid, std::move(error.message)) {}
 
   static Status success() { return {}; }
-  /// An error whose message is concat(parts...).
+  /// An error with the message concat(parts...).
   template <typename... Parts> static Status invalid(const Parts &...parts) {
     return {StatusCode::Invalid, concat(parts...)};
   }

@@ -8,24 +8,24 @@
 namespace dpc::rt {
 
 /// A counter that threads wait on. A waiting thread spins briefly and then
-/// sleeps in the kernel. The spin is short because ranks may outnumber cores,
-/// and then every spin takes time from the thread that it waits for.
+/// sleeps in the kernel. The spin is short, because ranks may outnumber cores,
+/// and a spinning thread takes time from the thread that it waits for.
 class WaitWord {
 public:
   uint32_t load() const { return value.load(std::memory_order_acquire); }
   /// Adds one and wakes the sleepers.
   void increment();
-  /// Resets the counter without waking anyone. Valid only while nobody waits.
+  /// Sets the counter to 0. No thread may wait on it.
   void reset() { value.store(0, std::memory_order_release); }
-  /// Wakes the sleepers so that they test their conditions again.
+  /// Wakes the sleepers, which then test their conditions.
   void wakeAll();
 
-  /// Sleeps while the word equals `old`, for at most `microseconds`; may return
-  /// early.
+  /// Sleeps while the counter equals `old`, for at most `microseconds`. May
+  /// return early.
   void sleepWhile(uint32_t old, int64_t microseconds);
 
-  /// Waits until done() holds. Calls done() whenever the word changes and
-  /// every few milliseconds.
+  /// Waits until done() returns true. Calls it at each change of the counter,
+  /// and at least every 20 ms.
   template <typename Done> void waitUntil(Done &&done) {
     for (int spin = 0; spin < kSpins; ++spin) {
       if (done())
@@ -49,7 +49,7 @@ private:
   std::atomic<uint32_t> sleepers{0};
 };
 
-/// Seconds on a clock that only moves forward.
+/// The time of a monotonic clock in seconds.
 double nowSeconds();
 
 } // namespace dpc::rt
