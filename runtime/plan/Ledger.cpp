@@ -30,7 +30,7 @@ template <typename List> std::string joined(const List &list) {
   return text;
 }
 
-/// Longer lists of ranks are abbreviated.
+/// Lists of more ranks are abbreviated.
 constexpr size_t kShortList = 8;
 
 bool isRegular(const std::vector<int> &cell) {
@@ -40,8 +40,7 @@ bool isRegular(const std::vector<int> &cell) {
   return true;
 }
 
-/// Whether the ranks of a cell are listed at the top of the file instead of in
-/// a line.
+/// Whether the ranks of a cell are listed at the top of the file.
 bool isListedAbove(const std::vector<int> &cell) {
   return cell.size() > kShortList && !isRegular(cell);
 }
@@ -72,7 +71,7 @@ std::string meetingText(const Plan &plan, const OpVariant &op, int rank) {
 
 namespace {
 
-/// The details of an op in a line, besides its name, place and buffers.
+/// The part of a line that depends on the kind of op.
 struct Details {
   const Plan &plan;
   const RankCells &cells;
@@ -98,7 +97,8 @@ struct Details {
   }
 };
 
-/// The buffers of an op without repetition; sent buffers come first.
+/// The buffers of an op, read buffers first; once if it reads and writes the
+/// same ones.
 std::vector<int> buffersOf(const Plan &plan, const Instruction &instruction) {
   Accesses accesses = accessesOf(instruction, plan);
   std::vector<int> ids = accesses.reads;
@@ -124,7 +124,7 @@ std::string lineOf(const Plan &plan, const RankCells &cells, int rank,
          (instruction.name.empty() ? "" : " \"" + instruction.name + '"');
 }
 
-/// Whether `rank` issues an op: not when its message leaves the group.
+/// Like meetsOthers().
 bool isIssued(const RankCells &cells, const OpVariant &op, int rank) {
   if (auto *send = std::get_if<SendOp>(&op))
     return cells.peerOf(*send, rank) >= 0;

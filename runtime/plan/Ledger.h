@@ -8,25 +8,23 @@
 
 namespace dpc::rt {
 
-/// Whether `rank` communicates in `op`: `op` is a collective, or a message
-/// whose other end is in the group. Such instructions are numbered from 0 in
-/// every step.
+/// Whether `rank` communicates in `op`: in a collective, or in a message whose
+/// peer is in the group. These instructions are numbered from 0 in each step.
 bool meetsOthers(const Plan &plan, const OpVariant &op, int rank);
 
 /// The ranks that `rank` communicates with in `op`: "group dp ranks=0,2", or
-/// "group pp to=1" for a message. "" if there are none.
+/// "group pp to=1" for a message. "" if it does not communicate.
 std::string meetingText(const Plan &plan, const OpVariant &op, int rank);
 
-/// One line for every communication that `rank` issues in a step, in order:
-/// number, phase and instruction, micro-batch, op, group, peers, tag, bytes,
-/// buffers, name. For a group of more than 8 ranks, the line gives the first
-/// rank, the last rank and the stride; where that is not enough, the top of the
-/// text lists the ranks of the group once. The text is the same for every step
-/// of every run, so it can be compared with the message of a hang, which gives
-/// the number.
+/// The communication of `rank` in a step, one line each, in order: number,
+/// phase and instruction, micro-batch, op, group, peers, tag, bytes, buffers,
+/// name. For a group of more than 8 ranks, the line has the first rank, the
+/// last rank and the stride; the ranks of irregular groups are listed at the
+/// top of the text. The text is the same for all steps and runs. The message of
+/// a hang contains the number of a line.
 std::string ledgerText(const Plan &plan, int rank);
 
-/// Writes DIR/rank-N.txt for every rank; creates DIR.
+/// Creates DIR and writes the text of each rank to DIR/rank-N.txt.
 Status writeLedgers(const Plan &plan, const std::string &dir);
 
 } // namespace dpc::rt

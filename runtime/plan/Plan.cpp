@@ -17,7 +17,7 @@ std::string PhaseName::text(const Mesh &mesh) const {
   return chunk == 0 ? text : text + "." + std::to_string(chunk);
 }
 
-/// The number in `text`, as std::to_string writes it; -1 if there is none.
+/// The number that `text` consists of; -1 if it is not a number.
 static int64_t numberIn(std::string_view text) {
   int64_t value = -1;
   auto [end, error] =
@@ -109,8 +109,8 @@ bool isPersistent(BufferKind kind) {
 
 std::vector<std::vector<int>>
 groupMembers(const Mesh &mesh, const std::vector<std::string> &axes) {
-  // Ranks with equal coordinates off the group's axes form a cell. Walking the
-  // ranks in order keeps every list, and the list of lists, ascending.
+  // Ranks with equal coordinates along all other axes form a cell. The loop
+  // over ascending ranks makes all lists ascending.
   auto isGroupAxis = [&](const MeshAxis &axis) {
     return std::find(axes.begin(), axes.end(), axis.name) != axes.end();
   };
@@ -211,7 +211,6 @@ int peerOf(const Group &group, const RecvOp &op, int rank) {
 
 namespace {
 
-/// Collects the accesses of each kind of instruction.
 struct AccessVisitor {
   const Plan &plan;
   Accesses &out;

@@ -1,33 +1,32 @@
 //===- Plan.h - the contents of a plan folder -------------------*- C++ -*-===//
 //
-// A plan is the program of one training (or inference) step for every rank:
-// buffers in one arena, instructions over them, and a schedule. It contains no
-// compiler types. PlanJson.h writes and reads plan.json; PlanValidate.h checks
-// everything that can be checked before a run.
+// A plan is the program of one step of training or inference for all ranks:
+// buffers in an arena, instructions that access them, and a schedule.
+// PlanJson.h writes and reads plan.json. PlanValidate.h checks a plan before it
+// runs.
 //
-// Meaning, in brief:
+// Semantics:
 // - Ranks are numbered row-major over `mesh.axes`, first axis outermost. The
 //   coordinate along "pp" is a rank's pipeline stage (0 without that axis). All
-// ranks of a stage have the same buffers and phases; they differ in the data
-// that they hold and in the values of ScalarExpr. A buffer belongs to one
-// stage, and so does every value in it.
-// - A step runs `schedule[rank]` from first to last: each entry runs one phase
-//   for one micro-batch. Before a step the runtime fills the scalar buffers;
-//   after it, it reads the outputs.
-// - A value that one phase of a micro-batch leaves for another phase of the
-//   same micro-batch lies in a frame. A frame has as many slots as
-//   micro-batches are alive at once; a schedule entry names the slot of its
-//   micro-batch.
+//   ranks of a stage have the same buffers and phases, but different data and
+//   values of ScalarExpr. A buffer belongs to one stage.
+// - A step runs the entries of `schedule[rank]` in order. Each entry runs one
+//   phase for one micro-batch. The runtime fills the scalar buffers before the
+//   step and reads the outputs after the step.
+// - Values that a micro-batch keeps between phases are in a frame. A frame has
+//   one slot for each micro-batch that is alive at the same time. A schedule
+//   entry names the slot of its micro-batch.
 // - Each rank has three queues: compute, comm and copy. A queue runs its
-//   instructions in order. Between queues, only events establish an order: an
-//   instruction that waits for event e starts after the instruction that
-//   signals e has ended (its last run before the waiter in the schedule).
-//   Events reach across phases. The queues join at the end of a step.
-// - A collective ("all_reduce" ...) is in the comm queue; all ranks of a group
+//   instructions in order. Only events order instructions of different queues:
+//   an instruction that waits for event e starts after the instruction that
+//   signals e has ended. If that instruction runs several times, its last run
+//   before the waiting instruction in the schedule counts. Events order
+//   instructions of different phases, too. All queues end before the next step.
+// - Collectives ("all_reduce" ...) are in the comm queue. All ranks of a group
 //   issue the same collectives in the same order.
-// - Each rank has three memory spaces, each with its own size: device, host and
-//   disk. Persistent values may lie in any of them. Only a "transfer", in the
-//   copy queue, touches buffers outside the device space.
+// - Each rank has three memory spaces: device, host and disk. Persistent values
+//   may be in any of them. Only a "transfer", in the copy queue, accesses
+//   buffers outside the device space.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLAN_H
@@ -69,14 +68,13 @@ enum class BufferKind {
 };
 bool isPersistent(BufferKind kind);
 
-/// The memory space of a buffer: device memory, where a rank computes and
-/// communicates; host memory; or a file on disk.
+/// The memory space of a buffer: device memory (for computation and
+/// communication), host memory, or a file on disk.
 enum class Space { Device, Host, Disk };
 inline constexpr int kNumSpaces = 3;
 
-/// Memory for the values that a chunk of the model keeps for a micro-batch
-/// between phases. There are `count` slots; slot i begins at offset + i *
-/// bytes.
+/// Memory for the values that a chunk of the model keeps for each micro-batch
+/// between phases. Slot i begins at offset + i * bytes.
 struct Frame {
   int id = -1;        ///< equals its index in Plan::frames
   int64_t stage = 0;  ///< coordinate along "pp"
@@ -86,33 +84,32 @@ struct Frame {
   int64_t offset = 0; ///< from the arena's start, 64-byte aligned
 };
 
-/// A range of an arena, or of a slot of a frame, that holds a dense row-major
-/// array. Frames and views are in the device arena.
+/// A dense row-major array in an arena or in the slots of a frame. Frames and
+/// views are in the device arena.
 struct Buffer {
   int id = -1; ///< equals its index in Plan::buffers
   std::string name;
   DType dtype = DType::F32;
   std::vector<int64_t> shape; ///< local shape, padding included
-  int64_t stage = 0; ///< coordinate along "pp" of the ranks that have it
+  int64_t stage = 0;          ///< stage of the ranks that hold it
   Space space = Space::Device;
-  int frame = -1;     ///< index in Plan::frames, or -1: in the arena itself
+  int frame = -1;     ///< index in Plan::frames; -1: not in a frame
   int64_t offset = 0; ///< bytes from the start of the arena or slot, 64-aligned
   int64_t bytes = 0;  ///< product of shape times size of dtype
   BufferKind kind = BufferKind::Activation;
-  /// Id of the buffer that this buffer is a view of, or -1. A view lies inside
-  /// its parent and has the same live range (a reshape, a slice of a bucket);
-  /// its offset needs only the alignment of its dtype. The parent is not a view
-  /// itself.
+  /// The buffer that this one is a view of (a reshape, a slice of a bucket), or
+  /// -1. A view is a part of that buffer and has the same live range. Its
+  /// offset has only the alignment of its dtype. There are no views of views.
   int viewOf = -1;
 };
 
-/// The partition of the ranks of `mesh` into groups along `axes` (given in any
-/// order; the index within a group is row-major over `axes` in mesh order).
+/// The partition of the ranks of `mesh` into cells along `axes`, in any order.
+/// Each cell is ascending.
 std::vector<std::vector<int>>
 groupMembers(const Mesh &mesh, const std::vector<std::string> &axes);
 
-/// The location of a tensor's initial values: `bytes` bytes of row-major
-/// `dtype` at `offset` of `file` (relative to the plan folder, or absolute).
+/// The location of a tensor's initial values: `bytes` bytes at `offset` of
+/// `file`, row-major. A relative path begins in the plan folder.
 struct TensorSource {
   std::string file;
   int64_t offset = 0;
@@ -128,15 +125,15 @@ enum class InitKind { Zeros, Source, Random, Value };
 struct Tensor {
   std::string name; ///< unique; the source model's name for a parameter
   TensorRole role = TensorRole::Parameter;
-  /// For a state, the name of its parameter, or "" for a state of the whole
-  /// step. Otherwise "".
+  /// The parameter of a state; "" for a state of the whole step and for other
+  /// roles.
   std::string of;
-  /// For a state, its kind ("exp_avg", "exp_avg_sq", "momentum", ..). Otherwise
-  /// "".
+  /// The kind of a state ("exp_avg", "exp_avg_sq", "momentum", ..); "" for
+  /// other roles.
   std::string slot;
   int buffer = -1;
   /// Buffers of other stages that hold the same values (tied parameters). They
-  /// are filled and updated in the same way; checkpoints save `buffer`.
+  /// are filled and updated like `buffer`; checkpoints save only `buffer`.
   std::vector<int> copies;
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
@@ -150,28 +147,28 @@ struct Tensor {
   std::vector<int> allBuffers() const;
 };
 
-/// An input of the step (over the global batch) or an output of it. A
-/// "load_input" writes an input to `buffer`, and to corresponding buffers on
-/// other stages. A "store_output" reads an output from its buffer; if no
-/// instruction stores it, the runtime reads it after the step (then its layout
-/// must not mention "mb").
+/// An input or output of the step, over the global batch. "load_input" copies
+/// an input to `buffer` or to a similar buffer of another stage. "store_output"
+/// copies an output from `buffer`. If no instruction stores an output, the
+/// runtime reads it after the step, and its layout must not mention "mb".
 struct Port {
   std::string name;
   int buffer = -1;
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
   Layout layout;
-  /// For integer inputs: values lie in [0, limit), such as the vocabulary size.
-  /// Bounds random data and checks tokens. 0: unknown.
+  /// For integer inputs: an upper bound of the values, such as the vocabulary
+  /// size; 0 if unknown. It bounds random data, and tokens are checked against
+  /// it.
   int64_t limit = 0;
 };
 
 enum class LrKind { Constant, Cosine, Linear };
 
-/// Learning rate of step t (1-based), with s = t - 1: lr * s / warmup while
-/// s < warmup; then lr (constant) or min + (lr - min) * c, where c is
-/// (1 + cos(pi p)) / 2 (cosine) or 1 - p (linear) with
-/// p = (s - warmup) / (total - warmup), at most 1. This matches Megatron-LM's
+/// The learning rate of step t (1-based). Let s = t - 1. While s < warmup, the
+/// rate is lr * s / warmup. After that, it is lr (constant) or min + (lr - min)
+/// * c. With p = min(1, (s - warmup) / (total - warmup)), c is (1 + cos(pi p))
+/// / 2 (cosine) or 1 - p (linear). This matches Megatron-LM's
 /// --lr-warmup-iters, --lr-decay-iters, --lr-decay-style and --min-lr.
 struct LrSchedule {
   LrKind kind = LrKind::Constant;
@@ -183,11 +180,10 @@ struct LrSchedule {
 double learningRate(const LrSchedule &schedule, int64_t step);
 
 /// A value that the runtime writes to a buffer of one fp32 element before each
-/// step: "lr" or "step" (1-based). Every stage that reads it has its own
-/// buffer. `skips` (or -1) is a buffer of the same stage that holds an fp32
-/// state: the number of steps so far that updated nothing. "lr" is then the
-/// rate of the step number minus this count, so the learning rate schedule does
-/// not advance while the parameters stay the same.
+/// step: "lr" or "step" (1-based). Each stage that reads it has its own buffer.
+/// `skips` (or -1) is a buffer of the same stage with an fp32 state: the number
+/// of skipped updates so far. It is subtracted from the step number, so the
+/// learning rate schedule does not advance in skipped steps.
 struct ScalarInput {
   std::string name;
   int buffer = -1;
@@ -201,7 +197,7 @@ enum class ScalarKind {
   Coord   ///< linear coordinate along axes, first axis outermost
 };
 
-/// An integer argument of a kernel, evaluated per (rank, micro-batch).
+/// An integer argument of a kernel, evaluated for each rank and micro-batch.
 struct ScalarExpr {
   ScalarKind kind = ScalarKind::Const;
   int64_t value = 0;             ///< for Const
@@ -212,10 +208,10 @@ struct ScalarExpr {
 int64_t evaluate(const ScalarExpr &expr, const Mesh &mesh, int64_t rank,
                  int64_t mb);
 
-/// Calls SYMBOL(void *const *buffers, const int64_t *scalars) of kernels.so, or
-/// launches SYMBOL of kernels.ptx with the geometry of kernelLaunches. The
-/// parameters of a launch are the addresses of the buffers and then the scalars
-/// (64 bits each). A buffer that is both read and written is listed twice.
+/// Calls SYMBOL(void *const *buffers, const int64_t *scalars) of kernels.so. On
+/// GPUs, launches SYMBOL of kernels.ptx with the geometry in kernelLaunches;
+/// its parameters are the addresses of the buffers, followed by the scalars (64
+/// bits each). A buffer that is read and written is listed twice.
 struct KernelOp {
   std::string symbol;
   std::vector<int> buffers;
@@ -231,10 +227,10 @@ struct KernelLaunch {
 };
 
 /// C[i][j] = alpha * op(A[i][j]) * op(B[i][j]) + beta * C[i][j] for i < batch,
-/// j < batch2. Matrices are row-major; op(A) is m x k, stored k x m when
-/// transA; op(B) is k x n, stored n x k when transB. Offsets, leading
-/// dimensions and strides are in elements: matrix (i, j) of A starts at
-/// aOffset + i * strideA + j * stride2A. A stride of 0 repeats the matrix.
+/// j < batch2. Matrices are row-major. op(A) is m x k and stored k x m with
+/// transA; op(B) is k x n and stored n x k with transB. Offsets, leading
+/// dimensions and strides are in elements: matrix (i, j) of A starts at aOffset
+/// + i * strideA + j * stride2A. A stride of 0 repeats the matrix.
 struct MatmulOp {
   int a = -1, b = -1, c = -1;
   int64_t aOffset = 0, bOffset = 0, cOffset = 0;
@@ -244,17 +240,18 @@ struct MatmulOp {
   int64_t batch = 1, strideA = 0, strideB = 0, strideC = 0;
   int64_t batch2 = 1, stride2A = 0, stride2B = 0, stride2C = 0;
   double alpha = 1, beta = 0;
-  /// Type of the arithmetic: F32 (A, B, C f32), F64 (all f64), or BF16 (A and B
-  /// bf16, or f32 rounded to bf16; C f32 or bf16; sums in f32).
+  /// The type of the arithmetic. F32: A, B and C are f32. F64: all are f64.
+  /// BF16 or F16: each is of this type or f32 (A and B are rounded to this
+  /// type), and sums are in f32.
   DType compute = DType::F32;
-  /// An epilogue requires one matrix, alpha 1 and, unless it only sums a
-  /// factor, beta 0. `bias` and `aux` are buffers of C's type, or -1 if the
-  /// epilogue has none. They begin at the given offsets; rows of aux are auxLd
-  /// apart. Offsets and auxLd are in elements.
+  /// An epilogue requires batch and batch2 1, alpha 1, and beta 0 (except
+  /// SumsOfA and SumsOfB). `bias` and `aux` are buffers of C's type, or -1 if
+  /// the epilogue has none. They begin at the given offsets; rows of aux are
+  /// auxLd apart (in elements).
   Epilogue epilogue = Epilogue::None;
   int bias = -1, aux = -1;
   int64_t biasOffset = 0, auxOffset = 0, auxLd = 0;
-  /// Requires one matrix, with A and B of bf16.
+  /// Requires batch and batch2 1, and A and B of bf16.
   std::optional<Fp8Factors> fp8;
 };
 
@@ -264,19 +261,20 @@ struct AllReduceOp {
   std::vector<int> buffers;
   ReduceKind kind = ReduceKind::Sum;
 };
-/// For each pair of ins and outs: out[i] = in of member i; out is group size
-/// times as large as in.
+/// For each pair of ins and outs: out[i] = in of member i. `out` is as large as
+/// the `in` of all members together.
 struct AllGatherOp {
   int group = -1;
   std::vector<int> ins, outs;
 };
-/// For each pair: out = reduction over the members of their in[my index].
+/// For each pair: out = the reduction of in[my index] over the members.
 struct ReduceScatterOp {
   int group = -1;
   std::vector<int> ins, outs;
   ReduceKind kind = ReduceKind::Sum;
 };
-/// out[i] = in[my index] of member i; in and out have one chunk per member.
+/// out[i] = in[my index] of member i. `in` and `out` have one chunk for each
+/// member.
 struct AllToAllOp {
   int group = -1;
   int in = -1, out = -1;
@@ -287,11 +285,11 @@ struct BroadcastOp {
   int buffer = -1;
   int root = 0; ///< index in the group
 };
-/// A message to or from the member `shift` places after this one in the group.
-/// With `wrap` the group is a ring; without it, this rank does nothing when the
-/// peer is outside the group. A recv of the same group, tag and micro-batch
-/// receives the message. Sends wait for nobody, so messages with different tags
-/// or micro-batches may be sent and received in any order.
+/// A message to or from the peer: the member `shift` places after this rank in
+/// the group. With `wrap` the group is a ring; otherwise, this rank does
+/// nothing if the peer is outside the group. A recv receives the message with
+/// its group, tag and micro-batch. Sends do not wait, so messages with
+/// different tags or micro-batches may be sent and received in any order.
 struct SendOp {
   int group = -1;
   int buffer = -1;
@@ -314,8 +312,8 @@ struct CopyOp {
   int64_t inOffset = 0, outOffset = 0;
   int64_t bytes = 0;
 };
-/// Copies all of `in` to `out`, one of which is in the device space and the
-/// other is not. Runs in the copy queue.
+/// Copies all of `in` to `out`. Exactly one of them is in the device space.
+/// Runs in the copy queue.
 struct TransferOp {
   int in = -1, out = -1;
 };
@@ -324,13 +322,13 @@ struct FillOp {
   int buffer = -1;
   double value = 0;
 };
-/// Copies the shard of (rank, micro-batch) of this step's input into `buffer`
-/// and fills the padding with zeros.
+/// Copies this rank's and micro-batch's shard of an input into `buffer` and
+/// fills the padding with zeros.
 struct LoadInputOp {
   int input = -1; ///< index in Plan::inputs
   int buffer = -1;
 };
-/// Copies the shard of (rank, micro-batch) of an output from its buffer.
+/// Copies this rank's and micro-batch's shard of an output from its buffer.
 struct StoreOutputOp {
   int output = -1; ///< index in Plan::outputs
 };
@@ -355,16 +353,14 @@ struct Instruction {
 };
 /// "kernel", "matmul", ...
 std::string_view opName(const OpVariant &op);
-/// Whether the op communicates with other ranks, and so belongs to the comm
-/// queue.
+/// Whether the op is a collective or a message, which belong to the comm queue.
 bool isCollective(const OpVariant &op);
 
 /// The group of a collective or message; -1 for other ops.
 int groupOf(const OpVariant &op);
-/// The ranks of `group` that `rank` communicates with, itself included,
-/// ascending.
+/// The cell of `group` that contains `rank`, ascending.
 const std::vector<int> &cellOf(const Group &group, int rank);
-/// The rank at the other end of a message, or -1 when it leaves the group.
+/// The peer of a message; -1 if it is outside the group.
 int peerOf(const Group &group, const SendOp &op, int rank);
 int peerOf(const Group &group, const RecvOp &op, int rank);
 
@@ -378,16 +374,17 @@ Accesses accessesOf(const Instruction &instruction, const Plan &plan);
 
 enum class PhaseKind { Setup, Forward, Backward, Weight, Update };
 
-/// The parts of the key of a phase: "forward", "backward.1" (chunk 1), or, with
-/// a "pp" axis, "s2.forward" (stage 2). A "weight" phase computes the gradients
-/// of weights; the "backward" phase then computes only those of activations.
+/// The parts of the name of a phase: "forward", "backward.1" (chunk 1), or,
+/// with a "pp" axis, "s2.forward" (stage 2). If there is a "weight" phase, it
+/// computes the gradients of weights, and the "backward" phase computes only
+/// those of activations.
 struct PhaseName {
   int64_t stage = 0;
   PhaseKind kind = PhaseKind::Forward;
   int64_t chunk = 0; ///< 0 in setup and update
 
   std::string text(const Mesh &mesh) const;
-  /// Nullopt when `text` is not the name of a phase on this mesh.
+  /// Nullopt if `text` is not the name of a phase on this mesh.
   static std::optional<PhaseName> parse(const std::string &text,
                                         const Mesh &mesh);
 };
@@ -413,21 +410,19 @@ struct Plan {
   int version = kPlanVersion;
   std::string model;
   Mesh mesh; ///< rank axes, and the micro-batches of data-parallel ranks
-  /// By rank: the index of its process in a job with one process per rank.
-  /// Processes are numbered machine by machine, so this assigns ranks to
-  /// machines. Empty: each rank is the process of its own number.
+  /// By rank: its process, in a job with one process per rank. Processes are
+  /// numbered machine by machine, so this assigns ranks to machines. Empty:
+  /// rank i is process i.
   std::vector<int> processes;
   bool trains = false;
   std::string targetCpu; ///< LLVM's CPU name
-  /// CPU features that the kernels use, in LLVM's spelling ("avx512f"); a
-  /// machine that lacks one of them refuses to run the plan.
+  /// CPU features that the kernels require, in LLVM's spelling ("avx512f").
   std::vector<std::string> cpuFeatures;
-  /// "sm_90": the plan is for GPUs of this architecture or a later one. "": the
-  /// plan is for CPUs.
+  /// The oldest GPU architecture that can run the plan ("sm_90"); "" for CPUs.
   std::string targetGpu;
   std::string kernelFile; ///< plain name inside PLAN/kernels/, or "" for none
   std::string kernelHash; ///< hashFile() of the kernel file
-  /// By symbol, for every kernel of a plan for GPUs; empty in other plans.
+  /// By symbol, for all kernels of a plan for GPUs; empty in plans for CPUs.
   std::map<std::string, KernelLaunch> kernelLaunches;
   std::vector<int64_t> arenaBytes; ///< device memory, by stage
   std::vector<int64_t> hostBytes;  ///< by stage
@@ -466,8 +461,8 @@ template <typename Op> std::vector<const Op *> opsOf(const Plan &plan) {
 /// Whether the plan has fp8 GEMMs.
 bool hasFp8(const Plan &plan);
 
-/// The offset of a buffer in its space during a schedule entry with these
-/// slots. The slots must include the buffer's frame if it has one.
+/// The offset of a buffer in its space, in a schedule entry with these slots.
+/// If the buffer is in a frame, the entry must have a slot of the frame.
 int64_t addressOf(const Plan &plan, int buffer,
                   const std::vector<FrameSlot> &slots);
 

@@ -28,7 +28,7 @@ struct Operand {
   std::array<int64_t, 4> extents;
   bool isWritten;
 
-  /// The number of elements from the first to the last, both included.
+  /// The number of elements from the first to the last.
   int64_t span() const {
     int64_t last = extents[3] - 1;
     for (int d = 0; d < 3; ++d)
@@ -73,7 +73,8 @@ Status checkShape(const AttentionShape &shape) {
   return Status::success();
 }
 
-/// The stride of a dimension of size 1 may have any value.
+/// Checks the type, strides and range of an operand. The stride of a dimension
+/// of size 1 does not matter.
 Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   std::string name = one.name;
   DPC_TRY(checkBuffer(plan, name, one.tensor.buffer, type,
@@ -95,8 +96,9 @@ Status checkOperand(const Plan &plan, DType type, const Operand &one) {
   return Status::success();
 }
 
-/// Checks that no two elements of a written operand share bytes: in ascending
-/// order of strides, each dimension steps over all of the previous one.
+/// Checks that all elements of a written operand have different addresses: in
+/// ascending order of strides, each stride exceeds the extent of the dimensions
+/// before it.
 Status checkDistinct(const Operand &one) {
   std::pair<int64_t, int64_t> steps[3];
   for (int d = 0; d < 3; ++d)

@@ -110,8 +110,8 @@ Status checkExtra(const Plan &plan, const MatmulOp &op, const Extra &one) {
   DPC_TRY(checkBufferId(plan, name, one.id));
   const Buffer &buffer = plan.buffers[one.id], &c = plan.buffers[op.c];
   if (buffer.dtype != c.dtype)
-    return Status::invalid(name, " holds ", nameOf(buffer.dtype), ", but c ",
-                           nameOf(c.dtype));
+    return Status::invalid(name, " holds ", nameOf(buffer.dtype),
+                           ", but c holds ", nameOf(c.dtype));
   if (one.rows > 1 && one.ld < one.cols)
     return Status::invalid(name, "_ld is ", one.ld, ", expected at least ",
                            one.cols);
@@ -166,8 +166,8 @@ Status checkEpilogue(const Plan &plan, const MatmulOp &op) {
   if (op.compute == DType::F64)
     return Status::invalid(name, " does not support f64");
   if (e == Epilogue::SumsOfA ? !op.transA : e == Epilogue::SumsOfB && op.transB)
-    return Status::invalid(name,
-                           " needs a factor whose first stored dimension is k");
+    return Status::invalid(name, " needs ",
+                           (e == Epilogue::SumsOfA ? "trans_a" : "no trans_b"));
   if (op.m == 0 || op.n == 0 || op.k == 0)
     return Status::invalid(name, " needs a GEMM that is not empty");
   for (auto [one, other] : {std::pair(bias, aux), {aux, bias}})
@@ -187,19 +187,19 @@ Status checkFormats(const Fp8Factors &fp8) {
   return Status::success();
 }
 
-/// Whether rows of C begin at multiples of 16 bytes. A view may begin at any
+/// Whether rows of C begin at multiples of 16 bytes. Views may begin at any
 /// offset.
 bool isAligned(const Buffer &c, const MatmulOp &op) {
   int64_t size = sizeOf(c.dtype);
   return (c.offset + op.cOffset * size) % 16 == 0 && op.ldc * size % 16 == 0;
 }
 
-/// Checks that the workspace is large enough and overlaps no operand of the
-/// GEMM.
+/// Checks that the workspace is large enough and overlaps no operand.
 Status checkFp8Workspace(const Plan &plan, const MatmulOp &op) {
   int id = op.fp8->workspace;
   DPC_TRY(checkBufferId(plan, "fp8.workspace", id));
-  // A view may begin at any offset; buffers of other kinds outlive the GEMM.
+  // A view may be unaligned, and buffers of other kinds hold values that the
+  // GEMM would overwrite.
   const Buffer &workspace = plan.buffers[id];
   if (workspace.kind != BufferKind::Workspace || workspace.viewOf != -1)
     return Status::invalid("fp8.workspace is buffer ", id,

@@ -12,10 +12,11 @@ namespace {
 
 using Wide = __int128;
 
-/// A tag times the number of micro-batches has 52 bits.
+/// The product of a tag and the number of micro-batches then has at most 52
+/// bits.
 constexpr int64_t kMaxTag = int64_t(1) << 31;
 
-/// Checks the fields of one instruction. Each call returns the first problem.
+/// Checks the fields of one instruction.
 class OpChecker {
 public:
   explicit OpChecker(const Plan &plan) : plan(plan) {}
@@ -69,19 +70,18 @@ public:
                                  op.buffers[i], ", which share bytes");
     return Status::success();
   }
-  /// One side is in device memory, the other is not.
   Status operator()(const TransferOp &op) const {
     DPC_TRY(buffer("in", op.in));
     DPC_TRY(buffer("out", op.out));
     const Buffer &in = plan.buffers[op.in], &out = plan.buffers[op.out];
     if ((in.space == Space::Device) == (out.space == Space::Device))
-      return Status::invalid("goes from ", nameOf(in.space), " to ",
-                             nameOf(out.space),
-                             ", expected device on one side");
+      return Status::invalid(
+          "copies from ", nameOf(in.space), " to ", nameOf(out.space),
+          " memory, expected exactly one of them to be device");
     if (in.dtype != out.dtype || in.bytes != out.bytes)
-      return Status::invalid("in is ", describe(in.dtype, in.shape), ", out ",
-                             describe(out.dtype, out.shape),
-                             ": expected one type and size");
+      return Status::invalid("in is ", describe(in.dtype, in.shape),
+                             ", out is ", describe(out.dtype, out.shape),
+                             ", expected equal types and sizes");
     return Status::success();
   }
   Status operator()(const AllGatherOp &op) const {
@@ -100,8 +100,8 @@ public:
     DPC_TRY(sizes(op.in, op.out, 1, 1));
     if (elements(op.in) % groupSize(op.group) != 0)
       return Status::invalid("in has ", elements(op.in),
-                             " elements, which is not a chunk for each of ",
-                             groupSize(op.group), " members");
+                             " elements, expected a multiple of the ",
+                             groupSize(op.group), " members of the group");
     return Status::success();
   }
   Status operator()(const BroadcastOp &op) const {
@@ -176,26 +176,27 @@ private:
                                      : Status::success();
   }
 
-  /// Checks out = in * inFactor / outFactor, in elements of one type.
+  /// Checks that `in` times inFactor has as many elements as `out` times
+  /// outFactor.
   Status sizes(int in, int out, int64_t inFactor, int64_t outFactor) const {
     DPC_TRY(buffer("in", in));
     DPC_TRY(buffer("out", out));
     if (plan.buffers[in].dtype != plan.buffers[out].dtype)
       return Status::invalid("in and out have different types");
     if (Wide(elements(in)) * inFactor != Wide(elements(out)) * outFactor)
-      return Status::invalid("in has ", elements(in), " elements, out ",
+      return Status::invalid("in has ", elements(in), " elements and out ",
                              elements(out), ", which does not fit a group of ",
-                             std::max(inFactor, outFactor));
+                             std::max(inFactor, outFactor), " ranks");
     return disjoint(wholeOf(plan, in), wholeOf(plan, out));
   }
 
-  /// The same for each pair of a bucket.
+  /// Checks the sizes of all pairs of `ins` and `outs`.
   template <typename Op>
   Status pairs(const Op &op, int64_t inFactor, int64_t outFactor) const {
     if (op.ins.empty() || op.ins.size() != op.outs.size())
       return Status::invalid("ins has ", op.ins.size(), " and outs ",
                              op.outs.size(),
-                             " buffers, expected as many, at least one");
+                             " buffers, expected equal numbers of at least 1");
     for (size_t i = 0; i < op.ins.size(); ++i)
       DPC_TRY(sizes(op.ins[i], op.outs[i], inFactor, outFactor));
     return Status::success();
@@ -215,9 +216,9 @@ private:
 
   Status range(const char *field, int id, int64_t offset, int64_t bytes) const {
     if (offset < 0 || offset > plan.buffers[id].bytes - bytes)
-      return Status::invalid(field, " is ", offset, ", ", bytes,
-                             " bytes from there are outside buffer ", id, " (",
-                             plan.buffers[id].bytes, " bytes)");
+      return Status::invalid(field, " is ", offset, ", but ", bytes,
+                             " bytes from there are outside buffer ", id,
+                             ", which has ", plan.buffers[id].bytes);
     return Status::success();
   }
 
@@ -238,8 +239,9 @@ private:
   const Plan &plan;
 };
 
-/// Collectives belong to the comm queue and transfers to the copy queue; copies
-/// and fills may be in the comm queue.
+/// Collectives are in the comm queue, transfers in the copy queue, and other
+/// instructions in the compute queue. Copies and fills may be in the comm
+/// queue, too.
 Status checkQueue(const Instruction &instruction) {
   Queue expected = isCollective(instruction.op) ? Queue::Comm
                    : std::holds_alternative<TransferOp>(instruction.op)
@@ -271,8 +273,7 @@ Status checkInstruction(const Plan &plan, const Instruction &instruction) {
   return Status::success();
 }
 
-/// Calls check(instruction, place) for all instructions; stops at the first
-/// error.
+/// Calls check(instruction) for all instructions, up to the first error.
 template <typename F> Status forEachInstruction(const Plan &plan, F &&check) {
   for (const auto &[phase, instructions] : plan.phases)
     for (size_t i = 0; i < instructions.size(); ++i)
@@ -296,7 +297,7 @@ Status checkEvents(const Plan &plan) {
     for (int event : instruction.waits)
       if (!signalled.count(event))
         return Status::invalid("waits for event ", event,
-                               ", which nothing signals");
+                               ", which no instruction signals");
     return Status::success();
   });
 }
@@ -314,7 +315,7 @@ std::set<int> framesOf(const Plan &plan, const std::string &phase) {
   return frames;
 }
 
-/// Every phase uses buffers and signals of one stage only.
+/// Checks that each phase uses only buffers and events of its stage.
 Status checkPhases(const Plan &plan) {
   std::map<int, int64_t> stageOfEvent;
   for (const auto &[phase, instructions] : plan.phases)
@@ -353,8 +354,9 @@ Status checkSlots(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
                              ", expected frames of stage ", stage,
                              ", each once");
     if (slot.slot < 0 || slot.slot >= plan.frames[slot.frame].count)
-      return Status::invalid("slot is ", slot.slot, ", frame ", slot.frame,
-                             " has ", plan.frames[slot.frame].count);
+      return wrongField("slot", slot.slot, "less than ",
+                        plan.frames[slot.frame].count, ", the slots of frame ",
+                        slot.frame);
   }
   for (int frame : needed)
     if (!given.count(frame))
@@ -363,7 +365,7 @@ Status checkSlots(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
   return Status::success();
 }
 
-/// The requirements of a schedule entry.
+/// The stage of a phase, and the frames that it needs slots of.
 struct PhaseNeeds {
   int64_t stage;
   std::set<int> frames;
@@ -379,13 +381,13 @@ Status checkEntry(const Plan &plan, const ScheduleEntry &entry, int64_t stage,
     return Status::invalid("phase is \"", entry.phase,
                            "\", the rank belongs to stage ", stage);
   if (entry.microBatch < 0 || entry.microBatch >= plan.mesh.mostMicroBatches())
-    return Status::invalid("micro_batch is ", entry.microBatch,
-                           ", the plan has ", plan.mesh.mostMicroBatches());
+    return wrongField("micro_batch", entry.microBatch, "less than ",
+                      plan.mesh.mostMicroBatches());
   return checkSlots(plan, entry, stage, needs->second.frames);
 }
 
-/// With uneven batch shares, each rank has exactly the micro-batches of its
-/// share.
+/// With uneven batch shares, checks that each rank runs exactly the
+/// micro-batches of its share.
 Status checkShares(const Plan &plan, const std::vector<int> &first) {
   if (plan.mesh.batchShares.empty())
     return Status::success();
@@ -466,10 +468,10 @@ Status checkInstructions(const Plan &plan) {
   for (const auto &[phase, instructions] : plan.phases)
     if (!PhaseName::parse(phase, plan.mesh))
       return Status::invalid(
-          "phases: \"", phase, "\" is not ",
-          (plan.mesh.has(kPipelineAxis) ? "sSTAGE. and " : ""),
-          "setup, forward, backward, weight or update, followed by .CHUNK in "
-          "phases of the loop if it is not 0");
+          "phases: \"", phase, "\" is not the name of a phase, expected ",
+          (plan.mesh.has(kPipelineAxis) ? "sSTAGE. followed by " : ""),
+          "setup, update, or KIND or KIND.CHUNK with KIND forward, backward or "
+          "weight and CHUNK from 1");
   DPC_TRY(forEachInstruction(plan, [&](const Instruction &instruction) {
     return checkInstruction(plan, instruction);
   }));

@@ -7,7 +7,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// The number in "sm_90", or 0.
+/// 90 for "sm_90"; 0 for other texts.
 int architectureOf(const std::string &text) {
   bool isName = text.rfind("sm_", 0) == 0 && text.size() >= 5 &&
                 text.size() <= 6 &&
@@ -15,8 +15,8 @@ int architectureOf(const std::string &text) {
   return isName ? std::atoi(text.c_str() + 3) : 0;
 }
 
-/// The shared memory that a block may request at its launch: large on
-/// data-center GPUs, 99 KiB on others.
+/// The limit of the shared memory of a block in bytes: larger on data-center
+/// GPUs, 99 KiB on others.
 int64_t sharedLimit(int architecture) {
   switch (architecture) {
   case 80:

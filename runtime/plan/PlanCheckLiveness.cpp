@@ -10,8 +10,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// The bytes of a buffer that were written in its current live range, and for
-/// which micro-batch.
+/// The bytes of a buffer that hold its value, and the micro-batch that wrote
+/// them.
 class Coverage {
 public:
   void clear() { pieces.clear(); }
@@ -31,7 +31,7 @@ public:
     }
     return true;
   }
-  /// The writer of some bytes of a contained range that is not one of `known`.
+  /// The first writer of bytes in the range that is not one of `known`.
   std::optional<int64_t>
   otherWriter(int64_t begin, int64_t end,
               std::initializer_list<int64_t> known) const {
@@ -48,7 +48,7 @@ private:
   };
   using Pieces = std::map<int64_t, Piece>; // by begin
 
-  /// The piece that contains `offset`, or the next one.
+  /// The piece that contains `offset`, or the first one after it.
   Pieces::const_iterator pieceAt(int64_t offset) const {
     auto it = pieces.upper_bound(offset);
     if (it != pieces.begin() && std::prev(it)->second.end > offset)
@@ -66,8 +66,8 @@ private:
   Pieces pieces;
 };
 
-/// The writer of values that belong to no micro-batch: they exist before the
-/// step or come from setup or update.
+/// The writer of values that belong to no micro-batch: those that exist before
+/// the step, and those of setup and update.
 constexpr int64_t kNoMicroBatch = -1;
 
 /// Simulates one rank's schedule in order.
@@ -95,7 +95,7 @@ public:
     return Status::success();
   }
 
-  /// Whether the bytes of the buffer hold its value.
+  /// Whether all bytes of the buffer hold its value.
   bool holds(int id, const std::vector<FrameSlot> &slots) const {
     const Buffer &buffer = plan.buffers[id];
     return buffer.bytes == 0 ||
@@ -131,7 +131,7 @@ private:
                              "another buffer has overwritten");
     const Buffer &buffer = plan.buffers[id];
     bool inFrame = buffer.frame >= 0;
-    // Outside frames, a running sum may continue from the value of another
+    // Outside frames, an accumulation may continue the sum of another
     // micro-batch.
     if (!inFrame && (!isLoop || isPersistent(buffer.kind) ||
                      isWrittenToo(buffer, accesses)))
@@ -153,7 +153,7 @@ private:
                                 : "micro-batch " + whose + " wrote it since"));
   }
 
-  /// Whether the instruction that reads `buffer` also overwrites all of it.
+  /// Whether an instruction with these accesses overwrites all of `buffer`.
   bool isWrittenToo(const Buffer &buffer, const Accesses &accesses) const {
     return std::any_of(
         accesses.writes.begin(), accesses.writes.end(), [&](int id) {
@@ -207,7 +207,7 @@ Status checkPersistent(const Plan &plan, const PlacedBuffers &placed) {
   return Status::success();
 }
 
-/// Frames must be disjoint, because liveness analysis assumes so.
+/// Checks that frames are disjoint, which mayOverlap() assumes.
 Status checkFramesApart(const Plan &plan) {
   for (const Frame &a : plan.frames)
     for (const Frame &b : plan.frames)

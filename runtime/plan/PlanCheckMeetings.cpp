@@ -1,14 +1,14 @@
 //===- PlanCheckMeetings.cpp - no rank waits forever ----------------------===//
 //
-// Simulating the comm queues is enough. Within a rank, an instruction waits
-// only for earlier instructions of the rank's schedule (events count the
-// signals so far, and queues are in order). By induction over the schedule, a
-// rank ends if each of its communications ends once it is the next in the comm
-// queue. The simulation checks what that requires of other ranks: a collective
-// needs every member of its cell at the same collective, a receive needs its
-// message, a send needs nothing. The result does not depend on the order in
-// which ranks are picked: a communication that can end remains so until it has
-// ended.
+// It is enough to simulate the comm queues. An instruction waits only for
+// earlier instructions of its rank's schedule, because queues are in order and
+// events count the signals so far. By induction over the schedule, a rank
+// therefore ends its step if each of its communications ends once it is the
+// first in the comm queue. The simulation checks this condition: a collective
+// ends when all members of its cell have reached it, a receive ends when its
+// message is sent, and a send ends at once. The order in which the simulation
+// picks ranks does not matter: a communication that can end can still end
+// later.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/plan/PlanChecks.h"
@@ -24,7 +24,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// One execution of a collective or message by one rank.
+/// One run of a collective or message on one rank.
 struct Meeting {
   const OpVariant *op;
   const std::string *phase;
@@ -36,7 +36,7 @@ std::string ofMicroBatch(int64_t microBatch) {
   return " of micro-batch " + std::to_string(microBatch);
 }
 
-/// The properties of a collective on which all members must agree, as text.
+/// The text of the properties on which all members of a collective must agree.
 class Signature {
 public:
   explicit Signature(const Plan &plan) : plan(plan) {}
@@ -138,7 +138,6 @@ private:
     return placeOf(plan, *meeting.phase, meeting.index) +
            ofMicroBatch(meeting.microBatch);
   }
-  /// The position of a rank, for messages.
   std::string whereIs(int rank) const {
     return concat("rank ", rank,
                   (isDone(rank) ? " has ended its step"
@@ -157,8 +156,7 @@ private:
                   " would wait forever here", ofMicroBatch(meeting.microBatch));
   }
 
-  /// Fails if `rank` is stuck at a message whose size differs from the expected
-  /// one.
+  /// Fails if `rank` waits for a message that was sent with another size.
   Status checkSize(int rank) const {
     auto *recv = std::get_if<RecvOp>(meetingOf(rank).op);
     if (!recv)
@@ -173,7 +171,7 @@ private:
                            " sends ", it->second.front().bytes);
   }
 
-  /// The error that says why `rank` is stuck.
+  /// The error for a rank that is stuck.
   Status stuck(int rank) const {
     const Meeting &meeting = meetingOf(rank);
     const OpVariant &op = *meeting.op;
@@ -216,8 +214,8 @@ private:
                signature.of(*b.op, b.microBatch);
   }
 
-  /// Tries the next communication of `rank`; false when it has to wait for
-  /// other ranks. Ranks that can continue because of it are added to `ready`.
+  /// Runs the next communication of `rank`, or returns false if it has to wait
+  /// for other ranks. Adds the ranks that can then continue to `ready`.
   bool advance(int rank) {
     const OpVariant &op = *meetingOf(rank).op;
     if (auto *message = std::get_if<SendOp>(&op)) {
@@ -256,8 +254,8 @@ private:
     return true;
   }
 
-  /// The last member of a cell to arrive checks that all are at the same
-  /// collective; if they are not, none of them ever continues.
+  /// The last member that arrives checks whether all members of the cell are at
+  /// the same collective. If they are not, they are stuck.
   bool meet(const std::vector<int> &cell, int rank) {
     int64_t &here = waiting.at(&cell);
     if (arrived[rank] != static_cast<int64_t>(next[rank])) {
@@ -289,7 +287,7 @@ private:
   std::vector<int> first;                   ///< see firstWithSchedule()
   std::vector<std::vector<Meeting>> queues; ///< for the first ranks
   std::vector<size_t> next;                 ///< by rank, in its queue
-  std::vector<int64_t> arrived; ///< by rank, the run that `waiting` counts
+  std::vector<int64_t> arrived; ///< by rank, the position that `waiting` counts
   /// The number of members of a cell that have arrived at its collective.
   std::unordered_map<const std::vector<int> *, int64_t> waiting;
   std::deque<int> ready;                           ///< ranks that can continue

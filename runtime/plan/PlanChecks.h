@@ -17,12 +17,12 @@ namespace dpc::rt {
 Status checkHeader(const Plan &plan);
 /// The target and the launches of GPU kernels; part of 1.
 Status checkLaunches(const Plan &plan);
-/// 2. Buffers: sizes, alignment, ranges inside their space; views inside
-/// parents.
+/// 2. Buffers: their sizes and alignment, and their ranges in spaces, frames
+/// and viewed buffers.
 Status checkBuffers(const Plan &plan);
-/// 3. Tensors, inputs, outputs and scalars against their buffers.
+/// 3. Tensors, inputs, outputs and scalars, and whether they fit their buffers.
 Status checkTensors(const Plan &plan);
-/// 4. Every instruction on its own; events; the schedule's entries.
+/// 4. The fields of each instruction; events; the entries of schedules.
 Status checkInstructions(const Plan &plan);
 /// The fields of one GEMM, convolution or attention; part of 4.
 Status checkMatmul(const Plan &plan, const MatmulOp &op);
@@ -30,13 +30,14 @@ Status checkConv(const Plan &plan, const ConvOp &op);
 Status checkAttention(const Plan &plan, const AttentionOp &op);
 Status checkAttention(const Plan &plan, const AttentionGradOp &op);
 /// 5. Liveness: values are written before they are read and not overwritten in
-/// between, and events order the queues where they touch the same bytes.
+/// between. Events order the accesses of different queues to the same bytes.
 Status checkLiveness(const Plan &plan);
 /// 6. The collectives and messages of all ranks match.
 Status checkMeetings(const Plan &plan);
 
-/// For each rank, the first rank of its stage with the same schedule. In most
-/// plans all ranks of a stage share one schedule, which needs one check only.
+/// For each rank, the first rank of its stage with the same schedule. Checks of
+/// schedules examine only these ranks; most plans have one schedule for each
+/// stage.
 std::vector<int> firstWithSchedule(const Plan &plan);
 
 /// The error "FIELD is VALUE, expected EXPECTED".
@@ -73,12 +74,12 @@ struct BufferPart {
 inline BufferPart wholeOf(const Plan &plan, int buffer) {
   return {buffer, 0, plan.buffers[buffer].bytes};
 }
-/// Whether two parts of one stage's memory may have a byte in common. Buffers
-/// of one frame are in the same slot in any entry. A buffer in the arena is
-/// compared with all slots of a frame. Different frames are disjoint.
+/// Whether two parts of a stage's memory may share a byte. A schedule entry
+/// uses the same slot for all buffers of a frame. A buffer outside frames is
+/// compared with all slots. Different frames are disjoint.
 bool mayOverlap(const Plan &plan, const BufferPart &a, const BufferPart &b);
 
-/// The id of the buffer that owns the memory of `buffer`.
+/// The buffer that `buffer` is a view of, or `buffer` itself.
 inline int rootOf(const Plan &plan, int buffer) {
   int parent = plan.buffers[buffer].viewOf;
   return parent < 0 ? buffer : parent;

@@ -16,7 +16,7 @@ static constexpr int kCommandVersion = 1;
 static constexpr int64_t kMaxBytes = 1 << 20;
 static constexpr std::string_view kLocal = "local:";
 
-/// No option names an output file or a strategy.
+/// None of these options is for an output file or the strategy.
 static constexpr std::string_view kStepOptions[] = {
     "bind",         "global-batch", "frozen",     "trainable",
     "seed",         "loss",         "init",       "train",
@@ -42,7 +42,8 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
                {"words", command.words}};
   try {
     return writeDurably(fileIn(dir), json.dump(1) + "\n");
-  } catch (const Json::type_error &) { // a changed name would be another file
+  } catch (
+      const Json::type_error &) { // the name of another file would be written
     return Status::invalid(fileIn(dir), ": the path of the model ",
                            oneLine(command.model),
                            ", or another of the "
@@ -50,7 +51,7 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
   }
 }
 
-/// Whether `json` is a text that can be an argument of a process.
+/// Whether `json` can be an argument of a process.
 static bool isWord(const Json &json) {
   return json.is_string() &&
          json.get_ref<const std::string &>().find('\0') == std::string::npos;
@@ -74,7 +75,7 @@ static bool isCluster(const Json &json) {
           json.get_ref<const std::string &>().rfind(kLocal, 0) == 0);
 }
 
-/// The problem of a command, or "".
+/// Why the command is not valid; "" if it is.
 static std::string fault(const Json &json) {
   for (const char *key : {"version", "model", "cluster", "words"})
     if (!json.contains(key))

@@ -2,9 +2,9 @@
 //
 // plan/command.json: {"version": 1, "model": FILE, "cluster": "local:N" or
 // FILE, "words": ["--train=adamw", ...]}. dpc-run --elastic passes these words
-// to dpc-opt to plan the same step for a different number of devices. The words
-// describe the computation of a step, never its parallelization or the place of
-// its results. File names are absolute.
+// to dpc-opt to plan the same step for another number of devices. The words
+// describe the computation of a step, but neither its parallelization nor
+// output files. File names are absolute.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLANCOMMAND_H
@@ -29,11 +29,11 @@ bool isStepOption(std::string_view name);
 /// Writes DIR/command.json (DIR must exist).
 Status writePlanCommand(const PlanCommand &command, const std::string &dir);
 
-/// Reads DIR/command.json, which may be untrusted: options that isStepOption()
-/// does not know are refused.
+/// Reads DIR/command.json, which may be untrusted. Refuses options for which
+/// isStepOption() is false.
 Expected<PlanCommand> readPlanCommand(const std::string &dir);
 
-/// The arguments of dpc-opt that plan the step for `devices` devices of the
+/// The arguments of dpc-opt for a plan of the step on `devices` devices of the
 /// cluster.
 std::vector<std::string> wordsFor(const PlanCommand &command, int64_t devices);
 

@@ -11,26 +11,26 @@
 
 namespace dpc::rt {
 
-/// The operand of y = conv(x, w) that is computed from the other two.
+/// The operand of y = conv(x, w) that an instruction computes.
 enum class ConvKind {
   Forward,    ///< y
-  GradInput,  ///< dL/dx into x, from w and dL/dy in y
-  GradFilter, ///< dL/dw into w, from x and dL/dy in y
+  GradInput,  ///< x := dL/dx, from w and y = dL/dy
+  GradFilter, ///< w := dL/dw, from x and y = dL/dy
 };
 
-/// A convolution (cross-correlation) or one of its gradients over dense
-/// row-major arrays x [N, C, in..], w [K, C / groups, taps..] and
-/// y [N, K, out..]; the number of groups is C / w's second extent. Along
-/// spatial dimension d, tap j of window o reads position o * strides[d] -
-/// pads[d] + j * dilations[d] of x, which is zero outside.
+/// A convolution (cross-correlation) or one of its gradients. The arrays x [N,
+/// C, in..], w [K, C / groups, taps..] and y [N, K, out..] are dense and
+/// row-major. Along spatial dimension d, tap j of output o reads position o *
+/// strides[d] - pads[d] + j * dilations[d] of x, or zero if x has no such
+/// position.
 struct ConvOp {
   ConvKind kind = ConvKind::Forward;
   int x = -1, w = -1, y = -1; ///< buffers
   std::vector<int64_t> xShape, wShape, yShape;
   std::vector<int64_t> strides, dilations;
   std::vector<int64_t> pads; ///< before each dimension, then after each
-  /// Type of all three arrays: F32, F64, BF16 or F16. With 16-bit types, sums
-  /// are in f32 and results are rounded once.
+  /// The type of the arrays: F32, F64, BF16 or F16. With 16-bit types, sums are
+  /// in f32, and results are rounded once.
   DType compute = DType::F32;
 };
 

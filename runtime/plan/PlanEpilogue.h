@@ -8,15 +8,14 @@
 
 namespace dpc::rt {
 
-/// What a GEMM does to s = op(A) op(B) before it stores C, and what else it
-/// computes in the same pass. The epilogue computes in the type of the sums,
-/// f32, and C is rounded once. A GPU library without such a routine runs a
-/// kernel after the GEMM, which reads values rounded to C's type. `bias` is a
-/// vector, `aux` a matrix of C's size. gelu is the tanh form: x (1 +
-/// tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+/// The epilogue of a GEMM with the sums s = op(A) op(B). Epilogues compute in
+/// f32, the type of the sums, and round C once. On GPUs without a fused
+/// routine, a kernel after the GEMM computes the epilogue from values rounded
+/// to C's type. `bias` is a vector and `aux` a matrix of C's size. gelu is the
+/// tanh approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
 enum class Epilogue {
   None,        ///< C = s
-  Bias,        ///< C = s + bias[j], which has n elements
+  Bias,        ///< C = s + bias[j], n elements
   Relu,        ///< C = max(s, 0)
   ReluBias,    ///< C = max(s + bias[j], 0)
   Gelu,        ///< C = gelu(s)
@@ -26,9 +25,9 @@ enum class Epilogue {
   GeluGrad,    ///< C = s gelu'(aux)
   /// C = s gelu'(aux); bias[j] = sum of C[i][j] over i, before C is rounded.
   GeluGradBias,
-  /// C = s; bias[i] = sum of op(A)[i][l] over l, m elements. With transA.
+  /// C = s; bias[i] = sum of op(A)[i][l] over l, m elements. Requires transA.
   SumsOfA,
-  /// C = s; bias[j] = sum of op(B)[l][j] over l, n elements. Without transB.
+  /// C = s; bias[j] = sum of op(B)[l][j] over l, n elements. Excludes transB.
   SumsOfB,
 };
 

@@ -159,8 +159,7 @@ template <typename V> void fields(V &visit, Is<LoadInputOp> auto &v) {
 template <typename V> void fields(V &visit, Is<StoreOutputOp> auto &v) {
   visit("output", v.output);
 }
-/// The fields of an instruction without those of its op, which lie beside
-/// these.
+/// The fields of an instruction without those of its op, which follow them.
 template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
   each(visit, "queue", v.queue, "waits", v.waits, "signals", v.signals, "name",
        v.name, "flops", v.flops);

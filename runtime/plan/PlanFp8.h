@@ -8,35 +8,35 @@
 
 namespace dpc::rt {
 
-/// A bf16 GEMM with this struct multiplies 8-bit codes instead of its factors.
-/// Each factor is scaled as a whole by the values that it holds at that moment.
-/// With amax = its largest |x| and largest = the largest number of the format,
-/// number,
+/// A bf16 GEMM with this struct multiplies 8-bit codes of A and B. Each matrix
+/// has one scale, which depends on its current values. Let amax be its largest
+/// |x|, and largest be the largest number of the format:
 ///
-///   scale = min(largest / amax, 2^126), 1 where amax is 0 or not finite
-///   code  = x * scale, an f32, rounded to the nearest, ties to even
+///   scale = min(largest / amax, 2^126), or 1 if amax is 0 or not finite
+///   code  = x * scale in f32, rounded to nearest even
 ///   C     = (alpha / scaleA / scaleB) codesA codesB + beta * C, sums in f32
 ///
-/// A finite number that would round to more than the largest becomes the
-/// largest. Infinities and NaN are preserved; an infinity becomes NaN where the
-/// format has none. A rank scales only what it holds: the shards of one tensor
-/// have different scales.
+/// Finite numbers saturate at the largest number. NaN stays NaN. An infinity
+/// stays infinite, or becomes NaN in a format without infinities. Each rank
+/// scales its own shard, so the shards of a tensor have different scales.
 struct Fp8Factors {
-  DType a = DType::F8E4M3FN, b = DType::F8E4M3FN; ///< or F8E5M2, not both
-  /// A scratch buffer of bytes. On GPUs it holds 64 bytes for the values below,
-  /// then the codes of op(A), m rows of k, and those of op(B)', n rows of k.
+  DType a = DType::F8E4M3FN, b = DType::F8E4M3FN; ///< or one of them F8E5M2
+  /// A buffer of scratch memory. On GPUs it holds 64 bytes for the values
+  /// below, the codes of op(A) (m rows of k), and those of op(B) transposed (n
+  /// rows of k).
   int workspace = -1;
 };
 
-/// Offsets in the workspace of both amax, as f32 bits, and of both 1 / scale.
+/// Offsets in the workspace of the amax values (as bits of f32) and of 1 /
+/// scale.
 inline constexpr int64_t kFp8AmaxA = 0, kFp8AmaxB = 4, kFp8InverseA = 16,
                          kFp8InverseB = 32;
 
-/// m, n and k of such a GEMM are multiples of this, as cuBLASLt requires.
+/// m, n and k are multiples of this number, which cuBLASLt requires.
 inline constexpr int64_t kFp8Multiple = 16;
 inline constexpr int64_t kFp8HeadBytes = 64;
 
-/// sm_89: the first architecture with fp8 GEMMs.
+/// sm_89 is the first architecture with fp8 GEMMs.
 inline constexpr int kFirstWithFp8 = 89;
 
 constexpr int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {

@@ -8,7 +8,7 @@
 
 namespace dpc::rt {
 
-/// Larger than the kernels of any plan.
+/// The limit of hashed files; kernel files are smaller.
 static constexpr int64_t kMaxBytes = int64_t(4) << 30;
 
 std::string hashText(std::string_view text) {

@@ -8,19 +8,19 @@
 
 namespace dpc::rt {
 
-/// The text of plan.json: every field, one buffer or instruction a line, and a
-/// checksum over all of it. Equal plans give equal texts.
+/// The text of plan.json: all fields, with one buffer or instruction on a line,
+/// and their checksum. Equal plans give equal texts.
 std::string planToJson(const Plan &plan);
 
 /// Writes DIR/plan.json (DIR must exist).
 Status writePlan(const Plan &plan, const std::string &dir);
 
-/// Parses a plan's text. `file` is used in messages. Refuses another version, a
-/// wrong checksum, an unknown or missing field and a value of the wrong type;
-/// does not validate the values (see PlanValidate.h).
+/// Parses the text of a plan. Errors begin with `file`. Refuses other versions,
+/// a wrong checksum, unknown or missing fields, and values of the wrong type.
+/// Does not validate the values (see PlanValidate.h).
 Expected<Plan> planFromJson(const std::string &text, const std::string &file);
 
-/// Reads and validates DIR/plan.json (PlanValidate.h).
+/// Reads and validates DIR/plan.json.
 Expected<Plan> readPlan(const std::string &dir);
 
 /// XXH3-64 of a file's bytes or of a text, as 16 hexadecimal digits.

@@ -15,12 +15,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The limit of plan.json. Plans of thousands of ranks have megabytes, because
-/// a plan describes stages instead of ranks.
+/// The limit of plan.json. Plans for thousands of ranks have only megabytes,
+/// because they describe stages instead of ranks.
 constexpr int64_t kMaxPlanBytes = int64_t(4) << 30;
 
-/// Reads values from JSON. Keeps the first problem in `error`, prefixed by the
-/// place in the file ("phases.forward[12].symbol"); later reads do nothing.
+/// Reads values from JSON. `error` is the first error, after its place in the
+/// file ("phases.forward[12].symbol"); later errors are ignored.
 class Reader {
 public:
   std::string error;
@@ -119,8 +119,8 @@ public:
     });
   }
 
-  /// Runs `walk` with a visitor over the fields of object `j`; refuses a field
-  /// that is neither in the walk nor in `others`.
+  /// Calls `walk` with a visitor that reads the fields of object `j`. Refuses
+  /// fields that neither the walk nor `others` contain.
   template <typename Walk>
   void readObject(const Json &j, std::set<std::string> others, Walk &&walk) {
     if (!j.is_object())
@@ -153,7 +153,7 @@ private:
     fail("expected " + wanted + ", found " + text);
   }
 
-  /// Makes `op` the alternative of OpTable.def with this name.
+  /// Sets `op` to the op with this name; false if there is none.
   template <size_t I = 0>
   static bool makeOp(const std::string &name, OpVariant &op) {
     if constexpr (I == std::variant_size_v<OpVariant>) {

@@ -34,8 +34,7 @@ std::string placeOf(const Plan &plan, const std::string &phase, size_t index) {
 
 namespace {
 
-/// More ranks than any machine has; the limit bounds the cost of the checks
-/// below.
+/// More ranks than any machine has. The limit bounds the cost of the checks.
 constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxMicroBatches = 1 << 20;
 
@@ -54,7 +53,7 @@ Status checkId(int id, size_t position) {
              : wrongField("id", id, "its position ", position);
 }
 
-/// Checks that each cell of the batch belongs to one data rank.
+/// Checks that the shares add up to all cells of the batch.
 Status checkBatchShares(const Mesh &mesh) {
   if (mesh.batchShares.empty())
     return Status::success();
@@ -194,7 +193,7 @@ Status checkFrames(const Plan &plan) {
   return Status::success();
 }
 
-/// Checks that the buffer lies in its stage's arena or in a slot of its frame.
+/// Checks that the buffer is inside its space or inside a slot of its frame.
 Status checkRoom(const Plan &plan, const Buffer &buffer) {
   if (buffer.stage < 0 || buffer.stage >= plan.mesh.stages())
     return Status::invalid("stage is ", buffer.stage, ", the mesh has ",
@@ -266,7 +265,7 @@ Status checkView(const Plan &plan, const Buffer &buffer) {
   return Status::success();
 }
 
-/// The common check of tensors, inputs and outputs: the buffer fits a shard.
+/// Checks that buffer `id` can hold a shard of a tensor, input or output.
 template <typename T>
 Status checkHome(const Plan &plan, const T &value, int id) {
   DPC_TRY(checkBufferId(plan, "buffer", id));
@@ -290,8 +289,7 @@ Status checkHome(const Plan &plan, const T &value, int id) {
 }
 
 Status checkSource(const Tensor &tensor) {
-  // A missing source with init "source" means a model without data: it needs
-  // --init.
+  // A tensor with init "source" and without a source needs --init at run time.
   if (!tensor.source)
     return Status::success();
   const TensorSource &source = *tensor.source;

@@ -8,12 +8,12 @@
 
 namespace dpc::rt {
 
-/// Checks ids and ranges, byte counts, layouts, group membership, symbols and
-/// file names; that every buffer is written before it is read and not
-/// overwritten in between; that events order the conflicting accesses of
-/// different queues; and that all ranks issue matching collectives in the same
-/// order and receive every message, so no rank waits forever. The error names
-/// `file`, the instruction ("forward[12]") and the value.
+/// Checks the fields of a plan: ids, ranges, sizes, layouts, groups, symbols
+/// and file names. Checks that buffers are written before they are read and not
+/// overwritten in between, that events order the conflicting accesses of
+/// different queues, and that no rank waits forever: collectives of all ranks
+/// match, and all messages are received. The error names `file`, the
+/// instruction ("forward[12]") and the value.
 Status validatePlan(const Plan &plan, const std::string &file);
 
 } // namespace dpc::rt

@@ -15,7 +15,7 @@ Json toJson(const std::string &v) { return v; }
 Json toJson(bool v) { return v; }
 Json toJson(int v) { return v; }
 Json toJson(int64_t v) { return v; }
-/// JSON has no infinities, but fills may use them.
+/// JSON has no infinities, which fills may use.
 Json toJson(double v) {
   if (std::isfinite(v))
     return v;
@@ -76,13 +76,13 @@ Json toJson(const Instruction &v) {
   return object;
 }
 
-/// Bytes that are not UTF-8 become U+FFFD. Names in models are checked when
-/// they are read; other texts, such as paths, may contain any bytes.
+/// Bytes that are not UTF-8 become U+FFFD. Paths may contain such bytes; names
+/// of models are checked when a model is read.
 std::string dump(const Json &value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Whether a container has one line per element.
+/// Whether the elements of a container have a line each.
 bool isLong(const Json &value) {
   return value.is_structured() && !value.empty() &&
          value.begin()->is_structured();

@@ -61,7 +61,7 @@ int PlacedBuffers::placeOf(int buffer,
 
 int PlacedBuffers::rootOfPlace(int place) const {
   int buffer = places[place].buffer, root = plan.buffers[buffer].viewOf;
-  // A view is in the slot of its root.
+  // A view is in the same slot as its root.
   return root < 0 ? place : firstPlace[root] + (place - firstPlace[buffer]);
 }
 

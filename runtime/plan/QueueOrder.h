@@ -1,9 +1,9 @@
 //===- QueueOrder.h - guaranteed order of memory accesses -------*- C++ -*-===//
 //
-// A rank runs several queues over its memory. Two accesses to the same bytes,
-// at least one of them a write, must be ordered: by one queue, or by events.
-// Codegen walks the schedule to add missing events; the validator walks it to
-// check that none is missing.
+// The queues of a rank share its memory. If two instructions access the same
+// bytes, and at least one of them writes, a queue or events must order them.
+// Codegen adds the missing events, and the validator checks that none is
+// missing.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_QUEUEORDER_H
@@ -18,8 +18,8 @@
 
 namespace dpc::rt {
 
-/// The buffers of one stage at their addresses. A buffer of a frame has one
-/// place for every slot.
+/// The places of the buffers of one stage in memory. A buffer of a frame has
+/// one place for each slot.
 class PlacedBuffers {
 public:
   PlacedBuffers(const Plan &plan, int64_t stage);
@@ -28,10 +28,10 @@ public:
   /// The place of a buffer in a schedule entry with these slots.
   int placeOf(int buffer, const std::vector<FrameSlot> &slots) const;
   int bufferAt(int place) const { return places[place].buffer; }
-  /// The place of the buffer that the buffer at `place` is a view of; `place`
-  /// itself if it is not a view.
+  /// The place of the buffer that the buffer at `place` is a view of, or
+  /// `place` itself.
   int rootOfPlace(int place) const;
-  /// The places that share bytes with `place`, itself included.
+  /// The places that share bytes with `place`, including `place`.
   const std::vector<int> &overlaps(int place) const { return meets[place]; }
 
 private:
@@ -48,31 +48,31 @@ private:
   std::vector<std::vector<int>> meets;
 };
 
-/// Runs the schedule of one rank in order, as if it had a single queue. For
-/// each run of an instruction, keeps which runs of the other queues have
-/// certainly ended before it (a vector clock with one entry per queue).
+/// Visits the schedule of one rank in order. For each run of an instruction, a
+/// vector clock holds the number of runs in each queue that have certainly
+/// ended before it.
 class QueueOrder {
 public:
-  /// An access of another queue that is not ordered before the access to
+  /// An access by another queue that nothing orders before the access to
   /// `buffer`.
   struct Conflict {
     const Instruction *earlier; ///< its latest run conflicts
     int buffer, earlierBuffer;
     bool earlierWrites;
   };
-  /// Makes the instruction wait for `earlier`; returns true if it does so.
+  /// Makes the instruction wait for `earlier`; false if it does not.
   using Resolve = std::function<bool(const Conflict &)>;
 
   explicit QueueOrder(const PlacedBuffers &placed)
       : placed(placed), last(placed.size()) {}
 
-  /// Processes the next run. False when a conflict is not resolved.
+  /// Visits the next run. Returns false if a conflict is not resolved.
   bool step(const Instruction &instruction, const Accesses &accesses,
             const std::vector<FrameSlot> &slots, const Resolve &resolve);
 
 private:
   using Clock = std::array<int64_t, kNumQueues>;
-  /// Positions (1-based) of the latest accesses by each queue.
+  /// The positions (1-based) of each queue's latest accesses.
   struct LastAccess {
     Clock reads{}, writes{};
   };

@@ -6,13 +6,13 @@
 
 namespace dpc::rt {
 
-/// The rank `shift` places after the one at `index` of a cell; -1 if that is
-/// outside of the cell and the cell is not a ring (`wrap`).
+/// The rank `shift` places after position `index` of a cell. With `wrap` the
+/// cell is a ring; otherwise, -1 if the place is outside the cell.
 int peerIn(const std::vector<int> &cell, int index, int shift, bool wrap);
 
-/// The cell of every rank in every group. cellOf() and peerOf() of Plan.h
-/// search a group for one rank; this class is for many queries. The plan, whose
-/// groups must partition its ranks, outlives it.
+/// The cell of each rank in each group, for many queries; cellOf() and peerOf()
+/// of Plan.h search a group at each call. The plan must outlive this object,
+/// and its groups must partition its ranks.
 class RankCells {
 public:
   explicit RankCells(const Plan &plan);
@@ -20,7 +20,7 @@ public:
   const std::vector<int> &cellOf(int group, int rank) const {
     return *places[group][rank].cell;
   }
-  /// The rank at the other end of a message, or -1 when it leaves the group.
+  /// The peer of a message; -1 if it is outside the group.
   template <typename Op> int peerOf(const Op &message, int rank) const {
     const Place &place = places[message.group][rank];
     return peerIn(*place.cell, place.index, message.shift, message.wrap);

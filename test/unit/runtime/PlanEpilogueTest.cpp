@@ -79,7 +79,7 @@ const Mutation kMutations[] = {
        product(p, Epilogue::Bias).bias = test::addBuffer(
            p, "other", BufferKind::Workspace, {16}, DType::BF16);
      },
-     "bias holds bf16, but c f32"},
+     "bias holds bf16, but c holds f32"},
     {"biasEnds", [](Plan &p) { product(p, Epilogue::Bias).biasOffset = 9; },
      "bias leaves buffer"},
     {"biasBegins", [](Plan &p) { product(p, Epilogue::Bias).biasOffset = -1; },
@@ -121,10 +121,10 @@ const Mutation kMutations[] = {
      "alpha 1 and beta 0"},
     {"transposedA",
      [](Plan &p) { product(p, Epilogue::SumsOfA).transA = false; },
-     "first stored dimension is k"},
+     "needs trans_a"},
     {"transposedB",
      [](Plan &p) { product(p, Epilogue::SumsOfB).transB = true; },
-     "first stored dimension is k"},
+     "needs no trans_b"},
     {"empty", [](Plan &p) { product(p, Epilogue::Gelu).k = 0; }, "empty"},
 };
 INSTANTIATE_TEST_SUITE_P(PlanEpilogue, EpilogueMutation,

@@ -199,7 +199,7 @@ const Mutation kStageMutations[] = {
      [](Plan &p) { p.tensors[0].layout.dims[0][0].axes = {"pp"}; },
      "layout mentions pp"},
     {"phaseWithoutStage", [](Plan &p) { p.phases["forward"] = {}; },
-     "\"forward\" is not sSTAGE. and setup, forward"},
+     "\"forward\" is not the name of a phase, expected sSTAGE. followed by"},
     {"otherStagesBuffer",
      [](Plan &p) { op<FillOp>(p, "s0.setup", 0).buffer = 8; },
      "s0.setup[0] (fill): buffer 8 belongs to stage 1"},
@@ -212,7 +212,7 @@ const Mutation kStageMutations[] = {
     {"slotFrame", [](Plan &p) { p.schedule[0][1].slots[0].frame = 1; },
      "slots names frame 1"},
     {"slotPastEnd", [](Plan &p) { p.schedule[0][1].slots[0].slot = 2; },
-     "slot is 2, frame 0 has 2"},
+     "slot is 2, expected less than 2, the slots of frame 0"},
     {"slotShared",
      [](Plan &p) {
        for (auto &schedule : p.schedule)
