@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 static constexpr const char *kPrefix = "step-";
 static constexpr const char *kUnfinished = ".tmp-";
 static constexpr const char *kProbe = ".probe-"; ///< followed by a process id
-/// Larger than the manifest of any cluster.
+/// The limit of a manifest, which is larger than that of any cluster.
 static constexpr int64_t kMaxManifestBytes = int64_t(1) << 30;
 
 static Status cannot(const std::string &path, const char *what,
@@ -113,8 +113,8 @@ std::vector<int64_t> CheckpointFolder::steps() const {
   return found;
 }
 
-/// First renames the checkpoint, so that it no longer counts as one. If the
-/// removal is interrupted, removeUnfinished() finishes it.
+/// Renames the checkpoint first, so that readers ignore it. If the removal is
+/// interrupted, removeUnfinished() completes it.
 Status CheckpointFolder::remove(int64_t step) const {
   std::string from = checkpoint(step), to = unfinished(step, "old");
   DPC_TRY(removeAll(to));
@@ -179,9 +179,9 @@ FolderLock::~FolderLock() {
     close(fd);
 }
 
-/// Locks a file that is open for reading, because a file that is open for
-/// writing keeps the file system from becoming read-only. NFS locks only files
-/// that are open for writing, so there the file is reopened.
+/// Opens the file for reading, because a file that is open for writing keeps
+/// the file system from becoming read-only. NFS locks only files that are open
+/// for writing; there the file is reopened.
 static int lockFile(int &fd, const std::string &path) {
   if (fd < 0)
     fd = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0666);

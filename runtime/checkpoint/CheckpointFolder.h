@@ -5,9 +5,9 @@
 //                         failed run left behind; never read
 //   DIR/step-100.damaged  a former checkpoint that cannot be read
 //
-// A folder gets its final name when all of its contents are on the disk, and
-// loses that name before it is removed. A checkpoint is therefore complete
-// whenever the machine stops.
+// A folder gets its final name after all of its contents are on the disk, and
+// loses that name before it is removed. So a checkpoint is complete even if the
+// machine stops at any time.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
@@ -39,14 +39,15 @@ public:
 
   /// Creates DIR. Fails with the reason when nothing can be written there.
   Status prepare() const;
-  /// Removes what failed runs left behind. No other process may be writing.
+  /// Removes the unfinished folders of failed runs. No other process may be
+  /// writing.
   Status removeUnfinished() const;
   /// Steps of complete checkpoints, ascending.
   std::vector<int64_t> steps() const;
-  /// Writes the manifest into an unfinished folder that holds everything else,
-  /// and makes it a checkpoint. Replaces a checkpoint of the same step.
+  /// Writes the manifest into an unfinished folder with all other files, and
+  /// makes it a checkpoint. Replaces a checkpoint of the same step.
   Status publish(const Manifest &manifest, const std::string &tag) const;
-  /// Renames a damaged checkpoint so that it no longer counts as one.
+  /// Renames a damaged checkpoint, so that readers ignore it.
   Status setAside(int64_t step) const;
   /// Removes all but the newest `keep` checkpoints.
   Status prune(int64_t keep) const;
@@ -57,9 +58,9 @@ private:
   std::string dir;
 };
 
-/// Keeps other runs from writing to a folder of checkpoints by a lock on
-/// DIR/.lock. The system releases the lock however the process ends. On a file
-/// system without locks it has no effect.
+/// A lock on DIR/.lock, which keeps other runs from writing to a folder of
+/// checkpoints. The system releases it when the process ends in any way. It has
+/// no effect on file systems without locks.
 class FolderLock {
 public:
   FolderLock() = default;
@@ -67,7 +68,7 @@ public:
   FolderLock &operator=(const FolderLock &) = delete;
   ~FolderLock();
 
-  /// Takes the lock; waits up to `seconds` for a run that is about to end.
+  /// Takes the lock. Waits up to `seconds` for another run to end, then fails.
   Status take(const std::string &dir, double seconds);
 
 private:

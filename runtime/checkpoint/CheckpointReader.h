@@ -1,9 +1,9 @@
 //===- CheckpointReader.h - reading tensors from a checkpoint ---*- C++ -*-===//
 //
-// Ranks of any plan of the same model assemble their shards from the shards
-// that the ranks of another plan wrote. Each rank reads only the parts that it
-// needs, from the files that have them (base/Reshard.h). If the same plan wrote
-// and reads a shard, the shard is copied unchanged.
+// Any plan of the same model can read a checkpoint. Each rank assembles its
+// shards from the shards of the plan that wrote the checkpoint, and reads only
+// the parts that it needs (base/Reshard.h). If both plans are equal, shards are
+// copied as is.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
@@ -26,7 +26,7 @@ public:
 
   const Manifest &manifest() const { return saved; }
 
-  /// Reads everything. Fails at the first damaged or missing part.
+  /// Reads all shards. Fails at the first damaged or missing part.
   Status verify() const;
   /// Checks that the checkpoint has every tensor of `plan`, with its type and
   /// shape.

@@ -19,9 +19,9 @@ CheckpointWriter::~CheckpointWriter() {
     thread.join();
 }
 
-/// Collects the tensors of a rank, in the order of the plan. Copies reuse the
-/// memory of the last checkpoint, because fresh memory costs more than the
-/// copy.
+/// Collects the shards of a rank in the order of the plan's tensors. Copies
+/// reuse the memory of the last checkpoint, because page faults in new memory
+/// would cost more than the copy.
 Status CheckpointWriter::collectRank(Executor &executor,
                                      RankShards &out) const {
   out.rank = executor.rank();
@@ -59,8 +59,8 @@ Status CheckpointWriter::collect() {
       [&](size_t i) { return collectRank(*executors[i], ranks[i]); });
 }
 
-/// Rank 0 creates the folder before any process writes. A process that later
-/// finds it missing knows that another process has failed.
+/// Rank 0 creates the folder before any process writes. If the folder is
+/// missing later, another process has failed.
 Status CheckpointWriter::makeFolder(int64_t step) {
   return session
       .fromRankZero([&]() -> Expected<std::string> {
@@ -112,9 +112,9 @@ Status CheckpointWriter::elsewhere() {
       "another process could not write its part of a checkpoint");
 }
 
-/// Removes an unfinished checkpoint, because it wastes space on a disk that may
-/// be full. The failing process removes the files of all processes. It renames
-/// the folder first, so that processes that still write do not find it.
+/// Removes the unfinished checkpoint with the files of all processes, because
+/// the disk may be full. Renames the folder first, so that processes that still
+/// write do not find it.
 void CheckpointWriter::removeWritten(int64_t step) const {
   namespace fs = std::filesystem;
   std::string tag = options.tag + "-gone-" + std::to_string(ranks.front().rank);
@@ -157,7 +157,7 @@ Status CheckpointWriter::writeFiles(int64_t step) {
   return Status::success();
 }
 
-/// Waits for a file, which has its name once all of it is on the disk.
+/// Waits until a file exists; it is complete then.
 Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
   auto limit = std::chrono::steady_clock::now() +
                std::chrono::duration<double>(options.timeoutSeconds);

@@ -1,12 +1,12 @@
 //===- CheckpointWriter.h - saves the state of a run ------------*- C++ -*-===//
 //
-// Between two steps, every process takes what its ranks own: either a copy,
-// which a thread writes while the run continues, or the memory itself, which is
-// written before the run continues. Processes synchronize through the folder
-// instead of a communicator: a file that exists is complete, and the process
-// that holds rank 0 publishes the checkpoint when all files exist. So a
-// checkpoint disturbs no step, and only a time limit waits for a process that
-// has died.
+// A checkpoint is taken between two steps. In the background, each process
+// copies the shards that its ranks own, and a thread writes the copy during the
+// next steps. Otherwise the shards are written before the run continues.
+// Processes synchronize through the folder instead of a communicator, so that
+// writing does not disturb steps: a file that exists is complete, and the
+// process of rank 0 publishes the checkpoint when all files exist. If another
+// process has died, this process waits until the timeout.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTWRITER_H
@@ -23,11 +23,10 @@ namespace dpc::rt {
 
 struct CheckpointOptions {
   CheckpointFolder folder{""};
-  /// An identifier with the same value in all processes of this run, and in no
-  /// other run.
+  /// An identifier of this run, equal in all of its processes.
   std::string tag;
   int64_t keep = 2;            ///< number of newest checkpoints to keep
-  bool isBackground = true;    ///< copy, and write during the next steps
+  bool isBackground = true;    ///< write a copy during the next steps
   double timeoutSeconds = 300; ///< for the files of the other processes
 };
 
@@ -36,20 +35,21 @@ public:
   /// `plan` and `session` must outlive the writer.
   CheckpointWriter(const Plan &plan, Session &session,
                    CheckpointOptions options);
-  /// Stops; a checkpoint that is being written stays unfinished.
+  /// Stops writing; the current checkpoint stays unfinished.
   ~CheckpointWriter();
 
-  /// Saves the state after `step` steps, with the data at `position`. Waits for
+  /// Saves the state after `step` steps and the position in the data. Waits for
   /// the previous checkpoint. Called by all processes.
   Status save(int64_t step, const DataPosition &position = {});
   /// Waits until the last checkpoint is complete. Called by all processes.
   Status finish();
   /// Whether the last checkpoint has failed, as far as this process knows.
   bool hasFailed() const;
-  /// The failure of the last checkpoint, if it has failed anywhere by now.
-  /// Processes where it did not fail return Cancelled. Called by all processes.
+  /// The failure of the last checkpoint, if it has failed in any process so
+  /// far. Returns Cancelled if it failed in other processes only. Called by all
+  /// processes.
   Status agree();
-  /// Whether all processes know of a failure.
+  /// Whether agree() has returned a failure, so that all processes know of it.
   bool areAgreed() const { return hasAgreed; }
   /// The step of the last checkpoint that this process finished; -1: none.
   int64_t lastSaved() const { return saved; }

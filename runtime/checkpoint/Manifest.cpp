@@ -11,7 +11,7 @@ namespace dpc::rt {
 
 using Json = nlohmann::ordered_json;
 
-/// More ranks than any cluster has, and more factors than any layout has.
+/// Limits above the ranks of any cluster and the factors of any layout.
 static constexpr int64_t kMaxRanks = 1 << 24;
 static constexpr size_t kMaxFactors = 64;
 
@@ -85,7 +85,7 @@ std::string manifestText(const Manifest &manifest) {
 
 namespace {
 
-/// The limit of steps, epochs and samples, which leaves room for additions.
+/// The limit of steps, epochs and samples. Their sums do not overflow.
 constexpr int64_t kMost = int64_t(1) << 48;
 
 /// Reads values from a manifest; keeps the first error.

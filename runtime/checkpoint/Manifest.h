@@ -7,10 +7,10 @@
 //   manifest.json        the tensors, their layouts, and the size and header
 //                        hash of every file
 //
-// The manifest is written last and makes the folder a checkpoint: everything
-// that it names is on the disk before it is. It is written as {"checksum": ..,
-// "manifest": ..}, so a truncated manifest is not accepted. Ranks and layouts
-// are those of the plan that wrote it; any plan of the same model can read it
+// The manifest is written last, when all other files are on the disk, and makes
+// the folder a checkpoint. Its text is {"checksum": .., "manifest": ..}, so
+// truncated manifests are refused. Ranks and layouts are those of the plan that
+// wrote the checkpoint. Any plan of the same model can read it
 // (CheckpointReader.h).
 //
 //===----------------------------------------------------------------------===//
@@ -36,10 +36,10 @@ struct SavedTensor {
   DType dtype = DType::F32;
   std::vector<int64_t> shape; ///< global
   Layout layout;
-  int64_t stage = 0; ///< the stage whose ranks hold it
+  int64_t stage = 0; ///< the pipeline stage that holds it
 };
 
-/// The file rank-R.safetensors; bytes = 0 if rank R owns nothing.
+/// The file rank-R.safetensors; `bytes` is 0 if rank R owns no shard.
 struct SavedFile {
   int64_t bytes = 0;
   std::string headerHash; ///< hashText() of the file up to its data
@@ -48,7 +48,7 @@ struct SavedFile {
 struct Manifest {
   std::string model;
   int64_t step = 0; ///< completed steps
-  /// Samples of a step over all ranks; 0 when the plan has no input.
+  /// Samples of a step over all ranks; 0 if the plan has no input.
   int64_t globalBatch = 0;
   DataPosition data; ///< the position in the data after `step`
   Mesh mesh;
@@ -64,7 +64,8 @@ struct Manifest {
 /// The contents of a checkpoint of `plan`, without step and files.
 Manifest manifestOf(const Plan &plan);
 
-/// Samples of a step: the leading extent of the plan's first input.
+/// Samples of a step: the first extent of the plan's first input that is not a
+/// scalar; 0 if there is none.
 int64_t globalBatchOf(const Plan &plan);
 
 std::string manifestText(const Manifest &manifest);

@@ -1,9 +1,9 @@
 //===- ShardFile.h - a file with the shards of one rank ---------*- C++ -*-===//
 //
-// The file is a .safetensors file whose "__metadata__" holds, for every tensor,
-// the hashes of its blocks of kHashBlock bytes, one after the other. A reader
-// that needs a part of a shard reads and checks only the blocks that this part
-// touches. The manifest holds the hash of the header.
+// A .safetensors file whose "__metadata__" holds the concatenated hashes of
+// each tensor's blocks of kHashBlock bytes. A reader of a part of a shard reads
+// and checks only the blocks that contain it. The manifest holds the hash of
+// the header.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_SHARDFILE_H
@@ -36,15 +36,15 @@ Expected<SavedFile> describeShardFile(const std::string &path);
 /// An open shard file. Safe to use from several threads.
 class ShardFile {
 public:
-  /// Fails, with the name of the file, when it does not match `expected`.
+  /// Fails if the file does not match `expected`.
   static Expected<std::shared_ptr<ShardFile>> open(const std::string &path,
                                                    const SavedFile &expected);
 
   /// Returns `count` checked bytes from `offset` of a shard. `bytes` is the
-  /// size of the whole shard in the manifest.
+  /// size of the shard according to the manifest.
   Expected<const char *> read(const std::string &tensor, int64_t bytes,
                               int64_t offset, int64_t count);
-  /// Removes the pages of this range from the memory of the process.
+  /// Releases the pages of this range from the process's memory.
   void giveBack(const std::string &tensor, int64_t offset, int64_t count) const;
 
 private:

@@ -77,8 +77,8 @@ private:
 } // namespace
 
 int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count) {
-  // Labels may be negative (ignored positions); ids beyond the limit are always
-  // errors.
+  // Labels may be negative (ignored positions), but no value may exceed the
+  // limit.
   auto find = [&](auto zero) {
     auto value = reinterpret_cast<const decltype(zero) *>(data);
     const auto *end = value + count;

@@ -1,8 +1,7 @@
 //===- Dataset.h - samples in files -----------------------------*- C++ -*-===//
 //
-// A dataset is a number of samples, each with one array for each input of a
-// plan. Files may be untrusted: shapes and types are checked at opening, values
-// at reading.
+// A sample has one array for each input of a plan. Files may be untrusted:
+// shapes and types are checked when they are opened, values when they are read.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_DATA_DATASET_H
@@ -21,9 +20,9 @@ public:
 
   /// The number of samples, at least 1.
   virtual int64_t samples() const = 0;
-  /// Copies sample `index` of 0 .. samples() - 1. For each of Plan::inputs,
-  /// writes an array of the input's type and of its global shape without the
-  /// first extent to `to[input]`. Safe to call from several threads.
+  /// Copies sample `index` (from 0). to[i] receives the array of input i, with
+  /// the input's type and its global shape without the first extent. Safe to
+  /// call from several threads.
   virtual Status read(int64_t index,
                       const std::vector<std::byte *> &to) const = 0;
 };
@@ -38,8 +37,8 @@ public:
 Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
                                                const std::string &path);
 
-/// The number of samples of a step: the first extent that all inputs of the
-/// plan have in common; 0 if there is none.
+/// The number of samples of a step: the first extent of all inputs; 0 if they
+/// have different ones.
 int64_t samplesPerStep(const Plan &plan);
 
 } // namespace dpc::rt

@@ -71,7 +71,7 @@ DatasetInputs::~DatasetInputs() {
   thread.join();
 }
 
-/// The number of steps for `count` samples at the end of an epoch.
+/// The number of steps for the last `count` samples of an epoch.
 int64_t DatasetInputs::stepsFor(int64_t count) const {
   int64_t whole = count / perStep;
   bool isUneven = count % perStep != 0 && options.last != LastBatch::Drop;
@@ -82,7 +82,7 @@ int64_t DatasetInputs::stepsFor(int64_t count) const {
 DatasetInputs::Place DatasetInputs::placeOf(int64_t step) const {
   int64_t ahead = step - firstStep;
   if (options.last == LastBatch::Wrap) {
-    // Whole epochs are removed first, because the product of steps and samples
+    // Removes whole epochs first, because the product of steps and samples
     // could overflow.
     int64_t position = firstPlace.position + ahead % samples * perStep;
     return {firstPlace.epoch + ahead / samples * perStep + position / samples,

@@ -12,33 +12,34 @@
 
 namespace dpc::rt {
 
-/// What happens at the end of an epoch to samples that do not fill a step.
+/// How the last step of an epoch is filled.
 enum class LastBatch {
   Wrap, ///< the first samples of the next epoch complete the step
-  Drop, ///< they are left out of this epoch
-  Pad,  ///< the last sample is repeated; samplesIn() tells how many count
-  Mask, ///< the same, and the labels of the repeated samples are IgnoredLabels
+  Drop, ///< the remaining samples are left out
+  Pad,  ///< the last sample is repeated; see samplesIn()
+  Mask, ///< like Pad, with IgnoredLabels in repeated samples
 };
 
-/// The labels of integer input `input` that a loss leaves out of its mean.
+/// The label value in the integer input `input` that a loss leaves out of its
+/// mean.
 struct IgnoredLabels {
   std::string input;
   int64_t value = -100;
 };
 
-/// The input that holds a plan's labels, found by its name: "labels" or
-/// "label".
+/// The labels of a plan: its integer input "labels" or "label", if there is
+/// one.
 std::optional<IgnoredLabels> usualLabels(const Plan &plan);
 
 struct DataOptions {
-  /// Seed of the order; without one, samples keep the order of the file.
+  /// Seed of the order; without a seed, samples keep the order of the file.
   std::optional<uint64_t> shuffle = std::nullopt;
   LastBatch last = LastBatch::Wrap;
   IgnoredLabels ignored = {}; ///< for LastBatch::Mask
 };
 
-/// Takes the samples of a dataset in SampleOrder, one step's number at a time.
-/// A thread copies the samples of the next step while a step runs.
+/// The samples of a dataset in SampleOrder, step by step. A thread prefetches
+/// the samples of the next step while a step runs.
 class DatasetInputs : public InputSource {
 public:
   static Expected<std::unique_ptr<InputSource>>
@@ -55,8 +56,8 @@ public:
   }
   int64_t lastStepOf(int64_t epochs) const override;
   DataPosition positionAfter(int64_t step) const override;
-  /// The number of samples of a step may have changed; the run then continues
-  /// with the next sample. Refuses another dataset or order.
+  /// Continues with the next sample, also if the number of samples of a step
+  /// has changed. Refuses another dataset or order.
   Status resumeAt(int64_t step, const DataPosition &position) override;
 
 private:
@@ -93,12 +94,13 @@ private:
   int64_t firstStep = 1; ///< of this run
   Place firstPlace;      ///< its first sample
 
-  // The caller owns `current`. The thread owns `next` while `wanted` is above
-  // 0. Whoever fills a batch owns `order`.
+  // The caller uses `current`. The thread uses `next` while `wanted` is above
+  // 0. The one that fills a batch uses `order`.
   Batch current, next;
   std::mutex mutex;
   std::condition_variable changed;
-  int64_t wanted = 0; ///< the step that the thread fills `next` with; 0: none
+  int64_t wanted =
+      0; ///< the step that the thread prefetches into `next`; 0: none
   bool stops = false;
   std::thread thread;
 };

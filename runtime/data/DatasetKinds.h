@@ -1,6 +1,6 @@
 //===- DatasetKinds.h - the kinds of files of a dataset ---------*- C++ -*-===//
 //
-// openDataset() chooses between these kinds.
+// openDataset() chooses one of these.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_DATA_DATASETKINDS_H

@@ -8,10 +8,9 @@
 
 namespace dpc::rt {
 
-/// The order of samples, epoch after epoch: the order of the file, or a new
-/// shuffle for each epoch. It depends only on the seed, the epoch and the
-/// number of samples, so every number of ranks and every resumed run sees the
-/// same order.
+/// The order of samples: the order of the file, or a new shuffle for each
+/// epoch. It depends only on the seed, the epoch and the number of samples, not
+/// on the number of ranks, and a resumed run continues it.
 class SampleOrder {
 public:
   /// The limit for shuffling: an order takes 4 bytes for each sample.

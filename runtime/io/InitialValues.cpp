@@ -14,14 +14,14 @@ static std::string nameWithRole(const Tensor &tensor) {
   return std::string(nameOf(tensor.role)) + " '" + tensor.name + "'";
 }
 
-/// Copies the shard out of a dense global array of another element type.
+/// Copies a shard from a dense global array, which may have another element
+/// type.
 static void packConverted(const void *global, DType type, const Tensor &tensor,
                           const Mesh &mesh, int rank, void *local) {
   if (type == tensor.dtype)
     return packShard(global, local, sizeOf(type), tensor.layout, mesh, rank, 0);
-  // Converts within the local shape, so that only this shard is copied twice.
-  // Elements that the pack does not write are padding, which keeps its
-  // contents.
+  // Packs into a copy of the shard in the array's type. Converting the shard
+  // there and back preserves the padding, which the pack does not write.
   int64_t count = numElements(localShape(tensor.layout, mesh));
   std::vector<std::byte> narrow(count * sizeOf(type));
   convertElements(local, tensor.dtype, narrow.data(), type, count);
@@ -110,7 +110,7 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
   return Status::success();
 }
 
-// Neither function needs the global tensor, which may exceed the memory.
+// These functions do not build the global tensor, which may exceed the memory.
 
 static void fillWithNumber(double number, const Tensor &tensor,
                            const Mesh &mesh, int rank, void *local) {
@@ -138,8 +138,6 @@ static void fillWithRandom(const RandomStream &stream, const Tensor &tensor,
              });
 }
 
-/// Values of a tensor without a source: states are zero, --init defines
-/// weights.
 Status InitialValues::check(const Plan &plan) const {
   if (choice.kind != InitChoice::Kind::File)
     return Status::success();

@@ -17,38 +17,39 @@ class ValueSource {
 public:
   virtual ~ValueSource() = default;
 
-  /// Checks whether the plan's tensors can be filled, as far as this is known
-  /// in advance.
+  /// Checks in advance, as far as possible, whether the plan's tensors can be
+  /// filled.
   virtual Status check(const Plan &plan) const = 0;
-  /// Copies the shard of `rank` to `local`. Does not write the padding.
+  /// Copies the shard of `rank` to `local`. Padding stays unchanged.
   virtual Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
                       void *local) const = 0;
 };
 
-/// The choice of --init. The values of a file override those of the model file;
-/// the other choices fill weights that the model file lacks.
+/// The choice of --init. The values of a file override those of the model; the
+/// other choices fill only weights for which the model has no data.
 struct InitChoice {
   enum class Kind { None, Random, Zeros, File };
   Kind kind = Kind::None;
   uint64_t seed = 0;               ///< for Random
   std::optional<WeightFiles> file; ///< for File
 
-  /// "random:SEED", "random", "zeros", or what WeightFiles::open() takes.
+  /// Parses "random:SEED", "random", "zeros", or a path for
+  /// WeightFiles::open().
   static Expected<InitChoice> parse(const std::string &text);
 };
 
-/// Initial values from the model file, --init and the plan.
+/// Initial values from the model, --init and the plan.
 class InitialValues : public ValueSource {
 public:
-  /// Sources are relative to `planDir`. `given` tensors override everything
-  /// else.
+  /// Relative sources begin in `planDir`. The tensors `given` override all
+  /// other values.
   InitialValues(std::string planDir, InitChoice choice,
                 std::map<std::string, HostTensor> given = {});
 
   /// Refuses an --init file that contains no tensor of the plan.
   Status check(const Plan &plan) const override;
-  /// The order is: given values; an --init file that has the name; the data of
-  /// the model file; another --init; the plan's own init.
+  /// Takes the first of: the given values; a tensor of the --init file; the
+  /// data of the model; another --init; the `init` of the plan.
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 

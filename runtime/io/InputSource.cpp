@@ -9,7 +9,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// "[*, 8, 64]" when the first extent is the step.
+/// "f32[steps, 8, 64]", or "f32[8, 64]" without `perStep`.
 std::string expectedShape(const Port &port, bool perStep) {
   std::string text = describe(port.dtype, port.globalShape);
   if (perStep)
@@ -75,8 +75,8 @@ private:
     return Status::success();
   }
 
-  /// Labels may be negative (ignored positions); ids beyond the limit are
-  /// always errors.
+  /// Labels may be negative (ignored positions), but no value may exceed the
+  /// limit.
   static Status checkLimit(const Port &port, const NpyArray &array,
                            const std::string &path) {
     if (port.limit == 0 || !isInteger(port.dtype))

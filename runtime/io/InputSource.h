@@ -13,48 +13,45 @@ namespace dpc::rt {
 /// The position of a run in its data.
 struct DataPosition {
   int64_t epoch = 0;    ///< 0-based
-  int64_t position = 0; ///< of the next sample in the epoch's order
-  int64_t samples = 0;  ///< in an epoch; 0: the data consists of steps, not
-                        ///< samples
+  int64_t position = 0; ///< of the next sample in the order of the epoch
+  int64_t samples = 0;  ///< of an epoch; 0: the data consists of steps
   std::string order;    ///< "as they lie", "shuffled by seed 7"
 };
 
-/// Gives the global arrays of a plan's inputs, step by step.
+/// The global arrays of a plan's inputs, step by step.
 class InputSource {
 public:
   virtual ~InputSource() = default;
 
-  /// The number of steps that it has data for; later steps start again from the
-  /// first. 0: any number.
+  /// The number of steps with data; later steps repeat them. 0: any number.
   virtual int64_t steps() const = 0;
-  /// Dense arrays of step `step` (1-based), one for each of Plan::inputs,
-  /// valid until the next call.
+  /// The dense arrays of a step (1-based), one for each of Plan::inputs. They
+  /// are valid until the next call.
   virtual Expected<std::vector<const void *>> load(int64_t step) = 0;
 
-  /// How many samples of a step count. The samples after them only fill the
-  /// step. -1: all.
+  /// The number of samples of a step that count; the remaining ones only fill
+  /// the step. -1: all count.
   virtual int64_t samplesIn(int64_t /*step*/) const { return -1; }
-  /// The input whose labels are ignored in the remaining samples; "": none.
+  /// The input whose labels the loss ignores in the samples that do not count;
+  /// "": none.
   virtual std::string ignoredInput() const { return ""; }
-  /// The last step of `epochs` passes over the data.
+  /// The last step of `epochs` epochs.
   virtual int64_t lastStepOf(int64_t epochs) const { return epochs * steps(); }
-  /// The position in the data after a step, for a checkpoint.
+  /// The position in the data after a step.
   virtual DataPosition positionAfter(int64_t /*step*/) const { return {}; }
-  /// Called before the first load when the run continues at `step`, after a run
-  /// that reached `position`.
+  /// Called before the first load if the run resumes with `step` at `position`.
   virtual Status resumeAt(int64_t step, const DataPosition &position);
 };
 
-/// Opens DIR/NAME.npy for every input, `[steps, ...global shape]`; a "/" in a
-/// name is "_" in the file name. With `perStep` false the first extent is
-/// absent.
+/// Opens npyFile(DIR, input) for each input. With `perStep`, the arrays are
+/// [steps, global shape..]; otherwise they have the global shape.
 Expected<std::unique_ptr<InputSource>>
 openNpyInputs(const Plan &plan, const std::string &dir, bool perStep = true);
 
-/// Random data (Random.h), different in each step.
+/// Random data, different in each step.
 std::unique_ptr<InputSource> randomInputs(const Plan &plan, uint64_t seed);
 
-/// The same arrays, given by name, for each step; all inputs must be present.
+/// The given arrays of all inputs, by step and name.
 Expected<std::unique_ptr<InputSource>>
 fixedInputs(const Plan &plan,
             std::vector<std::map<std::string, HostTensor>> steps);

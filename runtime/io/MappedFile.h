@@ -10,8 +10,8 @@
 
 namespace dpc::rt {
 
-/// A read-only mapping of a whole file; copies share it. Its pages are in the
-/// page cache, so a mapping costs no memory of its own.
+/// A read-only mapping of a whole file. Copies share it. Its pages are in the
+/// page cache, so it costs no other memory.
 class MappedFile {
 public:
   /// Fails with NotFound and the system's reason.
@@ -20,9 +20,9 @@ public:
   const char *data() const { return bytes.get(); }
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
-  /// Returns the resident pages to the system.
+  /// Releases the resident pages.
   void dropPages() const { dropPages(0, length); }
-  /// The same for the pages that hold `count` bytes from `offset`.
+  /// Releases the pages of `count` bytes from `offset`.
   void dropPages(int64_t offset, int64_t count) const;
 
 private:

@@ -11,7 +11,7 @@
 
 namespace dpc::rt {
 
-/// An array in a .npy file: little-endian, row-major.
+/// An array in a .npy file.
 struct NpyArray {
   MappedFile file;
   DType dtype = DType::F32;
@@ -20,7 +20,7 @@ struct NpyArray {
 };
 
 /// Opens a .npy file (format 1 to 3) and checks that its data is complete.
-/// Fortran order, big-endian and other element types are refused by name.
+/// Refuses Fortran order, big-endian and unsupported element types.
 Expected<NpyArray> openNpy(const std::string &path);
 
 /// DIR/NAME.npy, the file of an input or output; a "/" in its name becomes "_".
@@ -37,16 +37,16 @@ struct StoredArray {
   Status read(int64_t first, int64_t count, DType as, void *to) const;
 };
 
-/// Writes a file in pieces, so only one piece is in memory at a time. bf16 and
-/// narrower floats become f32; integers of less than 8 bits take a byte.
+/// Writes a file in parts, of which only one is in memory at a time. bf16 and
+/// narrower floats become f32. Integers with fewer than 8 bits occupy a byte.
 class NpyWriter {
 public:
-  /// Starts `path`; writes to a temporary file beside it until finish().
+  /// Starts `path`. The data goes to a temporary file beside it until finish().
   Status start(const std::string &path, DType dtype,
                const std::vector<int64_t> &shape);
   /// Appends the first `count` elements of a tensor.
   Status append(const HostTensor &tensor, int64_t count);
-  /// Moves the file into place; all elements of the shape must be there.
+  /// Renames the file to `path`. All elements must have been appended.
   Status finish();
 
 private:
@@ -56,7 +56,7 @@ private:
   std::ofstream out;
 };
 
-/// Writes `tensor` as NpyWriter does. Replaces the file atomically.
+/// Writes `tensor` with NpyWriter, so that the file is replaced atomically.
 Status writeNpy(const std::string &path, const HostTensor &tensor);
 
 } // namespace dpc::rt

@@ -22,7 +22,7 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
     delete owned;
   });
   unlink(file.path.c_str());
-  // Allocates everything now: a full disk must not end a run after an hour.
+  // Allocates all bytes now, so that a full disk does not end the run later.
   if (int error = bytes > 0 ? posix_fallocate(descriptor, 0, bytes) : 0)
     return Status::io(file.path, ": cannot allocate ", bytes,
                       " bytes of disk: ", std::strerror(error),

@@ -10,19 +10,17 @@
 namespace dpc::rt {
 
 /// A file of fixed size for the values that a rank keeps on disk while it runs.
-/// It has no name from the start, so it disappears when the process ends in any
-/// way.
+/// It is unlinked at once, so it disappears when the process ends in any way.
 class OffloadFile {
 public:
   OffloadFile() = default;
 
-  /// Allocates `bytes` bytes of disk in folder `dir` for `rank`. Fails with the
-  /// path and the system's reason when the folder is missing or full.
+  /// Allocates `bytes` bytes of disk in folder `dir` for `rank`. Fails if the
+  /// folder is missing or the disk is full.
   static Expected<OffloadFile> create(const std::string &dir, int rank,
                                       int64_t bytes);
 
-  /// Moves `bytes` bytes between `offset` and memory. Fails with the path, the
-  /// offset and the system's reason.
+  /// Copies `bytes` bytes between `offset` and memory.
   Status read(int64_t offset, void *to, int64_t bytes) const;
   Status write(int64_t offset, const void *from, int64_t bytes) const;
 

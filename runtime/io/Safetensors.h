@@ -1,8 +1,8 @@
 //===- Safetensors.h - .safetensors files -----------------------*- C++ -*-===//
 //
 // u64 length N | N bytes of JSON {"name": {"dtype", "shape", "data_offsets":
-// [begin, end]}} | data. Offsets count from the data's start; the tensors
-// cover the data without holes or overlaps.
+// [begin, end]}} | data. Offsets are relative to the data; the tensors cover it
+// without gaps or overlaps.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_IO_SAFETENSORS_H
@@ -31,11 +31,11 @@ struct SafetensorsFile {
   int64_t headerBytes = 0; ///< up to the data, including the length field
 };
 
-/// Opens a file and checks every entry against its size. The file may be
-/// untrusted.
+/// Opens a file, which may be untrusted, and checks that all tensors are inside
+/// it.
 Expected<SafetensorsFile> openSafetensors(const std::string &path);
 
-/// Writes a file tensor by tensor, so only one is in memory at a time.
+/// Writes a file tensor by tensor, so that only one is in memory at a time.
 class SafetensorsWriter {
 public:
   SafetensorsWriter() = default;
@@ -49,7 +49,7 @@ public:
     DType dtype;
     std::vector<int64_t> shape;
   };
-  /// Starts `path`; writes to a temporary file beside it until finish().
+  /// Starts `path`. The data goes to a temporary file beside it until finish().
   Status start(const std::string &path, const std::vector<Entry> &entries,
                const std::map<std::string, std::string> &metadata = {});
   /// Appends the elements of the next tensor, in the order of start().
@@ -57,7 +57,7 @@ public:
     return append(tensor.data.data(), static_cast<int64_t>(tensor.data.size()));
   }
   Status append(const void *bytes, int64_t count);
-  /// Moves the file into place once it is on the disk.
+  /// Waits until the file is on the disk, and renames it to `path`.
   Status finish();
 
 private:

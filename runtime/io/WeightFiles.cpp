@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 static constexpr const char *kSingle = "model.safetensors";
 static constexpr const char *kIndex = "model.safetensors.index.json";
-/// Larger than the index of any model.
+/// The limit of an index, which is larger than that of any model.
 static constexpr int64_t kMaxIndexBytes = 100 << 20;
 
 static bool endsWith(const std::string &text, std::string_view end) {
@@ -30,7 +30,7 @@ bool namesWeightFiles(const std::string &text) {
          fs::is_directory(text, code);
 }
 
-/// The file that represents a folder. A single file has priority, as in other
+/// The file of a folder to read. A single file has priority, as in other
 /// readers.
 static std::string entryOf(const std::string &path) {
   std::error_code code;
@@ -58,7 +58,7 @@ Status WeightFiles::addFile(const std::string &path) {
   return Status::success();
 }
 
-/// Whether `name` is a file in the folder itself.
+/// Whether `name` is a .safetensors file without a folder.
 static bool isPlainName(const std::string &name) {
   return endsWith(name, ".safetensors") &&
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
@@ -152,7 +152,7 @@ std::string WeightFolderWriter::fileName(size_t index) const {
   return text;
 }
 
-/// Other readers require the framework of the tensors.
+/// Other readers require the metadata "format".
 Status WeightFolderWriter::startFile() {
   writer.emplace();
   return writer->start(dir + "/" + fileName(file), files[file],

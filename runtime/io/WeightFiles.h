@@ -1,9 +1,9 @@
 //===- WeightFiles.h - a model's weights in several files -------*- C++ -*-===//
 //
-// The layout is that of Hugging Face:
+// The names are those of Hugging Face:
 //
 //   DIR/model.safetensors                  all tensors, if one file holds them
-//   DIR/model-00001-of-00003.safetensors   otherwise, and
+//   DIR/model-00001-of-00003.safetensors   otherwise, with
 //   DIR/model.safetensors.index.json       {"metadata": {"total_size": BYTES},
 //                                           "weight_map": {NAME: FILE}}
 //
@@ -26,8 +26,9 @@ public:
     const char *data() const { return file.data() + entry.offset; }
   };
 
-  /// Opens a .safetensors file, an .index.json, or a folder with either. The
-  /// files may be untrusted: an index may only name files beside it.
+  /// Opens a .safetensors file, an .index.json, or a folder with one of them.
+  /// The files may be untrusted: an index may only name files in its own
+  /// folder.
   static Expected<WeightFiles> open(const std::string &path);
 
   /// Null if there is no tensor of this name.
@@ -45,25 +46,24 @@ private:
   std::map<std::string, Weight> weights;
 };
 
-/// Whether `text` of --init=`text` names something that WeightFiles::open()
-/// accepts.
+/// Whether WeightFiles::open() accepts the path `text`.
 bool namesWeightFiles(const std::string &text);
 
 /// The bytes of "5GB", "200MiB" or "1000"; nullopt if `text` is not a size.
 std::optional<int64_t> parseSize(const std::string &text);
 
-/// Writes the layout at the top of this file, tensor by tensor.
+/// Writes the files named at the top of this file, tensor by tensor.
 class WeightFolderWriter {
 public:
-  /// Creates `dir`. Files hold up to `fileBytes` of data, and at least one
+  /// Creates `dir`. Each file holds up to `fileBytes` of data, but at least one
   /// tensor.
   Status start(const std::string &dir,
                const std::vector<SafetensorsWriter::Entry> &entries,
                int64_t fileBytes);
   /// Appends the elements of the next tensor, in the order of start().
   Status append(const HostTensor &tensor);
-  /// Writes the index. Removes files of an earlier model that readers would
-  /// prefer because of their names.
+  /// Writes the index. Removes the file of an earlier model that readers would
+  /// prefer.
   Status finish();
 
 private:
