@@ -1,10 +1,10 @@
 //===- LocalComm.cpp - ranks are threads of one process -------------------===//
 //
-// In a collective, a member publishes its pointers, synchronizes with the
-// others, reads the peers' buffers directly, and synchronizes again before the
-// buffers may be reused. A large all-reduce is an in-place reduce-scatter
-// followed by an all-gather; a small one reads every peer's copy from a slot,
-// which needs only one synchronization.
+// In a collective, each member publishes its pointers, synchronizes with the
+// others, reads their buffers directly, and synchronizes again before the
+// buffers may be reused. A large all_reduce is a reduce_scatter in place and an
+// all_gather. In a small one, each member reads copies of all inputs from
+// slots, which needs only one synchronization.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -25,19 +25,19 @@ namespace {
 /// Messages up to this size go through slots.
 constexpr int64_t kSlotBytes = 4096;
 
-/// The data that a member shows to the others during a collective.
+/// The data that a member publishes during a collective.
 struct alignas(64) Member {
-  std::atomic<uint32_t> arrivals{0}; ///< synchronizations this member has
-                                     ///< entered
+  std::atomic<uint32_t> arrivals{
+      0}; ///< synchronizations that this member has entered
   const char *callName = "";
   const void *in = nullptr;
   void *out = nullptr;
   int64_t bytes = 0;
-  /// Two slots, used alternately. A slow reader of one call and a fast writer
-  /// of the next use different slots, because no member is two calls ahead.
+  /// Two slots, used alternately, because a fast member may write for the next
+  /// call while a slow one still reads. No member is two calls ahead.
   std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
                                          std::vector<char>(kSlotBytes)};
-  /// The call of each slot: bytes and ReduceKind, -1 before the first call.
+  /// The call of each slot: bytes and ReduceKind; -1 before the first call.
   std::array<std::pair<int64_t, int>, 2> slotCalls{
       std::pair<int64_t, int>{-1, -1}, {-1, -1}};
 };
@@ -179,7 +179,8 @@ public:
       return smallAllReduce(seat, data, count, type, kind);
     show(seat, "all_reduce", data, data, bytes);
     DPC_TRY(meet(seat, "all_reduce", bytes));
-    // Member i reduces chunk i into its own buffer, then the others fetch it.
+    // Member i reduces chunk i into its own buffer, from which the others copy
+    // it.
     auto chunk = [&](int64_t i) {
       return i == seat.size() ? count : count * i / seat.size() / 16 * 16;
     };
@@ -271,8 +272,8 @@ public:
     return Status::success();
   }
 
-  /// The receivers own the copies: all ranks end a step before the next one
-  /// begins.
+  /// The receivers hold the copies, and all ranks end a step before the next
+  /// one begins.
   Status finishSends() override { return Status::success(); }
 
   Status barrier(int group) override {
@@ -329,8 +330,8 @@ private:
     show(seat, name, in, out, bytes);
     DPC_TRY(meet(seat, name, bytes));
     for (int step = 0; step < seat.size(); ++step) {
-      int i = (seat.index + step) % seat.size(); // distribute the load over the
-                                                 // sources
+      int i = (seat.index + step) %
+              seat.size(); // each member starts with another source
       std::memcpy(static_cast<char *>(out) + i * bytes,
                   static_cast<const char *>(seat.cell->members[i].in) +
                       offset(seat.index),
@@ -339,8 +340,8 @@ private:
     return meet(seat, name);
   }
 
-  /// Returns when all members have arrived. With `bytes` >= 0, also checks that
-  /// all made the same call.
+  /// Waits until all members have arrived. With `bytes` >= 0, checks that all
+  /// have made the same call.
   Status meet(Seat &seat, const char *name, int64_t bytes = -1) {
     Cell &cell = *seat.cell;
     uint32_t goal = ++seat.meetings;

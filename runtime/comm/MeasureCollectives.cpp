@@ -10,7 +10,7 @@ namespace dpc::rt {
 
 using Clock = std::chrono::steady_clock;
 
-/// Seconds until the slowest rank has its sum.
+/// The seconds of one all_reduce on the slowest rank.
 static Expected<double> timeOnce(Communicator &comm, std::vector<float> &data,
                                  int group) {
   DPC_TRY(comm.barrier(kWorldGroup));
@@ -28,8 +28,8 @@ Expected<CollectiveSample> measureAllReduce(Communicator &comm, int64_t bytes,
   assert(bytes >= 4 && bytes % 4 == 0 && "f32 elements");
   constexpr double secondsInAll = 0.5;
   std::vector<float> data(bytes / sizeof(float), 0.0f);
-  // The first run connects and loads pages; its time determines the number of
-  // further runs. All ranks know the same time, so they agree on the number.
+  // The first run connects and loads pages. Its time, which is the same on all
+  // ranks, determines the number of measured runs.
   DPC_ASSIGN(double first, timeOnce(comm, data, group));
   int runs = static_cast<int>(
       std::clamp(secondsInAll / std::max(first, 1e-6), 3.0, 50.0));

@@ -6,28 +6,28 @@
 
 namespace dpc::rt {
 
-/// A measured all_reduce (sum of f32) over all ranks, or over several groups at
-/// once.
+/// A measured all_reduce (a sum of f32) over all ranks, or over several groups
+/// at the same time.
 struct CollectiveSample {
   int64_t bytes = 0;  ///< of each rank's buffer
   double seconds = 0; ///< of the slowest rank, median of the runs
 };
 
-/// Measures buffers of `bytes` (a multiple of 4) over `group`, a partition of
-/// the ranks. All ranks of `comm` call this and get the same sample.
+/// Measures an all_reduce of `bytes` (a multiple of 4) in all cells of `group`.
+/// All ranks call this and get the same sample.
 Expected<CollectiveSample> measureAllReduce(Communicator &comm, int64_t bytes,
                                             int group = kWorldGroup);
 
-/// The groups that communicate between hosts when mesh axes lie on their
-/// levels: the first rank of each host, the second of each, and so on. `hosts`
-/// has one name per rank. Empty if the only group is the world, or if hosts
-/// have different numbers of ranks.
+/// The groups of a mesh axis between hosts: the first ranks of all hosts, the
+/// second ranks of all hosts, and so on. `hosts` is the host of each rank.
+/// Empty if the world is the only group, or if hosts have different numbers of
+/// ranks.
 std::vector<std::vector<int>>
 peersAcrossHosts(const std::vector<std::string> &hosts);
 
-/// Formats the samples like NVIDIA's nccl-tests, so that one reader handles
-/// both. `hosts` names each rank's machine. `groups` lists the ranks that were
-/// measured at once; empty: all of them together.
+/// The samples in the format of NVIDIA's nccl-tests, so that one reader handles
+/// both. `hosts` is the host of each rank. `groups` are the measured groups;
+/// empty: the world.
 std::string formatAllReduce(const std::vector<CollectiveSample> &samples,
                             const std::vector<std::string> &hosts,
                             const std::vector<std::vector<int>> &groups = {});

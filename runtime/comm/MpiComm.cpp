@@ -1,16 +1,16 @@
 //===- MpiComm.cpp - ranks are processes of mpirun ------------------------===//
 //
-// Every call starts non-blocking operations and polls them. Polling gives MPI
-// the progress that it does not make on its own, and lets calls time out. Polls
-// become rarer the longer a call has waited, because computation needs the
-// cores. To name missing ranks, a rank that has waited long in a collective
-// sends the other members a note on a separate communicator; members without a
-// note at the timeout are the missing ones.
+// Every call starts non-blocking operations and polls them. MPI makes progress
+// only when it is called, and polling permits timeouts. The longer a call
+// waits, the rarer the polls become, because computation needs the cores. A
+// rank that has waited long in a collective sends the other members a note on a
+// separate communicator. At the timeout, the members that have sent no note are
+// the missing ranks.
 //
-// Reductions consist of messages between all pairs at once, so that links carry
-// data in both directions, and sum in the order of the members: every member
-// gets the same bits as with LocalComm. (MPI's own reduction between two ranks
-// uses one direction after the other.)
+// In a reduction, all pairs of members exchange messages at the same time, so
+// that links carry data in both directions. (MPI's own reduction between two
+// ranks uses one direction after the other.) Sums are in the order of the
+// members, so all members get the same bits as with LocalComm.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -35,13 +35,12 @@ namespace dpc::rt {
 
 namespace {
 
-/// After this time (or half the timeout) in one call, the other members are
-/// told.
+/// After this time, or half of the timeout, a waiting rank sends notes.
 constexpr double kNoteSeconds = 1.0;
-/// Up to this size, every member gets everything, in one round.
+/// Up to this size, each member receives all data, in one round.
 constexpr int64_t kOneRoundBytes = 4096;
-/// The unit of reductions, which bounds the memory for the data of each other
-/// member.
+/// Reductions process this many bytes at a time, which bounds the memory for
+/// the data of each other member.
 constexpr int64_t kBatchBytes = int64_t(4) << 20;
 constexpr int kNoteTag = 1;
 
@@ -68,8 +67,8 @@ struct Transfer {
   int64_t inBytes = 0;
 };
 
-/// An array of which member i reduces the elements [first(i), first(i) +
-/// length(i)): one part each, or everything by everyone (stride 0).
+/// An array that is reduced in shares: member i reduces the elements [first(i),
+/// first(i) + length(i)). With stride 0, each member reduces all elements.
 struct Shares {
   char *data = nullptr;
   DType type = DType::F32;
@@ -83,10 +82,10 @@ struct Shares {
   int64_t bytes(int member) const { return length(member) * sizeOf(type); }
 };
 
-/// The pause between two polls: none at first, for short operations; then the
-/// core is yielded; then a quarter of the time waited so far, at most 0.2 ms.
-/// In that time 1 Gbit/s carries 25 KB and 100 Gbit/s 2.5 MB, which the
-/// kernel's buffers hold.
+/// The pause between two polls. There is none at first, for short operations.
+/// After that, the thread yields the core, and then sleeps for a quarter of the
+/// time waited so far, at most 0.2 ms. In 0.2 ms, 1 Gbit/s carries 25 KB and
+/// 100 Gbit/s 2.5 MB, which fit into the kernel's buffers.
 class Patience {
 public:
   double waited() const { return nowSeconds() - began; }
@@ -131,9 +130,7 @@ Status check(const char *name, int error) {
   return Status::io(name, ": ", std::string(text, length));
 }
 
-/// The other members. Each rank begins with its successor, which distributes
-
-/// the load.
+/// The other members, beginning with the successor, which distributes the load.
 std::vector<int> others(const GroupComm &g) {
   std::vector<int> peers;
   for (int step = 1; step < g.size(); ++step)
@@ -164,7 +161,7 @@ public:
     if (isSet)
       tagLimit = *static_cast<int *>(limit);
     GroupComm world;
-    // In the order of ranks, which may differ from that of processes.
+    // The order of the ranks may differ from that of the processes.
     MPI_Comm_split(MPI_COMM_WORLD, 0, rankIndex, &world.comm);
     MPI_Comm_dup(world.comm, &notes);
     MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
@@ -174,8 +171,8 @@ public:
     groups.push_back(std::move(world));
   }
 
-  /// Messages in transit still need their memory. Waits for them; if nobody
-  /// receives them, leaks the memory, because MPI may still use it.
+  /// MPI still uses the memory of messages in transit. Waits for them, and
+  /// leaks their memory if they are not received.
   ~MpiComm() override {
     for (Patience patience;
          !sends.empty() && patience.waited() < options.timeoutSeconds;) {
@@ -191,8 +188,7 @@ public:
   int size() const override { return worldSize; }
 
   Status makeGroups(const std::vector<Group> &made) override {
-    // MPI_Comm_split blocks without a timeout, so first check that all ranks
-    // are here.
+    // MPI_Comm_split has no timeout, so first check that all ranks are present.
     DPC_TRY(barrier(kWorldGroup));
     for (const Group &group : made)
       for (size_t color = 0; color < group.members.size(); ++color) {
@@ -331,8 +327,7 @@ public:
     });
   }
 
-  /// MPI jobs do not survive a failure: the job ends, with this process's
-  /// status.
+  /// The job ends, because MPI jobs do not survive a failure.
   void abort() override {
     std::fflush(nullptr);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -349,7 +344,7 @@ private:
 
   GroupComm &at(int group) { return groups[group + 1]; }
 
-  /// Starts operations on a group, using newIn(requests), and polls them until
+  /// Starts operations on a group, with newIn(requests), and polls them until
   /// they end.
   template <typename Start>
   Status run(int group, const char *name, Start &&start) {
@@ -381,17 +376,17 @@ private:
         sendNotes(group);
         noted = true;
       }
-      // The extra time lets the notes of late members arrive.
+      // The extra time is for the notes of late members.
       if (waited > options.timeoutSeconds + 1.2 * noteAfter)
         return lateRanks(rankIndex, options.timeoutSeconds, name,
                          absent(group));
     }
   }
 
-  /// Runs all transfers at once. Sends start first. MPI announces a long send
-  /// and transmits it on request; a member that answered announcements before
-  /// making its own would let the others fill the connection, so the directions
-  /// would run one after the other.
+  /// Runs all transfers at the same time. Sends start first: MPI announces a
+  /// long message and transmits it on request. A member that answered
+  /// announcements before its own would let the other direction fill the
+  /// connection first.
   Status exchange(int group, const char *name,
                   const std::vector<Transfer> &transfers) {
     if (transfers.empty())
@@ -412,8 +407,8 @@ private:
     });
   }
 
-  /// outs[i] = reduction of the members' all[i].at(my index). It may be that
-  /// place itself.
+  /// outs[i] = the reduction of all[i].at(my index) over the members. `outs[i]`
+  /// may be equal to all[i].at(my index).
   Status reduceShares(int group, const char *name,
                       const std::vector<Shares> &all,
                       const std::vector<char *> &outs, ReduceKind kind) {
@@ -440,9 +435,9 @@ private:
     return Status::success();
   }
 
-  /// Each member reduces its share and sends it to the others. Small slices go
-  /// to everyone as a whole, in one round; with two members this sends no more
-  /// data.
+  /// Each member reduces its share and sends it to the others. Small slices are
+  /// sent to all members as a whole, in one round. For two members, this is the
+  /// same amount of data.
   Status allReduceBatch(int group, const std::vector<Slice> &batch,
                         ReduceKind kind) {
     int own = at(group).index, size = at(group).size();
@@ -517,7 +512,8 @@ private:
 
   CommOptions options;
   int rankIndex = 0, worldSize = 1;
-  int tagLimit = 32767; ///< the minimum that MPI guarantees; exchange's own tag
+  int tagLimit =
+      32767; ///< the minimum that MPI guarantees; the tag of exchange()
   MPI_Comm notes = MPI_COMM_NULL;
   std::vector<GroupComm> groups; ///< [0] is the world, [g + 1] group g
   /// The deque keeps addresses valid while it grows at the end.
@@ -540,8 +536,7 @@ bool hasMpi() { return true; }
 std::string mpiLibrary() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
-  // Open MPI adds details after the first comma, other libraries after the
-  // first line.
+  // Details follow after the first comma (Open MPI) or line (other libraries).
   if (MPI_Get_library_version(text, &length) != MPI_SUCCESS)
     return "of unknown version";
   std::string name(text, static_cast<size_t>(length));

@@ -8,7 +8,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// Elements that are combined at a time: the running values stay in the L1
+/// The number of elements that are combined at a time. They fit into the L1
 /// cache.
 constexpr int64_t kBlock = 2048;
 
@@ -18,7 +18,7 @@ struct Sum {
 struct Prod {
   template <typename T> static T apply(T a, T b) { return a * b; }
 };
-// A NaN on either side wins, so it is not lost.
+// If one operand is NaN, the result is NaN.
 struct Max {
   template <typename T> static T apply(T a, T b) {
     return a > b || a != a ? a : b;
@@ -36,7 +36,7 @@ void combine(T *__restrict acc, const T *__restrict part, int64_t count) {
     acc[i] = Op::apply(acc[i], part[i]);
 }
 
-/// Elements are widened to T on load and narrowed on store.
+/// Loads and stores elements of the type of the reduction.
 template <typename T> struct Direct {
   using Stored = T;
   using Wide = T;

@@ -1,8 +1,8 @@
 //===- TcpComm.cpp - ranks are processes that connect to rank 0 -----------===//
 //
-// Messages are queues of the store (TcpStore.h). A collective is a message from
-// every member to every other. Reductions sum in the order of the members, as
-// in all CPU communicators.
+// A message is an entry in a queue of the store (TcpStore.h). In a collective,
+// each member sends a message to each other member. Reductions sum in the order
+// of the members, as in all communicators on CPUs.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/comm/TcpComm.h"
@@ -19,7 +19,7 @@ namespace dpc::rt {
 
 namespace {
 
-/// The interval of checks whether another rank has failed, in seconds.
+/// The seconds between checks whether another rank has failed.
 constexpr double kAbortPoll = 0.1;
 
 class TcpComm : public Communicator {
@@ -116,7 +116,7 @@ public:
     return Status::success();
   }
 
-  /// Rank 0 owns the copies until they are received.
+  /// Rank 0 holds the copies.
   Status finishSends() override { return Status::success(); }
 
   Status barrier(int group) override {
@@ -166,8 +166,8 @@ private:
     return list;
   }
 
-  /// Gives give(i) = (data, bytes) to each member i and returns what all
-  /// members gave to this one: takes(i) bytes from member i.
+  /// Sends give(i) = (data, bytes) to each member i. Returns the data from all
+  /// members: takes(i) bytes from member i.
   template <typename Give, typename Takes>
   Expected<std::vector<std::string>> exchange(int group, const char *name,
                                               Give &&give, Takes &&takes) {
@@ -200,8 +200,8 @@ private:
     return parts;
   }
 
-  /// Waits for all members with a common deadline and names all missing ones
-  /// together.
+  /// Waits for all members until a common deadline. The error names all missing
+  /// members.
   template <typename Key>
   Status takeAll(const Cell &cell, const char *name, Key &&key,
                  std::vector<std::string> &parts) {
@@ -242,7 +242,7 @@ private:
     return Status::success();
   }
 
-  /// Member i reduces part i and sends it to all.
+  /// Member i reduces part i and sends it to the other members.
   Status reduceSlice(int group, const Slice &slice, ReduceKind kind) {
     const Cell &cell = cells[group + 1];
     auto size = static_cast<int64_t>(cell.ranks.size());

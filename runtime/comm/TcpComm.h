@@ -7,9 +7,9 @@
 
 namespace dpc::rt {
 
-/// The communicator of `rank` among `size` processes, whose rank 0 listens on
-/// `address`. It handles any data, but all of it passes through rank 0. It is
-/// meant for the host side of a run whose devices communicate by NCCL.
+/// The communicator of `rank` among `size` processes. Rank 0 listens on
+/// `address`, and all data passes through it. It is intended for the host side
+/// of runs on GPUs, which communicate by NCCL.
 Expected<std::unique_ptr<Communicator>> makeTcpComm(const StoreAddress &address,
                                                     int rank, int size,
                                                     const CommOptions &options);

@@ -37,15 +37,16 @@ struct Reply {
   int64_t valueBytes = 0;
 };
 
-/// Longer than any message of a run; a stranger may claim any length.
+/// The limit of a message, because a stranger may claim any length.
 constexpr int64_t kMostBytes = int64_t(1) << 34;
 constexpr uint32_t kMostKeyBytes = 256;
-/// The bytes of an unidentified connection are kept until they are complete.
+/// The limit of the bytes that a stranger can make rank 0 keep.
 constexpr int64_t kMostHelloBytes = 4096;
 constexpr size_t kMostTokenBytes = 1024;
 const char *const kHello = "dpc-store-2";
 
-/// Compares in a time that does not depend on the number of equal characters.
+/// Compares in a time that does not depend on the position of the first
+/// difference.
 bool isSame(const std::string &a, const std::string &b) {
   unsigned char differs = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
@@ -55,7 +56,7 @@ bool isSame(const std::string &a, const std::string &b) {
 
 std::string systemError() { return std::strerror(errno); }
 
-/// Calls `use(info)` for the addresses of a host until it returns true.
+/// Calls use(info) for the addresses of a host until it returns true.
 template <typename Use>
 Status withAddress(const StoreAddress &address, bool passive, Use &&use) {
   addrinfo hints = {}, *list = nullptr;
@@ -97,7 +98,7 @@ Expected<StoreAddress> storeAddressFromEnvironment() {
                            "', a port from 1 to 65535 is accepted");
   const char *token = std::getenv("DPC_JOB_TOKEN");
   StoreAddress address{host, static_cast<int>(number), token ? token : ""};
-  // Even on an address of this machine, other users and jobs are strangers.
+  // Other users and jobs can connect even to an address of this machine.
   if (address.token.empty())
     return Status::invalid(
         "DPC_JOB_TOKEN is not set: processes that connect to "
@@ -203,8 +204,8 @@ void TcpStoreServer::acceptOne() {
   int accepted =
       accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (accepted < 0) {
-    // The connection stays in the backlog; without descriptors, another one
-    // must close.
+    // The connection stays in the backlog. If no descriptor is free, a stranger
+    // must leave.
     if ((errno == EMFILE || errno == ENFILE) && !leaveOldestStranger())
       usleep(20000);
     return;
@@ -230,7 +231,7 @@ void TcpStoreServer::limitStrangers() {
     leaveOldestStranger();
 }
 
-/// Closes the oldest unidentified connection; false when there is none.
+/// Closes the oldest stranger; false if there is none.
 bool TcpStoreServer::leaveOldestStranger() {
   // Connections are in the order of their arrival.
   auto oldest = std::find_if(connections.begin(), connections.end(),
@@ -242,9 +243,9 @@ bool TcpStoreServer::leaveOldestStranger() {
   return true;
 }
 
-/// False when the connection is closed.
+/// Reads and processes all input; false if the connection must be closed.
 bool TcpStoreServer::readFrom(Connection &c) {
-  // Unidentified connections keep at most the bytes of a hello.
+  // A stranger may send at most the bytes of a hello.
   const size_t chunk = c.rank.empty() ? kMostHelloBytes : 1 << 20;
   while (true) {
     size_t had = c.in.size();
@@ -262,8 +263,7 @@ bool TcpStoreServer::readFrom(Connection &c) {
   }
 }
 
-/// Processes all complete requests; false after a goodbye, or invalid data of a
-/// stranger.
+/// Processes all complete requests; false after a goodbye or invalid data.
 bool TcpStoreServer::processRequests(Connection &c) {
   size_t at = 0;
   while (c.in.size() - at >= sizeof(Request)) {
@@ -304,7 +304,7 @@ bool TcpStoreServer::processRequests(Connection &c) {
   return true;
 }
 
-/// Accepts a rank of this job that has not arrived yet.
+/// Accepts a rank of this job that is not connected yet.
 bool TcpStoreServer::acceptRank(Connection &c, const std::string &words) {
   size_t split = words.find(' ');
   std::string rank = words.substr(0, split);
@@ -390,8 +390,8 @@ TcpStoreClient::connect(const StoreAddress &address, int rank, int ranks,
   std::string name = std::to_string(rank) + " " + address.token;
   Status status;
   bool isThere = false;
-  // If there are many strangers, rank 0 may close this connection; a proxy
-  // closes it before rank 0 has started; an unrelated server always closes it.
+  // The connection may be closed by rank 0 because of many strangers, by a
+  // proxy before rank 0 has started, or by an unrelated server each time.
   constexpr int kMostClosed = 100;
   const double patient = std::min(deadline, nowSeconds() + 30);
   int closed = 0;
@@ -442,7 +442,7 @@ static bool sendAll(int socket, const char *data, int64_t bytes) {
   return true;
 }
 
-/// Fails when nothing arrives for `seconds`.
+/// Fails if nothing arrives for `seconds`.
 static bool receiveAll(int socket, char *data, int64_t bytes, double seconds) {
   while (bytes > 0) {
     pollfd polled = {socket, POLLIN, 0};

@@ -1,8 +1,8 @@
 //===- TcpStore.h - messages between processes, held by rank 0 --*- C++ -*-===//
 //
-// Rank 0 holds queues of messages by key, and every rank is connected to it.
-// The store serves rare messages (NCCL's id, losses, parameters to save) where
-// there is no MPI: all bytes pass through rank 0.
+// Rank 0 holds a queue of messages for each key, and every rank is connected to
+// it. The store is for rare messages in jobs without MPI, such as NCCL's id,
+// losses and saved parameters.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_COMM_TCPSTORE_H
@@ -24,25 +24,25 @@ namespace dpc::rt {
 /// Where rank 0 listens.
 struct StoreAddress {
   std::string host;
-  int port = 0; ///< 0: any free port, for tests that ask TcpStoreServer::port()
-  /// The secret of a job: a process that presents another token is refused. It
-  /// crosses the network in plain text.
+  int port = 0; ///< 0: any free port, see TcpStoreServer::port()
+  /// The secret of a job. Processes with another token are refused. It is sent
+  /// in plain text.
   std::string token = "";
 };
 
-/// The address from MASTER_ADDR and MASTER_PORT, or the port after it when
-/// torchrun's agent occupies that port, and the token from DPC_JOB_TOKEN. Fails
-/// when a variable is missing or the port is invalid.
+/// The address in MASTER_ADDR and MASTER_PORT, and the token in DPC_JOB_TOKEN.
+/// If torchrun's agent occupies the port, the next port is used. Fails if a
+/// variable is missing or the port is invalid.
 Expected<StoreAddress> storeAddressFromEnvironment();
 
-/// Limits for connections that are not identified. Ranks identify themselves as
-/// soon as they are connected.
+/// Limits for strangers: connections that have not identified themselves. Ranks
+/// identify themselves as soon as they are connected.
 struct StrangerLimits {
-  /// A connection that has not identified itself by then is closed.
+  /// A stranger is closed after this time.
   double helloSeconds = 10;
-  /// The number of connections that may be unidentified, in addition to one for
-  /// each rank that has not arrived. A further connection closes the oldest of
-  /// them, so strangers can neither exhaust the descriptors nor keep ranks out.
+  /// The number of strangers, in addition to one for each rank that has not
+  /// arrived. A further connection closes the oldest stranger, so strangers can
+  /// neither exhaust the descriptors nor keep ranks out.
   size_t connections = 64;
 };
 
@@ -79,7 +79,7 @@ private:
   std::string token;
   StrangerLimits limits;
   std::atomic<bool> stopping{false};
-  char ended = 0; ///< the answer to every take once the run is over
+  char ended = 0; ///< the reply to all takes after the end of the run
   std::string endReason;
   std::map<std::string, std::deque<std::string>> queues;
   std::vector<std::unique_ptr<Connection>> connections;
@@ -89,19 +89,18 @@ private:
 /// One rank's connection.
 class TcpStoreClient {
 public:
-  /// Tries for `seconds`: rank 0 may start later, or close the connection
-  /// because strangers have opened many. A client that is refused by name does
-  /// not try again.
+  /// Tries for `seconds`, because rank 0 may start later or may be busy with
+  /// strangers. Fails at once if rank 0 refuses this rank.
   static Expected<std::unique_ptr<TcpStoreClient>>
   connect(const StoreAddress &address, int rank, int ranks, double seconds);
   ~TcpStoreClient();
 
-  /// Appends to the key's queue and returns.
+  /// Appends a message to the queue of a key.
   Status put(const std::string &key, const char *data, int64_t bytes);
-  /// Removes and returns the first message of the key's queue. Fails with
-  /// Timeout and an empty message when none arrives.
+  /// Removes and returns the first message in the queue of a key. Fails with
+  /// Timeout and an empty text if none arrives.
   Expected<std::string> take(const std::string &key, double seconds);
-  /// Makes all takes of all ranks fail with Cancelled from now on.
+  /// Makes take() fail with Cancelled on all ranks from now on.
   void abort();
   bool aborted();
 
@@ -112,7 +111,7 @@ private:
   Expected<std::string> reply(double seconds);
 
   int socket;
-  std::mutex writing; ///< abort() may come while another thread waits
+  std::mutex writing; ///< abort() may be called while another thread waits
 };
 
 } // namespace dpc::rt

@@ -46,8 +46,8 @@ public:
       : from(from), to(to), source(source), target(target),
         own(from.session.ranksHere().size()) {}
 
-  /// Sends the parts of the source that the `i`th rank here owns to all ranks
-  /// that need them.
+  /// Sends the shard of the source that the `i`th rank here owns to the ranks
+  /// that need parts of it.
   Status send(size_t i);
   /// Receives the shard of the `i`th rank here.
   Status receive(size_t i);
@@ -57,20 +57,20 @@ private:
     return ownsShard(source.layout, from.plan.mesh, rank, 0,
                      from.plan.buffers[source.buffer].stage);
   }
-  /// The buffer in which a rank holds the target; -1: none.
+  /// The buffer of a rank that holds the target; -1: none.
   int homeOf(int rank) const;
   SharedElements shared(int owner, int rank) const {
     return {{source.layout, from.plan.mesh, owner},
             {target.layout, to.plan.mesh, rank}};
   }
-  /// The rank in `from` of the process (or thread) that is `rank` in `to`.
+  /// The rank in `from` of the process or thread of `rank` in `to`.
   int placeOf(int rank) const;
   int64_t size() const { return sizeOf(target.dtype); }
 
   const Running &from, &to;
   const Tensor &source, &target;
-  std::vector<std::vector<char>> own; ///< parts that ranks here keep for
-                                      ///< themselves
+  std::vector<std::vector<char>>
+      own; ///< parts that the ranks here send to themselves
 };
 
 } // namespace

@@ -16,10 +16,10 @@ struct Running {
 /// and that both plans have the same number of ranks.
 Status checkCopy(const Plan &from, const Plan &to);
 
-/// Copies the current tensor values of `from` to the tensors of `to`, for any
-/// layouts of both plans. All processes call this between two steps, after
-/// checkCopy(). Each rank sends the parts of its own shards that other ranks
-/// need, tensor by tensor, so at most one tensor is in transit.
+/// Copies the current values of the tensors of `from` to those of `to`. Their
+/// layouts may differ. All processes call this between two steps, after
+/// checkCopy(). For one tensor after another, each rank sends the parts of its
+/// shard that other ranks need.
 Status copyValues(const Running &from, const Running &to);
 
 } // namespace dpc::rt

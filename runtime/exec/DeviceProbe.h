@@ -20,26 +20,25 @@ struct DeviceFacts {
   std::string name;      ///< the driver's name of the device
   std::string libraries; ///< the GEMM library and its version
   int64_t memoryBytes = 0;
-  /// Memory in use before a plan allocates any: the driver's context and the
-  /// workspaces of libraries.
+  /// Memory that the driver and libraries use before a plan allocates any.
   int64_t reservedBytes = 0;
   int64_t multiprocessors = 0;
 };
 
-/// Times on one device. Every function returns the seconds of one call among
-/// many in one queue, as in a step.
+/// Measures times on one device. Each function returns the mean seconds of one
+/// of many operations in a queue, as in a step.
 class DeviceProbe {
 public:
   virtual ~DeviceProbe() = default;
   virtual const DeviceFacts &facts() const = 0;
-  /// A GEMM by the fastest routine of the library, which is what a run uses.
-  /// Operands are not in a cache from the previous GEMM.
+  /// A GEMM by the fastest routine of the library, as in a run. No operands are
+  /// in a cache.
   virtual Expected<double> product(const ProductShape &shape) = 0;
-  /// A copy on the device: half of the bytes are read, half are written.
+  /// A copy on the device. Half of the bytes are read and half are written.
   virtual Expected<double> stream(int64_t bytes) = 0;
   /// A copy between pinned host memory and device memory.
   virtual Expected<double> hostCopy(int64_t bytes, bool toDevice) = 0;
-  /// The smallest kernel and the gap to the next one, launched as in a step.
+  /// The smallest kernel and the gap to the next one, as in a step.
   virtual Expected<double> launch() = 0;
 };
 

@@ -14,28 +14,27 @@
 
 namespace dpc::rt {
 
-/// The data that a step reads and writes outside the arenas.
+/// The data of a step outside the rank's memory.
 struct StepData {
   int64_t step = 1; ///< 1-based
   /// One dense global array for each of Plan::inputs.
   std::vector<const void *> inputs;
-  /// One for each of Plan::outputs, of its global shape. Ranks of a process
-  /// share them; each rank writes the parts that it is the first to own.
+  /// One for each of Plan::outputs, with its global shape. The ranks of a
+  /// process share them; each rank writes the shards that it owns.
   std::vector<HostTensor> *outputs = nullptr;
 };
 
 /// The settings of the steps of all ranks.
 struct StepSettings {
-  /// Fill arena and padding with NaN (-1 in integers) instead of zero.
+  /// Fill memory and padding with NaN (-1 in integers) instead of zero.
   bool poison = false;
   bool trace = false;
-  /// Look for NaN in the results of every instruction.
+  /// Check the results of all instructions for NaN.
   bool checkNumbers = false;
-  /// Measure the time of a rank without communication, see
-  /// Executor::takeOwnSeconds().
+  /// Measure each rank's time without communication (takeOwnSeconds()).
   bool timesRanks = false;
   /// Overlap communication and transfers with computation. Otherwise, run all
-  /// instructions one after the other, in the order of the plan.
+  /// instructions one after the other in the order of the plan.
   bool overlap = true;
   std::string offloadDir = "."; ///< folder for values that stay on disk
   /// Called once, by the thread that fails first, with the reason.
@@ -57,21 +56,21 @@ public:
 
   /// Runs one step. After a failure no further step may run.
   virtual Status runStep(const StepData &data) = 0;
-  /// Fills a tensor's buffer: `fill` writes its bytes, and may skip some.
+  /// Fills a tensor's buffer with poison or zeros, and then calls fill(bytes).
   virtual Status fillBuffer(int id,
                             const std::function<Status(char *)> &fill) = 0;
-  /// The bytes of a tensor's buffer; `scratch` holds them if they are not in
-  /// host memory.
+  /// The bytes of a tensor's buffer. Buffers outside host memory are copied to
+  /// `scratch`.
   virtual Expected<const char *> readBuffer(int id,
                                             std::vector<char> &scratch) = 0;
-  /// When each instruction ran; empty without StepSettings::trace.
+  /// The times of all instructions; empty without StepSettings::trace.
   virtual std::vector<TraceLane> traceLanes() const { return {}; }
   virtual void forgetTrace() {}
   /// The first NaN of the last step, with StepSettings::checkNumbers.
   virtual std::optional<NumberFault> numberFault() const { return {}; }
 
-  /// Seconds since the last call that the rank spent in instructions without
-  /// communication, with StepSettings::timesRanks. 0 if unknown.
+  /// The seconds that the rank spent in instructions without communication
+  /// since the last call, with StepSettings::timesRanks. 0 if unknown.
   virtual double takeOwnSeconds() { return 0; }
 
   /// Whether a buffer belongs to this rank's stage.
@@ -84,8 +83,7 @@ protected:
   int64_t stageIndex; ///< of the rank
 };
 
-/// Makes the executor of the communicator's rank. Called by the thread that
-/// will use it.
+/// Makes the executor of the communicator's rank, in the thread that uses it.
 using ExecutorFactory = std::function<Expected<std::unique_ptr<Executor>>(
     Communicator &, const ExecutorOptions &)>;
 

@@ -20,8 +20,8 @@ Launch detectLaunch() {
   struct Convention {
     const char *launcher, *rank, *size, *localSize, *localRank;
   };
-  // SLURM_PROCID is also set in the shell of an allocation, outside srun; only
-  // job steps have SLURM_STEP_NUM_TASKS.
+  // SLURM_PROCID is also set in the shell of an allocation, but only srun sets
+  // SLURM_STEP_NUM_TASKS.
   constexpr Convention conventions[] = {
       {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
       {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",

@@ -12,12 +12,12 @@ struct Launch {
   int rank = 0;
   int size = 1;
   int localSize = 1; ///< processes of the job on this machine
-  int localRank = 0; ///< this one among them
+  int localRank = 0; ///< the index of this process on its machine
 };
 
-/// Reads RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_*, SLURM_*, in this
-/// order. If no variable describes this machine, all processes are assumed to
-/// be on it.
+/// Reads RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_* and SLURM_*, in
+/// this order. If the number of processes on this machine is unknown, all are
+/// assumed to be on it.
 Launch detectLaunch();
 
 } // namespace dpc::rt

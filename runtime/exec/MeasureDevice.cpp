@@ -9,8 +9,7 @@ namespace dpc::rt {
 using Json = nlohmann::ordered_json;
 
 /// The GEMMs of one layer: queries, keys and values; the projection after
-/// attention; the two of the feed-forward network; and the two gradients of the
-/// second of these.
+/// attention; the feed-forward network; and both gradients of its second GEMM.
 static void addLayer(std::vector<ProductShape> &products, int64_t tokens,
                      int64_t hidden) {
   constexpr DType type = DType::BF16;
@@ -35,7 +34,7 @@ DeviceSchedule usualSchedule() {
   };
   for (int64_t size : {128, 256, 512, 1024, 2048, 4096, 8192})
     add(size, size, size, DType::BF16);
-  // Few tiles with long sums, many tiles with short ones.
+  // Few tiles with long sums, and many tiles with short sums.
   add(256, 256, 16384, DType::BF16);
   add(512, 512, 8192, DType::BF16);
   add(16384, 16384, 64, DType::BF16);
@@ -56,7 +55,7 @@ DeviceSchedule usualSchedule() {
 
 namespace {
 
-/// The seconds of all measurements, by pass.
+/// The seconds of all measurements, by measurement and pass.
 struct Times {
   std::vector<std::vector<double>> products, streams, to, from;
   std::vector<double> launch;
@@ -73,7 +72,7 @@ double medianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Appends a measurement; fails if it failed or is not a positive time.
+/// Appends a measurement. Fails if it failed or is not positive.
 Status keep(std::vector<double> &times, Expected<double> seconds,
             const std::string &what) {
   if (!seconds)

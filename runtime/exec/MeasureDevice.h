@@ -9,25 +9,26 @@
 
 namespace dpc::rt {
 
-/// The measurements, in this order.
+/// The measurements and their order.
 struct DeviceSchedule {
   std::vector<ProductShape> products;
   std::vector<int64_t> streamBytes, copyBytes;
-  int passes = 3; ///< over all measurements; the median counts
+  int passes = 3; ///< over all measurements, of which the medians count
 };
 
-/// GEMMs of transformer layers and square GEMMs, aligned or not, most of them
-/// in bf16, from small ones to those that fill any device. Takes a minute or
-/// less.
+/// GEMMs of transformer layers and square GEMMs, from small ones to those that
+/// fill any device. Most of them are in bf16, and some have unaligned sizes.
+/// They take at most a minute.
 DeviceSchedule usualSchedule();
 
-/// Measures, and returns the text of a file for dpc-opt --calibrate: JSON with
-/// `device_measurements` (version 1), `name`, `libraries`, `memory_bytes`,
-/// `reserved_bytes`, `multiprocessors`, `launch_seconds`, and the lists
-/// `products` (`type`, `m`, `n`, `k`, `trans_a`, `trans_b`, `seconds`),
-/// `streams` (`bytes`, `seconds`) and `host_copies` (`bytes`, `to_device`,
-/// `seconds`). Fails when a measurement fails. Skips types for which the
-/// device's library has no routine. `progress` is called after each pass.
+/// Runs the measurements and returns the text of a file for dpc-opt
+/// --calibrate: JSON with `device_measurements` (version 1), `name`,
+/// `libraries`, `memory_bytes`, `reserved_bytes`, `multiprocessors`,
+/// `launch_seconds`, and the lists `products` (`type`, `m`, `n`, `k`,
+/// `trans_a`, `trans_b`, `seconds`), `streams` (`bytes`, `seconds`) and
+/// `host_copies` (`bytes`, `to_device`, `seconds`). Fails if a measurement
+/// fails. Skips types that the device's library does not support. Calls
+/// `progress` before each pass.
 Expected<std::string>
 measureDevice(DeviceProbe &probe, const DeviceSchedule &schedule,
               const std::function<void(const std::string &)> &progress = {});

@@ -131,7 +131,7 @@ struct RankExecutor::OpRunner {
   }
 
 private:
-  /// The index in the group of a message's other end, or -1 if there is none.
+  /// The index of a message's peer in the group; -1 if there is none.
   template <typename Op> int peerOf(const Op &op) const {
     int peer = rt::peerOf(group(op.group), op, self.rankIndex);
     const std::vector<int> &cell = cellOf(group(op.group), self.rankIndex);
@@ -199,8 +199,8 @@ Status RankExecutor::runStep(const StepData &data) {
   runQueue(Queue::Compute);
   if (!sideThreads.empty())
     finished.waitUntil([&] { return finished.load() >= goal; });
-  // All messages of a step are received in it, so this does not wait for later
-  // steps, and copies of messages never accumulate over steps.
+  // All messages of a step are received in the same step, so this waits for no
+  // later step, and the copies do not accumulate.
   if (program.sends && !failed)
     if (Status status = comm.finishSends(); !status.ok())
       fail(status.in("step " + std::to_string(data.step)));
@@ -248,8 +248,8 @@ void RankExecutor::runQueue(Queue queue) {
   }
 }
 
-/// "s1.forward of micro-batch 2, " for a pipeline. Queues of other plans have a
-/// unique order, in which the name is enough.
+/// "s1.forward of micro-batch 2, " for a pipeline. In other plans, the name of
+/// the instruction is enough.
 std::string RankExecutor::placeIn(const Task &task) const {
   if (plan.mesh.stages() == 1)
     return "";
@@ -280,7 +280,7 @@ void RankExecutor::checkNumbers(const Task &task) {
   }
 }
 
-/// Checks the padding as well; it is zero unless it is poisoned.
+/// Checks the padding, too, which is zero without poison.
 void RankExecutor::checkTensors() {
   for (const Tensor &tensor : plan.tensors) {
     const Buffer &buffer = plan.buffers[tensor.buffer];

@@ -13,7 +13,7 @@
 
 namespace dpc::rt {
 
-/// Runs a rank on the CPU with one thread per queue; the calling thread runs
+/// Runs a rank on the CPU with one thread per queue. The calling thread runs
 /// the compute queue.
 class RankExecutor : public Executor {
 public:
@@ -40,7 +40,7 @@ private:
   RankExecutor(const Plan &plan, int rank, Communicator &comm,
                const ExecutorOptions &options);
 
-  /// A buffer of this rank's stage that is neither in a frame nor on disk.
+  /// The bytes of a buffer of this rank that is neither in a frame nor on disk.
   char *bufferData(int id) const { return memory.data(plan.buffers[id]); }
   /// 0xff with poison, else 0.
   unsigned char fillByte() const { return options.poison ? 0xff : 0; }
@@ -77,7 +77,8 @@ private:
   std::optional<NumberFault> fault;
   WaitWord started, finished; ///< step numbers for the side threads
   std::atomic<bool> stopping{false};
-  std::vector<std::thread> sideThreads; ///< of the other queues that have tasks
+  std::vector<std::thread>
+      sideThreads; ///< of the queues with tasks, except compute
 };
 
 } // namespace dpc::rt

@@ -8,8 +8,8 @@
 namespace dpc::rt {
 
 Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
-  // All pages are touched, so the kernel would kill a process that asks for
-  // more memory than there is.
+  // All pages are touched, so the kernel would kill a process that uses more
+  // memory than the machine has.
   int64_t installed =
       int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
   if (installed > 0 && bytes > installed)

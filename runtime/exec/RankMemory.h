@@ -7,13 +7,14 @@
 
 namespace dpc::rt {
 
-/// One block for all buffers of a rank, 2 MiB aligned, in huge pages where the
-/// system has them. Every page is touched, because a page fault inside a step
-/// costs more than the work on the page. The page after the block is protected.
+/// One block of memory for the buffers of a rank. It uses huge pages if the
+/// system has them. Its pages are touched at once, because a page fault in a
+/// step would cost more than the work on the page. The page after the block is
+/// protected.
 class Arena {
 public:
-  /// Fills the block with `fill` (0xff bytes are NaN in every float type). Call
-  /// this from the thread that will use the block.
+  /// Fills the block with `fill` (0xff bytes are NaN in every float type).
+  /// Called by the thread that uses the block.
   static Expected<Arena> create(int64_t bytes, unsigned char fill);
 
   char *at(int64_t offset) const { return base.get() + offset; }
@@ -24,14 +25,13 @@ private:
   int64_t length = 0;
 };
 
-/// Device, host and disk, each exactly as large as the plan says for the rank's
-/// stage.
+/// The device, host and disk memory of a rank, with the sizes in the plan.
 class RankMemory {
 public:
   RankMemory() = default;
 
-  /// Fills device and host with `fill`, see Arena. The file lies in folder
-  /// `offloadDir`; there is no file when the plan keeps nothing on disk.
+  /// Fills device and host memory with `fill`, see Arena. If the plan uses disk
+  /// memory, creates its file in `offloadDir`.
   static Expected<RankMemory> create(const Plan &plan, int rank,
                                      unsigned char fill,
                                      const std::string &offloadDir);
@@ -40,7 +40,7 @@ public:
 
   /// The bytes of a buffer that is not in a frame; null for a buffer on disk.
   char *data(const Buffer &buffer) const;
-  /// Copies all of a buffer, in any space, out or in. Fails when the disk does.
+  /// Copies all of a buffer in any space. Fails if the disk fails.
   Status read(const Buffer &buffer, void *to) const;
   Status write(const Buffer &buffer, const void *from) const;
 

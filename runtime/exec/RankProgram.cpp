@@ -36,8 +36,8 @@ private:
     if (meetsOthers(plan, instruction.op, rank))
       task.ledgerLine = ledgerLines++;
     program.sends |= std::holds_alternative<SendOp>(instruction.op);
-    // The number of signals so far selects the run that precedes this one in
-    // the schedule. Without any signal yet, there is nothing to wait for.
+    // The number of signals so far selects the last run before this one in the
+    // schedule. Before the first signal, there is nothing to wait for.
     for (int event : instruction.waits)
       if (auto it = signalled.find(event); it != signalled.end())
         task.waits.push_back({denseEvent(event), it->second});

@@ -9,13 +9,13 @@
 
 namespace dpc::rt {
 
-/// Waits until the event was signalled `count` times in this step.
+/// Waits until the event has been signalled `count` times in this step.
 struct EventWait {
   int event = 0; ///< dense index, below RankProgram::events
   uint32_t count = 0;
 };
 
-/// One run of an instruction, with all look-ups done.
+/// One run of an instruction, with all look-ups resolved.
 struct Task {
   const Instruction *instruction = nullptr;
   const ScheduleEntry *entry = nullptr;
@@ -28,17 +28,17 @@ struct Task {
   std::vector<int64_t> scalars;
 };
 
-/// The tasks of each queue in order. Without overlap, all tasks are in the
-/// compute queue.
+/// The tasks of each queue in order. Without overlap, all are in the compute
+/// queue.
 struct RankProgram {
   std::vector<Task> queues[kNumQueues]; ///< by Queue
   int events = 0;
   bool sends = false; ///< whether a task is a send
 };
 
-/// Unrolls the schedule of `rank` of a valid plan over the arena at `device`.
-/// Fails when `kernels` lacks a symbol. Without kernels, Task::function stays
-/// null; without an arena, Task::pointers stays empty.
+/// Unrolls the schedule of `rank` of a valid plan, for the arena at `device`.
+/// Fails if `kernels` lacks a symbol. If `kernels` is null, Task::function is
+/// null. If `device` is null, Task::pointers is empty.
 Expected<RankProgram> unroll(const Plan &plan, int rank, char *device,
                              const KernelLibrary *kernels, bool overlap);
 

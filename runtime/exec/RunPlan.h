@@ -1,7 +1,7 @@
 //===- RunPlan.h - running a plan in this process ---------------*- C++ -*-===//
 //
-// This interface checks plans: all ranks are threads, and values go in and out
-// by name.
+// For checks of plans: all ranks are threads, and inputs and results have
+// names.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_EXEC_RUNPLAN_H
@@ -18,11 +18,11 @@ namespace dpc::rt {
 
 struct RunRequest {
   int64_t steps = 1;
-  /// Values of parameters, buffers and states by name (global, dense). Other
-  /// tensors come from their sources or from `init`.
+  /// Global values of tensors by name. Other tensors come from their sources or
+  /// `init`.
   std::map<std::string, HostTensor> tensors;
   InitChoice init;
-  /// Global inputs by name, one map per step. When there are fewer maps than
+  /// Global inputs by name, one map per step. If there are fewer maps than
   /// steps, they repeat. Empty: random data.
   std::vector<std::map<std::string, HostTensor>> inputs;
   double timeoutSeconds = 60;
@@ -40,7 +40,7 @@ struct RunResult {
 /// communicators.
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             RunRequest request);
-/// The same with loaded kernels; `dir` is the folder of the sources.
+/// The same with loaded kernels; relative sources begin in `dir`.
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             const KernelLibrary &kernels, RunRequest request);
 

@@ -58,7 +58,7 @@ private:
   std::function<Status()> job;
   Status result;
   bool stopping = false;
-  std::thread thread; ///< last: it uses the other members
+  std::thread thread; ///< the last member, because it uses the others
 };
 
 Session::Session(const Plan &plan, const SessionOptions &options)
@@ -279,7 +279,8 @@ Session::collectTexts(const std::string &text) {
 }
 
 Expected<std::string> Session::numberFault() {
-  // Clocks of different machines differ: the order between machines is a guess.
+  // Clocks of different machines differ, so the order between machines is a
+  // guess.
   std::string mine;
   for (const auto &executor : executors)
     if (std::optional<NumberFault> fault = executor->numberFault())
@@ -302,7 +303,7 @@ Session::fromRankZero(const std::function<Expected<std::string>()> &make) {
   if (comms.size() == static_cast<size_t>(plan.ranks()))
     return make();
   Communicator &comm = *comms.front();
-  // The text, or the message of an error, prefixed by its code.
+  // The code of the status, followed by the text or the message of the error.
   std::string text;
   if (comm.rank() == 0) {
     Expected<std::string> made = make();

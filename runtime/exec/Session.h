@@ -6,8 +6,8 @@
 //   (*session)->step(1, inputs);
 //   (*session)->output("loss");
 //
-// A session holds the ranks of this process: all of them with local
-// communicators, or one under mpirun. All processes make every call.
+// A session holds the ranks of this process: all ranks with local
+// communicators, or one rank under mpirun. All processes make every call.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_EXEC_SESSION_H
@@ -23,8 +23,8 @@
 
 namespace dpc::rt {
 
-/// `onFailure` is called by the first rank that fails in a step, before it
-/// tells the others.
+/// The first rank that fails in a step calls `onFailure` before it aborts the
+/// other ranks.
 struct SessionOptions : StepSettings {
   /// Threads of a rank for GEMMs; 0: cores / ranks of this process, at least 1.
   int threadsPerRank = 0;
@@ -34,13 +34,13 @@ struct SessionOptions : StepSettings {
 class Session {
 public:
   /// `plan` and `kernels` must outlive the session. `comms` are the
-  /// communicators of the ranks of this process; their world size is the plan's
+  /// communicators of the ranks of this process. The world must have the plan's
   /// number of ranks.
   static Expected<std::unique_ptr<Session>>
   create(const Plan &plan, const KernelLibrary &kernels,
          std::vector<std::unique_ptr<Communicator>> comms,
          const SessionOptions &options);
-  /// The same with executors that `makeExecutor` makes.
+  /// The same with executors from `makeExecutor`.
   static Expected<std::unique_ptr<Session>>
   create(const Plan &plan, const ExecutorFactory &makeExecutor,
          std::vector<std::unique_ptr<Communicator>> comms,
@@ -53,13 +53,13 @@ public:
   /// Runs step `number` (1-based) on dense global inputs.
   Status step(int64_t number, const std::vector<const void *> &inputs);
 
-  /// The outputs of the last step, in the order of Plan::outputs; complete in
-  /// the process that holds rank 0.
+  /// The outputs of the last step, in the order of Plan::outputs. They are
+  /// complete only in the process of rank 0.
   const std::vector<HostTensor> &outputs() const { return outputValues; }
-  /// The output `name`, or nullptr if the plan has no such output.
+  /// The output `name`; null if there is none.
   const HostTensor *output(const std::string &name) const;
 
-  /// Assembles a tensor from its shards; complete in the process that holds
+  /// Assembles a tensor from its shards. It is complete only in the process of
   /// rank 0.
   Expected<HostTensor> gather(const Tensor &tensor);
 
@@ -70,21 +70,21 @@ public:
   /// The communicator of the `i`th rank of this process, for messages between
   /// steps.
   Communicator &commOf(size_t i) { return *comms[i]; }
-  /// Runs job(i) for rank i of this process on that rank's thread, all at once.
-  /// Returns the first failure that is not Cancelled.
+  /// Runs job(i) for each rank i of this process, on the rank's thread. Returns
+  /// the first failure, preferably one other than Cancelled.
   Status onAllRanks(const std::function<Status(size_t)> &job);
-  /// Gives all processes the result of `make` in the process that holds rank 0,
-  /// or its failure.
+  /// Calls `make` in the process of rank 0, and returns its result or failure
+  /// in all processes.
   Expected<std::string>
   fromRankZero(const std::function<Expected<std::string>()> &make);
   /// Whether `mine` holds in any process.
   Expected<bool> anywhere(bool mine);
 
-  /// The place where the last step's first NaN was written, on any rank: "rank
-  /// 2: .."; "" if there is none, and in processes that do not hold rank 0.
+  /// The place of the first NaN of the last step on any rank: "rank 2: ..". ""
+  /// if there is none, and in processes without rank 0.
   Expected<std::string> numberFault();
 
-  /// Why there is no flight record where one was requested. The run continues
+  /// The reason why a requested flight record is missing. The run continues
   /// without it.
   const Status &recordStatus() const { return recordFailure; }
 
@@ -92,10 +92,10 @@ public:
   bool holdsRankZero() const { return executors.front()->rank() == 0; }
   /// Chrome trace events of this process's ranks.
   std::string traceEvents() const;
-  /// Removes everything that ran until now from the trace events.
+  /// Removes all trace events so far.
   void forgetTrace();
-  /// Collects the texts of all processes, in order of ranks, in the process of
-  /// rank 0; the other processes get none.
+  /// The texts of all processes, in the order of ranks, in the process of rank
+  /// 0. Empty in the other processes.
   Expected<std::vector<std::string>> collectTexts(const std::string &text);
 
 private:
@@ -104,15 +104,15 @@ private:
 
   void openRecords();
 
-  /// The part of an array that (rank, micro-batch) holds.
+  /// The shard of an array that (rank, micro-batch) holds.
   struct Shard {
     int rank;
     int64_t microBatch;
   };
-  /// The shards of a value of pipeline stage `stage` that are sent from this
-  /// process or received by rank 0's, in order.
+  /// The shards of a value of pipeline stage `stage` that this process sends to
+  /// rank 0, or that rank 0 receives, in order.
   std::vector<Shard> travelling(const Layout &layout, int64_t stage) const;
-  /// Collects these shards in the array of rank 0.
+  /// Sends these shards to the array of rank 0.
   Status collect(HostTensor &global, const Layout &layout,
                  const std::vector<Shard> &shards);
   int64_t stageOf(int buffer) const { return plan.buffers[buffer].stage; }
