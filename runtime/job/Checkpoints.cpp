@@ -18,9 +18,9 @@ static std::string makeTag() {
   return std::to_string(now.count()) + "-" + std::to_string(getpid());
 }
 
-/// Refuses a folder with checkpoints that are newer than the beginning of this
-/// run. They belong to another run; this run would take them for its own, and
-/// would prune its own checkpoints before them.
+/// Refuses a folder with checkpoints of later steps than the beginning of this
+/// run. They belong to another run, but this run would keep them as its newest
+/// ones and prune its own.
 Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   std::vector<int64_t> steps = folder.steps();
   if (steps.empty() || (options.resume && options.resume->empty()))
@@ -40,10 +40,10 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
       "remove it, or choose another folder");
 }
 
-/// The part of rank 0, before any other process writes. Returns the tag of this
-/// run.
+/// Prepares the folder, in the process of rank 0, before any process writes.
+/// Returns the tag of this run.
 Expected<std::string> Checkpoints::prepare() {
-  // A rank of a killed start may outlive its launcher briefly.
+  // A rank of the previous start may outlive its launcher briefly.
   constexpr double kPatience = 5;
   CheckpointFolder folder(options.checkpoint);
   Status status = folder.prepare();
@@ -69,7 +69,8 @@ Expected<std::string> Checkpoints::chooseFolder() const {
   return steps.empty() ? std::string() : folder.checkpoint(steps.back());
 }
 
-/// An alternative when the checkpoint cannot be read.
+/// The end of the message of a checkpoint that cannot be read: an alternative,
+/// if there is one.
 std::string Checkpoints::otherChoice() const {
   namespace fs = std::filesystem;
   CheckpointFolder inside(path);
@@ -89,7 +90,7 @@ std::string Checkpoints::otherChoice() const {
     return "";
   std::string before = beside.checkpoint(steps.back());
   std::error_code code;
-  // A newer checkpoint in this run's folder would belong to another run.
+  // A later checkpoint in this run's folder would belong to another run.
   return !options.checkpoint.empty() &&
                  fs::equivalent(options.checkpoint, beside.path(), code)
              ? "; remove it to resume from " + before
@@ -127,8 +128,8 @@ Expected<int64_t> Checkpoints::begin() {
   return (*reader)->manifest().step;
 }
 
-/// Data in steps continues with the next step, which must have the same number
-/// of samples as the steps before. Data in samples continues with the next
+/// Continues the data. Data in steps continues with the next step, which must
+/// have the same number of samples. Data in samples continues with the next
 /// sample.
 Status Checkpoints::resumeData(const Manifest &manifest) {
   int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;

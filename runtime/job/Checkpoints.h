@@ -17,24 +17,23 @@ public:
               rt::Session &session, rt::InputSource &inputs)
       : options(options), plan(plan), session(session), inputs(inputs) {}
 
-  /// Creates the folder, fills the session's tensors from the requested
-  /// checkpoint, and moves the data to its position. Returns the number of
-  /// completed steps, or -1 if there is no checkpoint; the tensors are not
-  /// filled then.
+  /// Creates the folder of --checkpoint. If --resume names a checkpoint, fills
+  /// the session's tensors from it, moves the data to its position, and returns
+  /// the number of completed steps. Returns -1 if there is no checkpoint; the
+  /// tensors are then not filled.
   Expected<int64_t> begin();
-  /// The checkpoint that begin() found, or "".
+  /// The checkpoint from which begin() resumed, or "".
   const std::string &from() const { return path; }
-  /// Called after each step: saves when it is time. `isLast`: the run ends
-  /// here.
+  /// Called after each step. Saves after every --checkpoint-every steps and
+  /// after the last one.
   Status afterStep(int64_t step, bool isLast);
   /// Waits until the current checkpoint is written.
   Status finish();
-  /// The signal that this or another process received; 0: none. All processes
-  /// get the same value. Fails when a background checkpoint failed in any
-  /// process.
+  /// The signal that any process has received; 0: none. Equal in all processes.
+  /// Fails if a background checkpoint has failed in any process.
   Expected<int> stoppedBy();
 
-  /// Whether all processes know that one has failed to write a checkpoint.
+  /// See CheckpointWriter::areAgreed().
   bool areAgreed() const { return writer && writer->areAgreed(); }
 
 private:

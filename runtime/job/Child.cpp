@@ -15,7 +15,7 @@
 
 namespace dpc {
 
-/// The time that a child has to end before it is killed.
+/// The time between asking a child to end and killing it.
 static constexpr std::chrono::seconds kGrace(5);
 
 static double secondsSince(std::chrono::steady_clock::time_point begin) {
@@ -84,7 +84,7 @@ void Child::takeLine(const std::string &line, const Watch &how) {
   how.onLine(line);
 }
 
-/// False at the end of the child's output.
+/// Reads available output; false at its end.
 bool Child::readSome(const Watch &how) {
   char bytes[4096];
   ssize_t count = read(out, bytes, sizeof bytes);
@@ -111,8 +111,8 @@ void Child::end(Ending &ending) {
   }
 }
 
-/// Asks the command to save and leave. Before its first step it may not handle
-/// SIGUSR1 yet.
+/// Asks the command to save and leave, if necessary. Before its first step, it
+/// may not handle SIGUSR1 yet.
 void Child::forwardSignal(const Watch &how, Ending &ending) {
   if (wasAsked)
     return;
@@ -129,8 +129,8 @@ void Child::forwardSignal(const Watch &how, Ending &ending) {
   }
 }
 
-/// Reads the remaining output. A process that outlives its launcher keeps the
-/// pipe open.
+/// Reads the remaining output, for a limited time: a process that outlives its
+/// launcher keeps the pipe open.
 void Child::drain(const Watch &how, bool isOpen) {
   pollfd waits{out, POLLIN, 0};
   Clock::time_point begin = Clock::now();

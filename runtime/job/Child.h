@@ -16,7 +16,7 @@ namespace dpc {
 /// How a child ended.
 struct Ending {
   int status = 0;        ///< from waitpid
-  int64_t lastStep = -1; ///< that it reported; -1: none
+  int64_t lastStep = -1; ///< the last step that it reported; -1: none
   bool isHung = false;
   bool isAsked = false; ///< whether it was asked to leave
   bool isAtEnd = false; ///< whether it reported its last step
@@ -28,25 +28,25 @@ struct Ending {
   std::string text(double hangSeconds) const;
 };
 
-/// One start of a command, in its own process group so that all of it can be
-/// ended. Receives its output line by line.
+/// One start of a command. It has its own process group, so that all of its
+/// processes can be ended. Its output is received line by line.
 class Child {
 public:
   struct Watch {
     double hangSeconds = 0; ///< limit without a step; 0: no limit
-    /// The command is a launcher: it is asked to leave by SIGUSR1, which
-    /// launchers forward. They react to a SIGTERM by killing their processes.
+    /// Whether the command is a launcher. A launcher is asked to leave by
+    /// SIGUSR1, which it forwards; it would kill its processes on SIGTERM.
     bool isLauncher = false;
-    /// Called between steps: whether the command shall save and leave.
+    /// Whether the command should save and leave; called repeatedly.
     std::function<bool()> shouldLeave;
     std::function<void(const std::string &)> onLine;
-    /// Called before a hanging run is ended, which wakes stopped processes.
+    /// Called before a hanging run is ended, because its end wakes stopped
+    /// processes.
     std::function<void()> onHang;
   };
 
   bool start(const std::vector<std::string> &words);
-  /// Watches the command until it ends. Forwards a signal that stops this
-  /// program.
+  /// Watches the command until it ends. Forwards stopSignal().
   Ending watch(const Watch &how);
 
 private:

@@ -29,7 +29,7 @@ static void say(const std::string &text) {
 /// More ranks than any cluster has.
 static constexpr int64_t kMostRanks = 1 << 20;
 
-/// All of `text` as a number of at least 1; 0 if it is none.
+/// The number that `text` consists of; 0 if it is not a positive number.
 static int64_t numberIn(std::string_view text) {
   int64_t number = 0;
   auto [end, error] =
@@ -87,7 +87,7 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
   return self;
 }
 
-/// The number in --ranks-file; 0 if there is none.
+/// The number in --ranks-file, at most MAX; 0 if there is none.
 int64_t Elastic::inFile() const {
   std::ifstream file(options.ranksFile);
   std::string word;

@@ -1,13 +1,13 @@
 //===- Elastic.h - --elastic: runs on the available ranks -------*- C++ -*-===//
 //
 // After a failure, one rank is assumed to be lost. The run continues with one
-// rank fewer, using a plan that dpc-opt makes from the command of the first
-// plan (command.json). Lost ranks are assumed to be back after --elastic-wait
-// seconds; if a start with them fails, that time doubles. With --ranks-file
-// nothing is assumed: the file says how many ranks there are.
+// rank fewer and a plan that dpc-opt makes from the command of the first plan
+// (command.json). Lost ranks are assumed to return after --elastic-wait
+// seconds; if a start with them fails, this time doubles. With --ranks-file, a
+// file contains the number of ranks, and nothing is assumed.
 //
-// Plans for other numbers of ranks lie in the checkpoint folder as plan-N. They
-// belong to this run only, which makes each of them once.
+// Plans for other numbers of ranks are in the checkpoint folder as plan-N. A
+// run makes each of them at most once and does not use those of other runs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_ELASTIC_H
@@ -23,29 +23,30 @@
 
 namespace dpc {
 
-/// The words of `text`, with {ranks} replaced by the number of ranks.
+/// The words of `text`, with {ranks} replaced by `ranks`.
 std::vector<std::string> wordsFor(const std::string &text, int64_t ranks);
 
 class Elastic {
 public:
-  /// Without --elastic, the ranks of the plan are always available.
+  /// Without --elastic, all ranks of the plan are always available.
   static Expected<Elastic> open(const RunOptions &options);
 
   /// A plan that is ready to run.
   struct Start {
-    std::string plan; ///< folder; "": a signal came, and the run ends
+    std::string plan; ///< folder; "" if a signal ends the run
     int64_t ranks = 0;
   };
-  /// The plan for the available ranks. Waits until there are enough of them,
-  /// and makes the plan if it does not exist. Takes fewer ranks if no plan can
-  /// be made for all.
+  /// The plan for the available ranks. Waits until there are enough ranks, and
+  /// makes the plan if it does not exist. Uses fewer ranks if there is no plan
+  /// for all.
   Expected<Start> next();
 
-  /// Whether the run can have another number of ranks than the last start.
+  /// Whether the number of available ranks differs from the last start.
   bool wantsOther();
-  /// Notes that the last start was asked to leave for that reason.
+  /// Called when the last start has left because of wantsOther().
   void leave();
-  /// Notes that the last start failed; `madeProgress`: after some steps.
+  /// Called when the last start has failed. `madeProgress`: whether it
+  /// completed a step.
   void lose(bool madeProgress);
 
 private:
@@ -58,11 +59,11 @@ private:
   RunOptions options;
   rt::PlanCommand command; ///< the command of the first plan
   int64_t least = 0, most = 0;
-  int64_t full = 0;    ///< the number of ranks without losses, as far as known
-  int64_t ranks = 0;   ///< available ranks for the next start
-  int64_t started = 0; ///< ranks of the last start
-  int64_t before = 0;  ///< ranks before lost ranks were tried again
-  double wait = 0;     ///< seconds until lost ranks are tried again
+  int64_t full = 0;      ///< the number of ranks without losses
+  int64_t ranks = 0;     ///< available ranks for the next start
+  int64_t started = 0;   ///< ranks of the last start
+  int64_t before = 0;    ///< ranks before lost ranks were tried again
+  double wait = 0;       ///< seconds until lost ranks are tried again
   bool isTrying = false; ///< whether the last start included lost ranks
   Clock::time_point lastLoss, lastLook;
   std::map<int64_t, Start> plans; ///< by number of available ranks

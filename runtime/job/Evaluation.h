@@ -11,13 +11,13 @@
 
 namespace dpc {
 
-/// Checks that all of `samples` can be evaluated: an output with one value per
-/// step would include the samples that only fill the last step.
+/// Checks that the outputs contain all `samples` and no others: if samples fill
+/// the last step, outputs with one value per step are refused.
 Status checkEvaluation(const rt::Plan &plan, int64_t samples);
 
-/// Assembles the outputs of an inference plan for the samples of a dataset. An
-/// output with a value per sample gives exactly the values of the samples;
-/// other outputs give one value per step.
+/// Writes the outputs of an inference plan for the samples of a dataset. An
+/// output with a value per sample has exactly the values of the samples; other
+/// outputs have one value per step.
 class Evaluation {
 public:
   explicit Evaluation(const rt::Plan &plan) : plan(plan) {}
@@ -29,8 +29,8 @@ public:
   Status finish();
 
   int64_t samples() const { return counted; }
-  /// The mean of the output 'loss' with equal weights for all steps.
-  /// checkEvaluation() has verified that all steps are full.
+  /// The mean of the output 'loss' over all steps, which are full
+  /// (checkEvaluation()).
   std::optional<double> meanLoss() const;
 
 private:

@@ -72,7 +72,7 @@ openInputs(const RunOptions &options, const Plan &plan) {
   return randomInputs(plan, 0);
 }
 
-/// The last step of the run; known once the resume point is known.
+/// The last step of the run. It depends on the position of resumed data.
 static int64_t lastStep(const RunOptions &options, const Plan &plan,
                         const InputSource &inputs) {
   if (options.steps > 0)
@@ -109,7 +109,7 @@ Status Job::prepare() {
   return checkOutputs(options, plan, isDistributed);
 }
 
-/// Gives all processes the status of the process that holds rank 0.
+/// The status of the process of rank 0, in all processes.
 static Status statusOfRankZero(Session &session, const Status &mine) {
   return session
       .fromRankZero([&]() -> Expected<std::string> {
@@ -129,7 +129,7 @@ SessionOptions Job::sessionOptions() {
   made.flightRecord = options.flightRecord;
   made.offloadDir =
       options.offloadDir.empty() ? options.plan : options.offloadDir;
-  // A process that fails alone must print its error before it ends the job.
+  // If one process fails, it prints its error before it ends the job.
   if (isDistributed)
     made.onFailure = [this](const Status &status) {
       isPrinted = true;
@@ -160,8 +160,8 @@ Status Job::start(std::vector<std::unique_ptr<Communicator>> comms,
   return session->initialize(values);
 }
 
-/// Checks on the last step whether the loss leaves out the samples that fill
-/// it.
+/// Checks with the data of the last step that the loss leaves out the samples
+/// that fill the step.
 Status Job::checkMask() {
   if (options.lastBatch != "mask" || options.data.empty() ||
       !hasScalarLoss(plan))
@@ -216,7 +216,7 @@ Status Job::run() {
   return Status::success();
 }
 
-/// A failure to write metrics does not end a run that may have taken days.
+/// A failure to write metrics does not end the run.
 void Job::warnOnce(const Status &status) {
   if (status.ok() || hasWarned)
     return;
@@ -247,8 +247,8 @@ static std::string resumeText(const RunOptions &options, const Plan &plan,
   return text;
 }
 
-/// Warns when ranks share processors, because measured times then describe the
-/// plan poorly.
+/// Warns if ranks share processors, because measured times then include waits
+/// for other ranks.
 static void warnOfSharedProcessors(size_t ranks) {
   size_t processors = std::thread::hardware_concurrency();
   if (processors == 0 || ranks <= processors)
@@ -294,8 +294,7 @@ Status Job::runSteps() {
   return Status::success();
 }
 
-/// The work of all processes after a step. Returns the signal that ends the
-/// run, or 0.
+/// The work after a step. Returns the signal that ends the run, or 0.
 Expected<int> Job::betweenSteps(StepReport &report,
                                 std::optional<Progress> &progress) {
   DPC_TRY(detectStragglers(report));
@@ -333,7 +332,6 @@ Status Job::detectStragglers(StepReport &report) {
   return Status::success();
 }
 
-/// The process of rank 0 reports errors that concern all processes.
 Status Job::guard(const StepReport &report) {
   if (options.onNan == "stop") {
     std::string why = session->holdsRankZero() ? notFinite(report) : "";
@@ -351,8 +349,8 @@ Status Job::guard(const StepReport &report) {
       same.ok() ? same : same.in("step " + std::to_string(report.step)));
 }
 
-/// The origin of a NaN, for the end of a message: a fault of `input` and the
-/// place `fault`, each "" if there is none.
+/// The end of a message about NaN. `input` describes NaN in inputs, and `fault`
+/// the instruction that wrote the first NaN; "" if unknown.
 static std::string sourceOfNan(std::string input, const std::string &fault,
                                bool checksNumbers) {
   if (!input.empty())
@@ -367,7 +365,7 @@ static std::string sourceOfNan(std::string input, const std::string &fault,
 
 Status Job::stopAtNan(int64_t step, const std::string &why) {
   DPC_ASSIGN(std::string fault, session->numberFault());
-  // The previous checkpoint is good, and may still be being written.
+  // The previous checkpoint is good and may still be incomplete.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
   return statusOfRankZero(
@@ -376,7 +374,6 @@ Status Job::stopAtNan(int64_t step, const std::string &why) {
                                             fault, options.checkNumbers)));
 }
 
-/// Inference over samples gives the outputs of each sample; rank 0 writes them.
 Status Job::startEvaluation() {
   if (plan.trains || options.data.empty())
     return Status::success();
@@ -406,7 +403,7 @@ static int64_t tokensPerStep(const Plan &plan) {
   for (const Port &port : plan.inputs)
     if (port.dtype == DType::I64 || port.dtype == DType::I32)
       tokens = std::max(tokens, numElements(port.globalShape));
-  // Labels alone are not text.
+  // Integers that are only labels are not tokens.
   return tokens > samplesPerStep(plan) ? tokens : 0;
 }
 
@@ -447,7 +444,7 @@ Status Job::saveOutputs() {
   if (evaluation)
     return session->holdsRankZero() ? finishEvaluation(*evaluation)
                                     : Status::success();
-  // A run with no steps left has no outputs.
+  // If no step was left, there are no outputs.
   if (options.outputs.empty() || !session->holdsRankZero() ||
       done >= options.steps)
     return Status::success();
@@ -458,7 +455,7 @@ Status Job::saveOutputs() {
   return Status::success();
 }
 
-/// A description of what the trace of `ran` steps lacks, or "".
+/// The limit of the trace of `ran` steps, for messages; "" if it is complete.
 static std::string untracedSteps(const Plan &plan, int64_t ran) {
   int64_t kept = stepsToTrace(plan);
   return ran <= kept ? ""

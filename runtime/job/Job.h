@@ -20,8 +20,8 @@
 
 namespace dpc {
 
-/// A run has three parts, so that processes can agree between them whether to
-/// continue.
+/// A run of dpc-run. It has three parts, between which processes agree whether
+/// to continue.
 class Job {
 public:
   Job(const RunOptions &options, bool isDistributed)
@@ -29,11 +29,11 @@ public:
         sessions(this->options, isDistributed), lossAlarm(options.spike),
         normAlarm(options.spike) {}
 
-  /// Reads and checks the plan, kernels, data and initial values, and checks
-  /// that all result files can be written.
+  /// Reads and checks the plan, kernels, data and initial values. Checks that
+  /// all result files can be written.
   Status prepare();
-  /// Makes the session and fills its tensors. `comms` as for Session;
-  /// `evalComms` are the same for evalPlan(), empty without it.
+  /// Makes the session and fills its tensors. `comms` are the communicators for
+  /// Session::create(); `evalComms` are those for evalPlan(), or empty.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                std::vector<std::unique_ptr<rt::Communicator>> evalComms);
   /// Runs all steps and writes the results.
@@ -44,14 +44,14 @@ public:
   const rt::Plan *evalPlan() const {
     return validation ? &validation->thePlan() : nullptr;
   }
-  /// Whether the failure of a rank was printed when it happened.
+  /// Whether the failure of a rank has been printed already.
   bool hasPrintedFailure() const { return isPrinted; }
-  /// Whether all processes know that the run has failed in one of them.
+  /// Whether all processes know that the run has failed.
   bool areAgreed() const { return checkpoints && checkpoints->areAgreed(); }
-  /// The exit codes of the process after a successful run() and after a failed
-  /// one. After SIGUSR1 the code is 0: a supervisor asked for it and resumes
-  /// the run later, and launchers would kill processes that still write if one
-  /// failed.
+  /// The exit code after a successful run(): 0, or 128 + the signal that ended
+  /// the run early. It is 0 for SIGUSR1 of a supervisor, which resumes the run:
+  /// launchers kill the other processes if one fails, and these may still be
+  /// writing.
   int exitCode() const {
     bool isEarly = endedBySignal != 0 && endedBySignal != SIGUSR1;
     return isEarly ? 128 + endedBySignal : 0;
@@ -94,7 +94,7 @@ private:
   std::vector<const void *> stepInputs; ///< of the last step
   int64_t done = 0;                     ///< completed steps before this run
   int64_t timed = 0;     ///< steps since the last check for stragglers
-  int64_t ran = 0;       ///< steps of this run; a signal may end it early
+  int64_t ran = 0;       ///< completed steps of this run
   int endedBySignal = 0; ///< the signal that ended the run early
   int failureCode = 1;
 };

@@ -30,8 +30,8 @@ Expected<double> lossEverywhere(Session &session) {
 
 namespace {
 
-/// The labels of a step, in which all labeled samples have the labels of one
-/// sample.
+/// The labels of a step. All labeled samples get the labels of the first
+/// labeled one.
 class Labels {
 public:
   Labels(const Port &port, const IgnoredLabels &ignored, const void *array)
@@ -47,7 +47,7 @@ public:
 
   bool any() const { return !sample.empty(); }
 
-  /// Labels the samples `begin` to `end`.
+  /// The labels if only the samples [begin, end) have labels.
   const void *of(int64_t begin, int64_t end) {
     for (int64_t i = 0; i < samples; ++i) {
       if (i >= begin && i < end)
@@ -105,7 +105,7 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
   }
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
   double wanted = share * losses[1] + (1 - share) * losses[2];
-  constexpr double kRounding = 1e-3; // allows for sums in another order
+  constexpr double kRounding = 1e-3; // for sums in another order
   if (std::abs(wanted - losses[0]) <= kRounding * std::abs(losses[0]))
     return Status::success();
   return Status::invalid("the loss is not the mean over labels other than ",

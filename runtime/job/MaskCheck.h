@@ -1,4 +1,4 @@
-//===- MaskCheck.h - Whether a loss leaves ignored labels out ---*- C++ -*-===//
+//===- MaskCheck.h - whether a loss ignores labels ---*- C++ -*-===//
 #ifndef DPC_RUNTIME_JOB_MASKCHECK_H
 #define DPC_RUNTIME_JOB_MASKCHECK_H
 
@@ -10,23 +10,23 @@
 namespace dpc {
 
 /// Computes the loss of a step's inputs. All calls start from the same values
-/// and have the same step number.
+/// of tensors and have the same step number.
 using LossOf =
     std::function<Expected<double>(const std::vector<const void *> &)>;
 
 /// Whether the plan has an output "loss" of one value.
 bool hasScalarLoss(const rt::Plan &plan);
 
-/// The output "loss" of the last step, the same in all processes.
+/// The output "loss" of the last step, equal in all processes.
 Expected<double> lossEverywhere(rt::Session &session);
 
 /// Checks that the loss of `plan` is the mean over the labels that are not
-/// `ignored`, which filling up steps requires. The check uses `arrays`, the
-/// inputs of a step whose first `counted` samples count. With labels for all
-/// samples (a), for the samples that count (b) and for the others (c), with
-/// equally many labels per sample, the means satisfy perStep * a = counted * b
-/// + (perStep - counted) * c for any losses of the samples. Refuses a loss that
-/// divides by all samples, or that ignores another label.
+/// `ignored`, so that it does not depend on the samples that fill a step.
+/// Refuses a loss that divides by the number of all samples or ignores another
+/// label. `arrays` are the inputs of a step whose first `counted` samples
+/// count. The check gives equally many labels to all samples (loss a), to the
+/// samples that count (loss b), and to the others (loss c). If the loss is that
+/// mean, perStep * a = counted * b + (perStep - counted) * c.
 Status checkIgnored(const rt::Plan &plan, const rt::IgnoredLabels &ignored,
                     int64_t counted, const std::vector<const void *> &arrays,
                     const LossOf &lossOf);

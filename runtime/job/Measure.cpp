@@ -36,11 +36,11 @@ static Expected<std::vector<std::string>> hostsOf(Communicator &comm) {
   return hosts;
 }
 
-/// The measurement of one rank; rank 0 writes.
+/// Measures on one rank. Rank 0 writes the file.
 static Status measureRank(const RunOptions &options, Communicator &comm) {
   constexpr int64_t leastBytes = 4096, mostBytes = 64 << 20;
   DPC_ASSIGN(std::vector<std::string> hosts, hostsOf(comm));
-  // Ranks of one host use other links, which are measured on one host.
+  // The links inside a host are measured on one host.
   std::vector<std::vector<int>> groups = peersAcrossHosts(hosts);
   if (!groups.empty())
     DPC_TRY(comm.makeGroups({{0, {}, groups}}));

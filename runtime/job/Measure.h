@@ -7,11 +7,11 @@
 
 namespace dpc {
 
-/// Measures all_reduce between the ranks of `options` (threads, or the
-/// processes of mpirun); the first rank writes `options.measureLinks`. With
-/// several hosts that have several ranks each, the groups consist of the ranks
-/// at the same place of each host. All groups run at once, like the collectives
-/// of a mesh axis between hosts. Links inside a host are measured on one host.
+/// Measures all_reduce between ranks (threads, or the processes of mpirun). The
+/// first rank writes `options.measureLinks`. On several hosts with several
+/// ranks each, measures peersAcrossHosts() at the same time, like the
+/// collectives of a mesh axis between hosts. The links inside a host are
+/// measured on one host.
 Status measureLinks(const RunOptions &options);
 
 /// Measures the GPU of this process (runtime/exec/MeasureDevice.h) and writes

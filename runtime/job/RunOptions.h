@@ -9,11 +9,11 @@
 
 namespace dpc {
 
-/// The fields have the names of dpc-run's options.
+/// The options of dpc-run, by name.
 struct RunOptions {
   std::string plan;
   std::string batches, data, inputs, outputs;
-  int64_t steps = 0;               ///< 0: `epochs`, else all batches, else 10
+  int64_t steps = 0;               ///< 0: `epochs` of data, or 10 without data
   int64_t epochs = 0;              ///< passes over --data; 0: not given
   std::optional<uint64_t> shuffle; ///< seed
   std::string lastBatch = "wrap";
@@ -21,7 +21,7 @@ struct RunOptions {
   bool newData = false;
   std::string evalPlan, evalData; ///< "" without evaluation
   int64_t evalEvery = 0;          ///< steps; 0: only at the end
-  std::string comm;               ///< "": mpi under a launcher, else local
+  std::string comm;               ///< "": mpi under a launcher, otherwise local
   std::string device = "cpu";
   bool tf32 = false;
   std::string gemmCache; ///< folder, "off", or "": the user's cache folder
@@ -37,7 +37,7 @@ struct RunOptions {
   std::optional<std::string> resume;
   int64_t maxRestarts = -1; ///< -1: not supervised
   double hangSeconds = 600;
-  std::string launcher;     ///< words before the command; "": none
+  std::string launcher;     ///< words before the command, or ""
   std::string elastic;      ///< "MIN:MAX" ranks; "": the ranks of the plan
   double elasticWait = 300; ///< seconds until a lost rank is tried again
   std::string ranksFile;    ///< file with the number of ranks; "": none

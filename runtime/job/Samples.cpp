@@ -68,7 +68,8 @@ static Expected<Source> openEach(const RunOptions &options, const Plan &plan) {
   return DatasetInputs::open(plan, std::move(dataset), order);
 }
 
-/// Adds the option to an error, and the path unless the error contains it.
+/// Prefixes an error with the option, and with the path unless the error begins
+/// with it.
 static Expected<Source> named(const std::string &option,
                               const std::string &path, Expected<Source> made) {
   if (made)

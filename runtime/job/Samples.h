@@ -10,8 +10,7 @@
 
 namespace dpc {
 
-/// The labels of --ignored-label, or the usual ones; nullopt if the plan has no
-/// labels.
+/// The labels of --ignored-label, or usualLabels().
 std::optional<rt::IgnoredLabels> labelsToIgnore(const RunOptions &options,
                                                 const rt::Plan &plan);
 
@@ -19,8 +18,8 @@ std::optional<rt::IgnoredLabels> labelsToIgnore(const RunOptions &options,
 Expected<std::unique_ptr<rt::InputSource>>
 openSamples(const RunOptions &options, const rt::Plan &plan);
 
-/// The samples of --eval-data, each once and in the order of the file. The
-/// samples that fill the last step have labels that the loss ignores.
+/// The samples of --eval-data, each once, in the order of the file. The samples
+/// that fill the last step have ignored labels.
 Expected<std::unique_ptr<rt::InputSource>>
 openHeldOut(const RunOptions &options, const rt::Plan &plan);
 

@@ -6,8 +6,7 @@ namespace dpc {
 
 using namespace rt;
 
-/// Whether an instruction writes the tensor: parameters, and buffers that
-/// change in a step (running statistics).
+/// Whether an instruction writes the tensor, for example running statistics.
 static bool isMoved(const Plan &plan, const Tensor &tensor) {
   for (const Instruction *instruction : instructionsOf(plan))
     for (int id : accessesOf(*instruction, plan).writes)
@@ -18,7 +17,7 @@ static bool isMoved(const Plan &plan, const Tensor &tensor) {
 
 namespace {
 
-/// The requested outputs: a file, a folder, both or none.
+/// The requested outputs: a file, a folder or both.
 struct Sinks {
   std::optional<SafetensorsWriter> file;
   std::optional<WeightFolderWriter> folder;

@@ -7,8 +7,9 @@
 
 namespace dpc {
 
-/// Writes whole parameters and moved buffers in fp32, under the names of the
-/// model file. Called by all processes; the process of rank 0 writes.
+/// Writes all parameters, and the buffers that steps change, in fp32 under
+/// their names in the model. Called by all processes; the process of rank 0
+/// writes.
 Status saveWeights(const RunOptions &options, const rt::Plan &plan,
                    rt::Session &session);
 

@@ -8,20 +8,20 @@
 
 namespace dpc {
 
-/// Makes the sessions of a run on the device that --device selects: for the
-/// main plan and for --eval-plan. It outlives the sessions.
+/// Makes the sessions of a run, for the main plan and for --eval-plan, on the
+/// device of --device. It must outlive the sessions.
 class SessionMaker {
 public:
   SessionMaker(const RunOptions &options, bool isDistributed)
       : options(options), isDistributed(isDistributed) {}
 
-  /// Opens the device. Fails with the name of what is missing.
+  /// Opens the device. See DevicePlugin::open for failures.
   Status open();
   bool hasDevice() const { return device != nullptr; }
-  /// The kernels of a plan in `dir`; empty for GPUs, which load their own.
+  /// The kernels of a plan in `dir`; empty for GPUs, whose executors load them.
   Expected<rt::KernelLibrary> loadKernels(const rt::Plan &plan,
                                           const std::string &dir) const;
-  /// `comms` as for Session. Plan and kernels outlive the session.
+  /// `comms` as for Session. Plan and kernels must outlive the session.
   Expected<std::unique_ptr<rt::Session>>
   make(const rt::Plan &plan, const std::string &dir,
        const rt::KernelLibrary &kernels,

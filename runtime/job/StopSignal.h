@@ -4,10 +4,9 @@
 
 namespace dpc {
 
-/// From now on the first SIGTERM or SIGINT is recorded instead of ending the
-/// process; a second one ends it. SIGUSR1 is recorded, too: it asks a run to
-/// save and leave, because it will resume later with a different number of
-/// ranks.
+/// From now on, records the first SIGTERM or SIGINT; a second one ends the
+/// process. Also records SIGUSR1, by which a supervisor asks the run to save
+/// and leave.
 void catchStopSignals();
 
 /// The recorded signal, or 0.

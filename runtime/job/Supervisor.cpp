@@ -19,7 +19,7 @@ namespace dpc {
 
 std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
                                     char **argv) {
-  // Their values follow after "=" or in the next word.
+  // Their values are after "=" or in the next word.
   const char *ours[] = {"--max-restarts", "--hang-seconds", "--launcher",
                         "--resume",       "--elastic",      "--elastic-wait",
                         "--ranks-file",   "--new-data"};
@@ -43,8 +43,8 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
   return words;
 }
 
-/// The newest checkpoint that can be read. If the last start completed no step,
-/// a damaged checkpoint may be the reason; it is renamed.
+/// The newest checkpoint. If the last start completed no step, checks and
+/// renames damaged checkpoints, which may be the reason.
 static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
                                           bool wasUseless) {
   std::vector<int64_t> steps = folder.steps();
@@ -88,8 +88,8 @@ static std::vector<std::string> commandOf(const RunOptions &options,
 
 namespace {
 
-/// The folder of --flight-record, or a temporary one, which ranks on other
-/// hosts create there. A run without records continues.
+/// The folder of --flight-record, or a temporary folder, which ranks create on
+/// their own hosts. A run continues without it.
 class FlightRecords {
 public:
   explicit FlightRecords(const std::string &asked) : folder(asked) {
@@ -111,19 +111,19 @@ public:
   std::string word() const {
     return own.empty() ? "" : "--flight-record=" + own;
   }
-  /// Called before a start, so that old records are not reported for it.
+  /// Removes the records of the previous start.
   void clear() {
     lines.clear();
     if (!folder.empty())
       rt::removeRecords(folder);
   }
-  /// Reads what the ranks do now.
+  /// Reads the current instructions of the ranks.
   void look() {
     if (!folder.empty())
       lines = rt::lastInstructions(folder);
   }
-  /// Reports the ranks that a start has lost: as of the last look(), or at
-  /// their end.
+  /// Prints the ranks that a start has lost, according to the last look() or
+  /// else to their last records.
   void tell() {
     if (lines.empty())
       look();
@@ -168,7 +168,7 @@ private:
 
 } // namespace
 
-/// Returns nullopt when the run is over, with `exitCode`.
+/// Returns nullopt if the run ends with `exitCode`.
 std::optional<Ending> Supervisor::startOnce() {
   Expected<Elastic::Start> start = elastic.next();
   if (!start) {
@@ -207,7 +207,8 @@ std::optional<Ending> Supervisor::startOnce() {
   return ending;
 }
 
-/// A wrong option or plan stays wrong in the next start; so does NaN.
+/// Whether the run ends. A restart would not help with wrong options, wrong
+/// plans or NaN.
 bool Supervisor::isFinal(const Ending &ending) const {
   bool hasExited = WIFEXITED(ending.status) && !ending.isHung;
   bool isRefused = ending.lastStep < 0 && restarts == 0 && hasExited;
@@ -216,7 +217,7 @@ bool Supervisor::isFinal(const Ending &ending) const {
   return isDone || stopSignal() || isRefused || isNotFinite;
 }
 
-/// Returns false when all restarts are used up.
+/// Returns false if all restarts are used up.
 bool Supervisor::prepareRestart(const Ending &ending) {
   bool isUseless = ending.lastStep < 0;
   bool hasLeft = ending.isAsked && ending.isSuccess();
@@ -230,7 +231,7 @@ bool Supervisor::prepareRestart(const Ending &ending) {
   std::optional<int64_t> newest = newestWhole(folder, isUseless);
   if (newest)
     from.resume = ""; // the newest one
-  // A checkpoint of this run records its position in the new data.
+  // A checkpoint of this run contains its position in the new data.
   from.newData = options.newData && newest.value_or(-1) <= newestBefore;
   if (hasLeft)
     elastic.leave();

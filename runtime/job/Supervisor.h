@@ -1,11 +1,10 @@
 //===- Supervisor.h - --max-restarts ----------------------------*- C++ -*-===//
 //
-// The run is a child process: dpc-run itself, or a launcher that starts it on
-// several ranks (--launcher="mpirun -np 4"). The supervisor passes on its
-// output line by line; the line of a step is a sign of life. When the run dies,
-// or gives no sign of life for --hang-seconds, the supervisor ends it and
-// restarts it from the newest checkpoint, or from the one before if the newest
-// leads to no progress.
+// The run is a child process: dpc-run, or a launcher that starts dpc-run on
+// several ranks (--launcher="mpirun -np 4"). The supervisor prints the output
+// of the run. If the run dies, or completes no step for --hang-seconds, the
+// supervisor ends it and restarts it from the newest checkpoint. A damaged
+// checkpoint is renamed, and the one before it is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_SUPERVISOR_H
@@ -18,12 +17,12 @@
 
 namespace dpc {
 
-/// Runs `words`, the command line of the run without the supervisor's options,
-/// --resume and --new-data. Restarts it up to `options.maxRestarts` times.
-/// Returns the exit code of the process.
+/// Runs `words` (see wordsOfRun()) and restarts it up to `options.maxRestarts`
+/// times. Returns the exit code of the process.
 int supervise(const RunOptions &options, const std::vector<std::string> &words);
 
-/// The `words` for supervise() in a command line.
+/// The command line without the options of the supervisor, --resume and
+/// --new-data.
 std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
                                     char **argv);
 

@@ -39,7 +39,7 @@ Status Validation::prepare(const Plan &training) {
 
 Status Validation::start(std::vector<std::unique_ptr<Communicator>> comms,
                          const SessionOptions &sessionOptions) {
-  SessionOptions own = sessionOptions; // those of the training session
+  SessionOptions own = sessionOptions; // the options of the training session
   own.trace = own.checkNumbers = own.timesRanks = false;
   own.flightRecord = ""; // a rank has only one record
   DPC_ASSIGN(
@@ -55,8 +55,8 @@ Expected<double> Validation::meanLoss(const Running &training) {
   return sum / static_cast<double>(count);
 }
 
-/// The sum of the losses of all steps, weighted by the number of samples that
-/// count. The loss of a step is the mean over its labels that count.
+/// The sum over all steps of the loss times the number of samples that count.
+/// The loss of a step is the mean over these samples.
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {
@@ -74,15 +74,15 @@ Expected<double> Validation::sumOfLosses() {
   return sum;
 }
 
-/// The loss of a step, the same in all processes.
+/// The loss of a step, equal in all processes.
 Expected<double> Validation::lossOf(int64_t step,
                                     const std::vector<const void *> &arrays) {
   DPC_TRY(session->step(step, arrays));
   return lossEverywhere(*session);
 }
 
-/// Checks that the samples that fill a step do not affect its loss, by setting
-/// them to zero in all inputs except the labels, which are ignored there.
+/// Checks that the loss of a step does not change if the samples that fill it
+/// are zero in all inputs except the labels.
 Status Validation::checkFiller(int64_t step,
                                const std::vector<const void *> &arrays,
                                double loss) {

@@ -10,9 +10,9 @@
 
 namespace dpc {
 
-/// The mean loss of held-out samples between the steps of training. An
-/// inference plan of the same model computes it with the current values of
-/// training. All processes make all calls.
+/// Computes the mean loss of held-out samples between steps of training, by an
+/// inference plan of the same model with the current values of the tensors. All
+/// processes make all calls.
 class Validation {
 public:
   Validation(const RunOptions &options, const SessionMaker &sessions)
@@ -20,10 +20,10 @@ public:
 
   /// Reads and checks plan, kernels and data.
   Status prepare(const rt::Plan &training);
-  /// `comms` as for Session, used by no other session.
+  /// `comms` as for Session; no other session may use them.
   Status start(std::vector<std::unique_ptr<rt::Communicator>> comms,
                const rt::SessionOptions &sessionOptions);
-  /// The mean over all samples; the weight of a step is its number of samples.
+  /// The mean loss of all samples.
   Expected<double> meanLoss(const rt::Running &training);
 
   const rt::Plan &thePlan() const { return plan; }

@@ -1,8 +1,7 @@
 //===- Attention.cpp - attention on the CPU -------------------------------===//
 //
-// Key heads are processed one after the other: k, its transpose and v are
-// copied in f32, so that the inner loops run over contiguous elements and are
-// vectorized:
+// Each key head is processed separately, with f32 copies of k, its transpose
+// and v. The inner loops then run over contiguous elements and are vectorized:
 //
 //   scores[s] += q[d] * k^T[d][s]      out[e] += p[s] * v[s][e]
 //
@@ -47,7 +46,7 @@ void store(const float *values, DType type, int64_t at, int64_t count,
         type == DType::BF16 ? floatToBf16(values[i]) : floatToF16(values[i]);
 }
 
-/// Loads all positions of a head, one after the other, as f32.
+/// All positions of a head as f32, dense.
 Floats loadHead(const void *data, DType type, const AttentionTensor &tensor,
                 int64_t batch, int64_t head, int64_t positions, int64_t depth) {
   Floats rows(positions * depth);
@@ -79,14 +78,15 @@ void addTimes(float factor, const float *x, int64_t count, float *out) {
     out[i] += factor * x[i];
 }
 
-/// The number of keys that query t sees.
+/// The number of keys that query t attends to.
 int64_t keysOf(const AttentionShape &shape, int64_t t) {
   if (!shape.causal)
     return shape.keys;
   return std::clamp<int64_t>(t + 1 + shape.keys - shape.queries, 0, shape.keys);
 }
 
-/// row[s] = factor * (x . column s) for s < seen; columns have `keys` elements.
+/// row[s] = factor * dot(x, column s) for s < seen. `columns` has depth rows of
+/// `keys` elements.
 void dotColumns(const float *x, const Floats &columns, int64_t depth,
                 int64_t keys, int64_t seen, float factor, float *row) {
   std::fill_n(row, seen, 0.0F);
@@ -96,8 +96,8 @@ void dotColumns(const float *x, const Floats &columns, int64_t depth,
     row[s] *= factor;
 }
 
-/// Replaces the scores of a row by exp(score - largest); returns their sum and
-/// the largest.
+/// Replaces the scores of a row by exp(score - largest). Returns the sum of the
+/// results and the largest score.
 std::pair<float, float> exponentials(float *row, int64_t seen) {
   float most = *std::max_element(row, row + seen), sum = 0;
   for (int64_t s = 0; s < seen; ++s) {
@@ -124,7 +124,7 @@ void runRow(const AttentionShape &shape, const float *q, const Floats &kColumns,
   *lse = most + std::log(sum);
 }
 
-/// The state that the queries of a key head share in the gradient.
+/// The shared state of the gradients of one key head's queries.
 struct GradHead {
   const AttentionShape &shape;
   Floats k, v, kColumns, vColumns, dk, dv, scores, dscores;

@@ -13,14 +13,13 @@ namespace dpc::rt {
 struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void *out = nullptr, *lse = nullptr; ///< read by the gradient
-  const void *dout = nullptr;          ///< this and what follows: for the
-                                       ///< gradient only
+  const void *dout =
+      nullptr; ///< this and the members below: only for the gradient
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  void *workspace = nullptr; ///< unused by the CPU loops
+  void *workspace = nullptr; ///< unused on the CPU
 };
 
-/// The addresses for an attention or its gradient; `at(buffer)` returns the
-/// address of a buffer.
+/// The addresses for `op`; at(buffer) is the address of a buffer.
 template <typename Op, typename At>
 AttentionData attentionData(const Op &op, const At &at) {
   AttentionData data;
@@ -39,9 +38,9 @@ AttentionData attentionData(const Op &op, const At &at) {
   return data;
 }
 
-/// Plain loops in f32. They define the meaning of the instructions:
-/// probabilities are not rounded. The f32 copies of one key head take memory in
-/// addition to the plan's.
+/// Plain loops in f32, the reference for other backends. They do not round
+/// probabilities. The f32 copies of one key head use memory in addition to the
+/// plan's.
 Status runAttention(const AttentionOp &op, const AttentionData &data);
 Status runAttention(const AttentionGradOp &op, const AttentionData &data);
 

@@ -27,11 +27,11 @@ memory::desc dense(const Shape &shape) {
   return memory::desc(shape, memory::data_type::f32, strides);
 }
 
-/// With fewer channels per group, reordering costs more than it saves.
+/// With fewer channels per group, the copies cost more time than they save.
 constexpr int64_t kMinBlockedChannels = 16;
 
-/// The three primitives for arrays of one shape. Wide convolutions run on
-/// copies in the blocked layouts that oneDNN prefers.
+/// The primitives of one convolution. With many channels, they run on copies in
+/// the blocked layouts that oneDNN prefers.
 class Primitives {
 public:
   explicit Primitives(const ConvOp &op)
@@ -39,7 +39,7 @@ public:
         strides(op.strides), dilations(op.dilations),
         before(op.pads.begin(), op.pads.begin() + op.strides.size()),
         behind(op.pads.begin() + op.strides.size(), op.pads.end()) {
-    // oneDNN's dilation is the number of skipped elements.
+    // oneDNN's dilation counts the skipped elements.
     for (int64_t &dilation : dilations)
       --dilation;
     int64_t groups = op.xShape[1] / op.wShape[1];
@@ -84,14 +84,13 @@ public:
   }
 
 private:
-  /// The layout that a primitive may use: any, or that of the array.
+  /// The layout for a primitive: any, or that of the array.
   memory::desc layout(const memory::desc &array) const {
     return isBlocked ? memory::desc(array.dims(), array.data_type(),
                                     memory::format_tag::any)
                      : array;
   }
-  /// Memory for argument number `arguments.size()`, kept per thread from call
-  /// to call.
+  /// Memory for the next argument. Each thread reuses it.
   memory scratch(const memory::desc &desc) {
     static thread_local std::vector<char> kept[3];
     std::vector<char> &bytes = kept[arguments.size()];
@@ -160,7 +159,7 @@ int64_t offsetIn(const Shape &shape, const Shape &index) {
   return offset;
 }
 
-/// Adds every product to the zero-initialized array that `op.kind` names.
+/// Adds all products to the array that `op.kind` computes, which holds zeros.
 template <typename T> void plainConv(const ConvOp &op, T *x, T *w, T *y) {
   int64_t groups = op.xShape[1] / op.wShape[1];
   int64_t filters = op.wShape[0] / groups;
@@ -207,7 +206,7 @@ void clearThenConv(const ConvOp &op, void *x, void *w, void *y) {
   plainConv(op, static_cast<T *>(x), static_cast<T *>(w), static_cast<T *>(y));
 }
 
-/// f32 by oneDNN, or f64 by plain loops.
+/// Computes an f32 or f64 convolution.
 Status runWideConv(const ConvOp &op, void *x, void *w, void *y) {
   bool isEmpty = numElements(op.xShape) == 0 || numElements(op.wShape) == 0 ||
                  numElements(op.yShape) == 0;
@@ -239,7 +238,7 @@ void narrow(const std::vector<float> &from, void *to) {
   std::transform(from.begin(), from.end(), static_cast<uint16_t *>(to), Narrow);
 }
 
-/// Computes on f32 copies, kept per thread; the result is rounded once.
+/// Computes on f32 copies, whose memory each thread reuses. Rounds once.
 template <float (*Widen)(uint16_t), uint16_t (*Narrow)(float)>
 Status runHalfConv(const ConvOp &op, void *x, void *w, void *y) {
   static thread_local std::vector<float> wide[3];

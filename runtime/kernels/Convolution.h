@@ -7,14 +7,13 @@
 
 namespace dpc::rt {
 
-/// Computes `op` (see ConvOp) on the arrays that start at x, w and y; writes
-/// the one that `op.kind` names. oneDNN computes f32 convolutions of one to
-/// three spatial dimensions; plain loops compute the others. Wide convolutions
-/// copy their arrays into the layouts that oneDNN prefers. This takes memory in
-/// addition to the plan's arena: per thread, as much as the three largest
-/// arrays, and oneDNN's workspace. A 16-bit convolution is computed on f32
-/// copies of its arrays, which also take memory, and is rounded once. Fails
-/// when oneDNN does.
+/// Computes `op` (see ConvOp) on the arrays that start at x, w and y. oneDNN
+/// computes f32 convolutions with one to three spatial dimensions; plain loops
+/// compute the others. 16-bit convolutions use f32 copies of their arrays and
+/// round once. Convolutions with many channels use copies in the layouts that
+/// oneDNN prefers. The copies and oneDNN's workspace use memory in addition to
+/// the plan's arena: per thread, up to three arrays of the largest size. Fails
+/// if oneDNN fails.
 Status runConv(const ConvOp &op, void *x, void *w, void *y);
 
 } // namespace dpc::rt

@@ -1,7 +1,6 @@
 //===- Epilogue.h - GEMM epilogues on the CPU -------------------*- C++ -*-===//
 //
-// Plain loops define the meaning of a plan's epilogues: plans for GPUs run on
-// CPUs as well, and tests compare with these loops.
+// Plain loops, the reference for the epilogues of other backends.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_KERNELS_EPILOGUE_H
@@ -20,11 +19,11 @@ struct EpilogueArrays {
   DType type = DType::F32;
 };
 
-/// Applies the epilogue to the dense m x n sums of a GEMM, except for SumsOfA
-/// and SumsOfB.
+/// Applies an epilogue other than SumsOfA and SumsOfB to the dense m x n sums
+/// of a GEMM.
 void finishProduct(const MatmulOp &op, std::vector<float> &sums,
                    const EpilogueArrays &arrays);
-/// bias[j] = sum over i of the stored rows x cols matrix.
+/// bias[j] = the sum of column j of a stored rows x cols matrix.
 void sumColumns(const void *matrix, DType type, int64_t offset, int64_t rows,
                 int64_t cols, int64_t ld, void *bias, DType biasType,
                 int64_t biasOffset);

@@ -15,32 +15,31 @@ struct StoredMatrix {
   int64_t rows = 0, cols = 0, ld = 0;
 };
 
-/// The factors of an op whose buffers begin at `a` and `b`.
+/// A and B of an op; `a` and `b` are the addresses of their buffers.
 StoredMatrix storedA(const MatmulOp &op, const void *a);
 StoredMatrix storedB(const MatmulOp &op, const void *b);
 
-/// The bits of the largest |x| as f32. The bits of a NaN exceed all others.
+/// The bits of the largest |x| as f32. NaN is larger than all numbers.
 uint32_t amaxBits(const StoredMatrix &matrix);
 
-/// See Fp8Factors.
+/// The scale for an amax; see Fp8Factors.
 float fp8Scale(uint32_t amaxBits, DType format);
 /// The code of a scaled number.
 uint8_t fp8Code(float scaled, DType format);
 
-/// Writes codes in rows of `cols` elements, or of `rows` elements when
-/// transposed.
+/// Writes the codes of a matrix, or of its transpose, densely.
 void fp8Codes(const StoredMatrix &matrix, float scale, DType format,
               bool transposes, uint8_t *codes);
 /// The values of `count` codes.
 std::vector<float> fp8Values(const uint8_t *codes, int64_t count, DType format);
 
-/// A coded factor: rows of k codes, m rows for op(A) or n rows for op(B)'.
+/// The codes of op(A) (m rows of k) or of op(B) transposed (n rows of k).
 struct Fp8Codes {
   const uint8_t *codes = nullptr;
   DType format = DType::F8E4M3FN;
   float inverse = 1; ///< 1 / scale
 };
-/// Computes `op` from its coded factors. `op` has no epilogue.
+/// Computes an op without an epilogue from its codes.
 Status multiplyCodes(const MatmulOp &op, const Fp8Codes &a, const Fp8Codes &b,
                      void *c, DType cType);
 

@@ -13,7 +13,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// Names that differ between LLVM and Linux by more than punctuation.
+/// The features whose names differ between LLVM and Linux in more than
+/// punctuation.
 const std::map<std::string, std::string> &linuxNames() {
   static const std::map<std::string, std::string> names = {
       {"64bit", "lm"},     {"sse3", "pni"},
@@ -25,8 +26,8 @@ const std::map<std::string, std::string> &linuxNames() {
   return names;
 }
 
-/// Features that compiled loops never use, only special code. Virtual machines
-/// hide them from Linux although LLVM detects them.
+/// Features that compiled loops never use. Virtual machines may hide them from
+/// Linux although LLVM detects them.
 const std::set<std::string> &ignoredFeatures() {
   static const std::set<std::string> names = {
       "shstk",   "ptwrite", "pku",     "uintr",     "tsxldtrk", "invpcid",
@@ -45,8 +46,8 @@ std::string plain(const std::string &name) {
   return text;
 }
 
-/// Whether a symbol is defined in the library: dlsym also finds symbols of the
-/// libraries that it links, which a plan must not call.
+/// Whether the library itself defines a symbol. dlsym also finds the symbols of
+/// linked libraries, which a plan must not call.
 bool isOwn(void *library, void *symbol) {
   link_map *map = nullptr;
   Dl_info info;

@@ -18,16 +18,15 @@ using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars);
 /// The functions of a plan's kernel symbols.
 class KernelLibrary {
 public:
-  /// Loads DIR/kernels/<kernelFile> and finds every symbol that the plan uses.
-  /// Checks before that the kernels are for CPUs, that the hash matches and
-  /// that this machine has the required CPU features. A plan without kernels
-  /// gives an empty library.
+  /// Loads DIR/kernels/<kernelFile> and finds all symbols of the plan. Fails if
+  /// the kernels are for GPUs, the hash differs, or this machine lacks a
+  /// required CPU feature. The library of a plan without kernels is empty.
   static Expected<KernelLibrary> load(const Plan &plan, const std::string &dir);
 
-  /// A library of functions of this process, for plans that tests build.
+  /// A library of functions of this process, for tests.
   static KernelLibrary of(std::map<std::string, KernelFunction> functions);
 
-  /// nullptr when the library lacks the symbol.
+  /// Null if the library lacks the symbol.
   KernelFunction find(const std::string &symbol) const;
 
 private:
@@ -35,7 +34,7 @@ private:
   std::map<std::string, KernelFunction> functions;
 };
 
-/// Checks that `path` is the kernel file that was written with the plan.
+/// Checks that `path` is the kernel file of the plan, by its hash.
 Status checkKernelFile(const Plan &plan, const std::string &path);
 
 /// Whether this machine has `feature` (LLVM's name). `cpuFlags` are the flags

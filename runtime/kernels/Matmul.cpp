@@ -42,16 +42,16 @@ dnnl_status_t sgemm(const MatmulOp &op, int64_t m, const float *a, int64_t lda,
                     static_cast<float>(op.beta), c, op.ldc);
 }
 
-/// Whether rows of a stored, transposed A are a multiple of a page apart. Such
-/// rows fall into the same few cache sets, which halves sgemm's speed (38
+/// Whether the stored rows of a transposed A are a multiple of a page apart.
+/// Such rows share a few cache sets, which halves the speed of sgemm (38
 /// instead of 80 GFLOP/s at 8192 x 256 x 1024 on a Zen 3 core).
 bool rowsCollide(const MatmulOp &op) {
   constexpr int64_t kPageFloats = 4096 / sizeof(float);
   return op.transA && op.lda % kPageFloats == 0 && op.k >= 64 && op.n >= 64;
 }
 
-/// Multiplies panels of A's columns, copied to rows of another length. A panel
-/// has at most kRows rows (8 MiB); memory estimates do not include it.
+/// Multiplies panels of A's columns, copied to rows with another distance.
+/// Memory estimates do not include a panel (at most 8 MiB).
 dnnl_status_t sgemmByPanels(const MatmulOp &op, const float *a, const float *b,
                             float *c) {
   constexpr int64_t kColumns = 512, kPadding = 16, kRows = 4096;
@@ -133,7 +133,7 @@ public:
       primitive.emplace(dnnl::matmul::primitive_desc(
           dnnl::matmul::desc(aDesc, bDesc, cDesc), cpu()));
     } catch (const dnnl::error &) {
-      // oneDNN has bf16 GEMMs only for AVX-512 and later.
+      // oneDNN has bf16 GEMMs only for AVX-512.
       primitive.reset();
     }
   }
@@ -232,7 +232,7 @@ std::vector<float> toFloat(const void *data, DType type, int64_t offset,
   return out;
 }
 
-/// CPUs have no f16 multiplication: uses sgemm on widened copies.
+/// Uses sgemm on f32 copies, because CPUs do not multiply f16.
 Status matmulF16(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType) {
   MatmulOp dense = op;
@@ -297,8 +297,8 @@ Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
 }
 
 void setMatmulThreads(int threads) {
-  // oneDNN uses libgomp's pool of the calling thread. The function is looked up
-  // by name, so that this code links no second OpenMP runtime.
+  // oneDNN uses the calling thread's pool of libgomp. dlsym avoids linking a
+  // second OpenMP runtime.
   using SetThreads = void (*)(int);
   static auto set =
       reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));

@@ -11,16 +11,15 @@
 namespace dpc::rt {
 
 /// Computes `op` (see MatmulOp) on the arrays that start at a, b and c, with
-/// the given element types. f32 uses oneDNN's sgemm; bf16 its matmul primitive
-/// (AMX where present; rounded operands through sgemm on a machine without
-/// AVX-512); f16 widened copies through sgemm; f64 plain loops; fp8 the values
-/// of its codes through sgemm. Fails when oneDNN does. `bias` and `aux` are
-/// arrays of C's type, for the epilogue.
+/// the given element types. `bias` and `aux` are the arrays of the epilogue, of
+/// C's type. f32 uses oneDNN's sgemm. bf16 uses oneDNN's matmul primitive, or
+/// sgemm with rounded operands on machines without AVX-512. f16 and fp8 use
+/// sgemm on f32 copies. f64 uses plain loops. Fails if oneDNN fails.
 Status runMatmul(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType, void *bias = nullptr,
                  void *aux = nullptr);
 
-/// Sets the number of threads of GEMMs that the calling thread starts.
+/// Sets the number of threads for GEMMs of the calling thread.
 void setMatmulThreads(int threads);
 
 /// The version of oneDNN, "2.6.2"; "" in a build without it.

@@ -1,7 +1,7 @@
 //===- NoOneDnn.cpp - stubs for a build without oneDNN --------------------===//
 //
-// This file is built with -DDPC_ENABLE_ONEDNN=OFF, for machines that have a GPU
-// and no oneDNN. Plans for CPUs fail where they need it.
+// Built with -DDPC_ENABLE_ONEDNN=OFF, for machines with a GPU and without
+// oneDNN.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/kernels/Convolution.h"

@@ -21,19 +21,19 @@
 
 namespace dpc::rt {
 
-/// A line has kLine bytes, line end included: a kind, a time at kTimeAt, and a
-/// text at kTextAt.
+/// A line has kLine bytes, including the line end: a kind, a time at kTimeAt,
+/// and a text at kTextAt.
 static constexpr int kLine = 256, kTimeAt = 6, kTextAt = 24;
 static constexpr int kLines = 1 + kNumQueues;
 
 static constexpr std::chrono::milliseconds kPulse(50);
-/// Ranks whose last pulses are this far apart did not end together: mpirun
-/// gives the other ranks one second when one dies.
+/// Ranks whose last pulses are further apart did not end together. If one rank
+/// dies, mpirun gives the others one second.
 static constexpr int64_t kApart = 500'000; // microseconds
-/// The supervisor of a hanging job wakes stopped ranks before it ends them.
-/// Therefore a rank that was stopped for kStopped resumes its pulse only after
-/// kHeld, if it still runs. A rank that merely had no processor for so long
-/// resumes at once.
+/// The supervisor of a hanging job wakes stopped ranks before it ends them. To
+/// remain recognizable, a rank that was stopped for kStopped resumes its pulse
+/// only after kHeld. A rank that only had no processor for that time resumes at
+/// once.
 static constexpr int64_t kStopped = 1'000'000, kHeld = 10'000'000;
 
 /// The number of times that this process was continued after a stop.
@@ -85,14 +85,14 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   std::filesystem::create_directories(folder, code);
   std::unique_ptr<FlightRecord> self(
       new FlightRecord(folder + "/rank-" + std::to_string(rank)));
-  // A terminating rank may still have the previous file mapped.
+  // A rank of the previous start may still have the old file mapped.
   unlink(self->path.c_str());
   int file =
       ::open(self->path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0)
     return Status::io("--flight-record: ", self->path, ": ",
                       std::strerror(errno));
-  // Allocates everything now: a full disk must not end the rank later.
+  // Allocates all bytes now, so that a full disk does not end the rank later.
   int error = posix_fallocate(file, 0, kLines * kLine);
   void *mapped = error ? MAP_FAILED
                        : mmap(nullptr, kLines * kLine, PROT_READ | PROT_WRITE,
@@ -117,10 +117,9 @@ FlightRecord::open(const std::string &folder, const Plan &plan, int rank) {
   }
   self->describe(plan, rank);
   countContinues();
-  // The pulse thread handles the signal. Kernels of libraries may use the stack
-  // pointer for other purposes, and the frame of a signal handler would
-  // overwrite data. Threads that this thread starts from now on inherit the
-  // block.
+  // Only the pulse thread handles the signal. Kernels of libraries may use the
+  // stack pointer for other purposes, and the frame of a signal handler would
+  // overwrite data. Later threads of this thread inherit the blocked signal.
   maskContinues(SIG_UNBLOCK);
   self->pulses = std::thread([raw = self.get()] { raw->pulse(); });
   maskContinues(SIG_BLOCK);
@@ -153,7 +152,7 @@ void FlightRecord::pulse() {
   while (!stops.wait_for(lock, kPulse, [&] { return stopping; })) {
     int64_t now = microseconds();
     bool isLate = now - last > kStopped;
-    // Another thread may handle the signal, a little later.
+    // The handler may run a little later, in another thread.
     if ((isLate || wasLate) && timesContinued != seen)
       heldUntil = now + kHeld;
     if (!isLate)
@@ -165,8 +164,8 @@ void FlightRecord::pulse() {
   }
 }
 
-/// If the rank was stopped and times out when it is woken, it is the rank that
-/// others waited for, so its record stays.
+/// If the rank was stopped and fails with a timeout when it is woken, the other
+/// ranks waited for it, so it stays a lost rank.
 void FlightRecord::fail() {
   int64_t last = 0;
   std::from_chars(line(0) + kTimeAt, line(0) + kTextAt, last);
@@ -174,7 +173,7 @@ void FlightRecord::fail() {
     setKind(line(0), "error");
 }
 
-/// Prepares all texts once: composing a text takes longer than many
+/// Composes all texts in advance, because composing one takes longer than many
 /// instructions.
 void FlightRecord::describe(const Plan &plan, int rank) {
   for (const Instruction *instruction : instructionsOf(plan)) {
@@ -291,7 +290,8 @@ static std::optional<Record> readRecord(int rank,
   return record;
 }
 
-/// The current instruction of every queue; without any, the last finished one.
+/// Describes the current instructions of all queues, or else the last finished
+/// one.
 static std::string textOf(const Record &record) {
   std::string text;
   const Line *last = nullptr;
@@ -320,7 +320,7 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   });
   std::sort(records.begin(), records.end(),
             [](const Record &a, const Record &b) { return a.rank < b.rank; });
-  // A rank with an error has reported it, and was not lost.
+  // A rank that has reported an error is not lost.
   std::erase_if(records, [](const Record &record) {
     return record.pulse.kind == "error";
   });
@@ -336,7 +336,7 @@ std::vector<std::string> lastInstructions(const std::string &folder) {
   });
   if (lines.empty())
     lines = tell([](const Record &record) { return record.has("runs "); });
-  // All ranks ended during communication, or the other records are gone.
+  // All ranks ended during communication, or other records are missing.
   return !lines.empty() ? lines : tell([](const Record &) { return true; });
 }
 

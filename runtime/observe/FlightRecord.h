@@ -1,9 +1,9 @@
 //===- FlightRecord.h - the last instructions of a rank ---------*- C++ -*-===//
 //
-// A rank that was killed or stopped cannot report what it did. Therefore each
-// rank keeps a small file, mapped into its memory, that survives the process:
-// one line with the time of its last pulse, and one line for each queue's last
-// instruction.
+// A rank that is killed or stopped cannot report its last instructions. Each
+// rank therefore records them in a small mapped file, which survives the
+// process. The file has one line with the time of the last pulse, and one line
+// for the last instruction of each queue:
 //
 //   pulse 1763860000125000 step 12
 //   runs  1763860000121300 step 12, blocks.0.gelu
@@ -30,23 +30,23 @@ namespace dpc::rt {
 
 class FlightRecord {
 public:
-  /// Creates FOLDER/rank-N, and the folder. From then on SIGCONT is blocked in
-  /// the calling thread and in the threads that it starts.
+  /// Creates FOLDER/rank-N and the folder. Blocks SIGCONT in the calling thread
+  /// and in threads that it starts later.
   static Expected<std::unique_ptr<FlightRecord>>
   open(const std::string &folder, const Plan &plan, int rank);
-  /// Removes the record: a rank that ends normally leaves none.
+  /// Removes the record, because the rank ends normally.
   ~FlightRecord();
   FlightRecord(const FlightRecord &) = delete;
   FlightRecord &operator=(const FlightRecord &) = delete;
 
   void beginStep(int64_t step);
-  /// Called by the thread of the instruction's queue. `place` is the place in
-  /// the step: "" or "s1.forward of micro-batch 2, ".
+  /// Called by the thread of the instruction's queue. `place` is "" or a place
+  /// in the step: "s1.forward of micro-batch 2, ".
   void begin(const Instruction &instruction, int64_t step,
              std::string_view place);
   void end(const Instruction &instruction);
-  /// Marks the record of a rank that fails with a message of its own, and so is
-  /// not lost.
+  /// Marks the record of a rank that reports its own failure, so that it does
+  /// not count as lost.
   void fail();
 
 private:
@@ -69,15 +69,16 @@ private:
   std::thread pulses; ///< last: it uses the other members
 };
 
-/// A line for every rank with a record in `folder` that did not fail() and
-/// whose pulse ended before the pulse of other ranks: "rank 2 was last in step
-/// 12, grad.w1.all_reduce (group dp ranks=0,2)". If all pulses ended together,
-/// lines for the ranks that did not wait for other ranks, or else for all
-/// ranks. At most kMostRanks lines, for the lowest ranks.
+/// Describes the lost ranks according to the records in `folder`, without those
+/// that called fail(): "rank 2 was last in step 12, grad.w1.all_reduce (group
+/// dp ranks=0,2)". These are the ranks whose pulse ended before that of other
+/// ranks. If all pulses ended together, they are the ranks that did not wait
+/// for other ranks, or all ranks if there are none. At most kMostRanks lines,
+/// for the lowest ranks.
 std::vector<std::string> lastInstructions(const std::string &folder);
 inline constexpr size_t kMostRanks = 4;
 
-/// Removes the records, so that the records of a later start are separate.
+/// Removes all records in a folder.
 void removeRecords(const std::string &folder);
 
 } // namespace dpc::rt

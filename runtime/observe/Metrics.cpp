@@ -31,7 +31,7 @@ MetricsPlace::MetricsPlace(const std::string &word) : kind("jsonl") {
   isFolder = kind == "tensorboard";
 }
 
-/// The lines that a run that resumes after `done` keeps.
+/// The lines of steps up to `done`.
 static std::string linesUpTo(const std::string &text, int64_t done) {
   std::istringstream lines(text);
   std::string kept, line;
@@ -46,7 +46,7 @@ static std::string linesUpTo(const std::string &text, int64_t done) {
   return kept;
 }
 
-/// Removes the other lines from the file, atomically.
+/// Removes the lines of later steps from the file, atomically.
 static Status keepUpTo(const std::string &path, int64_t done) {
   namespace fs = std::filesystem;
   std::error_code code;
@@ -82,7 +82,8 @@ private:
   std::ofstream file;
 };
 
-/// The latest step in the format of Prometheus; the file is always complete.
+/// The latest step in the text format of Prometheus. The file is replaced
+/// atomically.
 class PrometheusText : public Metrics {
 public:
   explicit PrometheusText(const std::string &path) : path(path) {}

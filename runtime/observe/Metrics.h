@@ -19,7 +19,7 @@ struct StepReport {
   std::optional<double> lossScale, skipped; ///< with fp16; 1 for a skipped step
   std::vector<std::string> alarms;
   double seconds = 0;
-  int64_t tokens = 0;  ///< 0: the samples are not sequences of integers
+  int64_t tokens = 0;  ///< 0: no input has tokens
   int64_t samples = 0; ///< 0: no input has a batch
 
   double tokensPerSecond() const { return perSecond(tokens); }
@@ -61,7 +61,7 @@ public:
   virtual Status write(const EvalReport &evaluation) = 0;
 };
 
-/// The meaning of --metrics=KIND:PATH: KIND is "jsonl" (the default),
+/// The parts of --metrics=KIND:PATH. KIND is "jsonl" (the default),
 /// "tensorboard" or "prometheus".
 struct MetricsPlace {
   std::string kind, path;
@@ -70,8 +70,9 @@ struct MetricsPlace {
   explicit MetricsPlace(const std::string &word);
 };
 
-/// Opens the destination `word`. An existing file keeps the lines of steps up
-/// to `done`, and the run appends to them; TensorBoard is told to do the same.
+/// Opens the destination `word` of --metrics. Of an existing file, the lines of
+/// steps up to `done` are kept, and the run appends to them. TensorBoard also
+/// ignores earlier events of later steps.
 Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
                                                int64_t done);
 

@@ -8,23 +8,22 @@
 
 namespace dpc::rt {
 
-/// The first NaN that a rank wrote in a step. Infinities are not faults,
-/// because masks hold them; they are faults only in values at the beginning of
-/// a step.
+/// The first NaN that a rank wrote in a step. Infinities are faults only in
+/// tensors at the beginning of a step; elsewhere, masks contain them.
 struct NumberFault {
-  double seconds = 0; ///< nowSeconds() at the discovery
+  double seconds = 0; ///< nowSeconds() when it was found
   std::string place;  ///< "s1.forward of micro-batch 2, layer_norm: buffer 'y'"
 };
 
-/// Index of the first NaN among `count` elements; -1 if there is none, or if
-/// the type has no NaN.
+/// The index of the first NaN among `count` elements; -1 if there is none.
 int64_t firstNan(const void *data, DType dtype, int64_t count);
 
-/// The severity of a value: NaN 3, inf 2, -inf 1 (masks hold it), else 0.
+/// The severity of a value: NaN 3, inf 2, -inf 1 (masks contain it), others 0.
 int badness(double value);
 
 /// "parameter 'w', which held inf as the step began", or "" if all `count`
-/// elements are finite. Parameters may be masks, so they may hold -inf.
+/// elements are finite. Parameters and buffers may be masks, which contain
+/// -inf.
 std::string faultOf(const Tensor &tensor, const void *data, int64_t count);
 
 } // namespace dpc::rt

@@ -11,29 +11,27 @@
 
 namespace dpc {
 
-/// The exit code of a run that ended at a loss that is not finite; the same
-/// steps would lead to it again.
+/// The exit code of a run whose loss was not finite. A restart would not help.
 inline constexpr int kExitNotFinite = 3;
 
-/// Like printf, but without the sign of nan.
+/// Formats a number like printf; NaN is always "nan".
 std::string spell(double value, const char *format = "%.4g");
 
-/// "the loss is nan" when a step's loss or gradient norm is not finite. ""
-/// otherwise, and for steps that were skipped because of that (--loss-scale).
+/// "the loss is nan" if a step's loss or gradient norm is not finite; ""
+/// otherwise and for skipped steps (--loss-scale).
 std::string notFinite(const StepReport &step);
 
-/// "input 'x' holds inf in sample 3" if the inputs of a step, `arrays`, hold
-/// NaN or an infinity. NaN takes precedence over inf, and inf over -inf, which
-/// masks hold on purpose. "" if all values are finite.
+/// "input 'x' holds inf in sample 3" for the first of the most severe values
+/// (see badness()) in `arrays`, the inputs of a step; "" if all are finite.
 std::string notFiniteInput(const rt::Plan &plan,
                            const std::vector<const void *> &arrays);
 
-/// Detects an endless sequence of skipped steps, where no loss scale helps.
+/// Detects that steps are skipped forever, because no loss scale helps.
 class SkipAlarm {
 public:
-  /// "all of the last 20 steps were skipped" or similar, or "". An adaptive
-  /// scale at its minimum cannot recover (DeepSpeed ends there, too); a fixed
-  /// scale may meet a few bad batches.
+  /// Why the run should end after this step, or "". An adaptive loss scale at
+  /// its minimum cannot recover (DeepSpeed ends there, too). With a fixed
+  /// scale, kMost steps in a row may be skipped.
   std::string look(const rt::Plan &plan, const StepReport &step);
 
 private:
@@ -44,12 +42,12 @@ private:
 /// Detects values far above those of the last steps.
 class SpikeAlarm {
 public:
-  /// A value above `factor` times the median of the last kWindow values is a
-  /// spike. 0 turns the alarm off.
+  /// A spike is a value above `factor` times the median of the last kWindow
+  /// values. 0 turns the alarm off.
   explicit SpikeAlarm(double factor) : factor(factor) {}
 
   /// "the loss is 9.1, 3.2 times the median of the last 50 steps", or "".
-  /// Values that are not finite do not count.
+  /// Values that are not finite are ignored.
   std::string look(const char *name, double value);
 
 private:

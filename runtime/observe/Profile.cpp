@@ -38,8 +38,8 @@ struct Sums {
   double events = 0, seconds = 0;
 };
 
-/// One trace, summed by the names of rows, with the beginnings and ends of its
-/// steps.
+/// One trace, summed by row (name, op, queue, phase), with the beginning and
+/// end of each step.
 struct Summary {
   std::map<std::vector<std::string>, Sums> rows;
   std::map<int64_t, std::pair<double, double>> steps;
@@ -48,7 +48,8 @@ struct Summary {
 
 } // namespace
 
-/// Replaces every layer number, a part that consists of digits, by "*".
+/// Replaces the parts of a name that consist of digits, the numbers of layers,
+/// by "*".
 static std::string folded(const std::string &name) {
   auto ends = [](char c) { return c == '.' || c == '/'; };
   std::string result;
@@ -74,8 +75,7 @@ static bool hasText(const Json &json, const char *key) {
   return found != json.end() && found->is_string();
 }
 
-/// Whether `json` has the fields that the trace writer gives an event of its
-/// kind.
+/// Whether `json` has the fields of an event that the trace writer writes.
 static bool isEvent(const Json &json) {
   if (!json.is_object() || !hasText(json, "ph") || !hasText(json, "name") ||
       !json.contains("args") || !json["args"].is_object())
@@ -170,7 +170,7 @@ static double stepSeconds(const Summary &summary) {
              : seconds / static_cast<double>(summary.steps.size());
 }
 
-/// Adds the sums of all rows on one rank, by queue.
+/// Adds the sums of all rows by queue, per rank.
 static void addQueues(Profile &profile, const Summary &measured,
                       const Summary &predicted) {
   std::map<std::string, ProfileRow> queues;
@@ -178,7 +178,7 @@ static void addQueues(Profile &profile, const Summary &measured,
   auto add = [&](const Summary &summary, bool isMeasured) {
     double share = 1 / ranks / static_cast<double>(summary.steps.size());
     for (const auto &[key, sums] : summary.rows) {
-      // Rows that have not run are not in the measured sums either.
+      // Leaves out predicted rows without measured events.
       if (measured.rows.count(key) == 0)
         continue;
       ProfileRow &row = queues[key[2]];
@@ -235,7 +235,7 @@ Expected<Profile> compareTraces(const std::string &predicted,
     return simulated.status();
   Profile profile;
   profile.isPredicted = !predicted.empty();
-  // For large plans, dpc-opt simulates the first rank of each stage only.
+  // dpc-opt simulates only the first rank of each stage of a large plan.
   std::set<int64_t> ranks = ranksOf(ran);
   if (profile.isPredicted) {
     std::set<int64_t> shown = ranksOf(*simulated), both;
@@ -350,8 +350,7 @@ static std::string fileText(const std::string &path) {
   return file ? text.str() : "";
 }
 
-/// Inserts `json` at the placeholder in page.html of dpc-opt. Leaves a page
-/// without a placeholder unchanged.
+/// Inserts `json` at the placeholder of a report page, if the page has one.
 static Status addToPage(const std::string &path, std::string json) {
   const std::string begin =
       "<script type=\"application/json\" id=\"measured\">";

@@ -1,10 +1,10 @@
 //===- Profile.h - comparison of predicted and measured times ---*- C++ -*-===//
 //
-// Compares two traces of one plan (Trace.h): the simulated step that dpc-opt
-// wrote, and the steps that ran. Events of both traces have the same names in
-// the same order, so no matching is necessary. The comparison sums over events
-// of one name, and over layers: numbers of layers are removed from names
-// ("blocks.3/Add" and "blocks.4/Add" become "blocks.*/Add").
+// Compares two traces of one plan (Trace.h): the step that dpc-opt has
+// simulated, and the steps that have run. Their events have the same names. The
+// comparison sums the events of each name, also over layers: the numbers of
+// layers are removed from names ("blocks.3/Add" and "blocks.4/Add" become
+// "blocks.*/Add").
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_OBSERVE_PROFILE_H
@@ -19,16 +19,14 @@
 
 namespace dpc::rt {
 
-/// Events of one name, per rank and step: the mean over the ranks and steps
-/// that have any.
+/// The events of one name: the mean over the ranks and steps with such events.
 struct ProfileRow {
   std::string name, op, queue, phase;
   double times = 0; ///< per step
   std::optional<double> predictedSeconds = std::nullopt;
   double measuredSeconds = 0;
 
-  /// Measured minus predicted time; without a prediction, the predicted time is
-  /// 0.
+  /// Measured minus predicted time. A missing prediction counts as 0.
   double difference() const {
     return measuredSeconds - predictedSeconds.value_or(0);
   }
@@ -36,7 +34,7 @@ struct ProfileRow {
 
 struct Profile {
   int64_t steps = 0; ///< measured steps, without the first if there are several
-  int64_t ranks = 0; ///< compared ranks: those that both traces have
+  int64_t ranks = 0; ///< ranks that both traces contain
   bool isPredicted = false;
   ProfileRow step;                ///< from the first event of a step to the
                                   ///< last
@@ -44,9 +42,9 @@ struct Profile {
   std::vector<ProfileRow> rows;   ///< in descending order of |difference|
 };
 
-/// `predicted` and `measured` are the texts of files; the first may be "". If
-/// there are several measured steps, the first is left out, because it touches
-/// memory and reads weights for the first time.
+/// Compares the texts of two traces; `predicted` may be "". The first of
+/// several measured steps is left out, because it touches memory and reads
+/// weights for the first time.
 Expected<Profile> compareTraces(const std::string &predicted,
                                 const std::string &measured);
 
@@ -54,10 +52,10 @@ Expected<Profile> compareTraces(const std::string &predicted,
 /// "rows"}, seconds of one rank and step.
 std::string profileJson(const Profile &profile);
 
-/// Compares `events`, the measured ones (rt::traceEventsJson), with trace.json
-/// of the plan folder, prints the comparison, writes profile.json there, and
-/// adds it to report.html if that exists. Without trace.json, shows only the
-/// measured times.
+/// Compares the measured `events` (traceEventsJson()) with trace.json of the
+/// plan folder. Prints the comparison, writes it to profile.json of that
+/// folder, and adds it to report.html if there is one. Without trace.json, it
+/// has only measured times.
 Status writeProfile(const std::string &plan, const std::string &events);
 
 /// A table for a terminal, with the first `mostRows` rows.

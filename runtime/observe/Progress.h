@@ -18,10 +18,10 @@ class Progress {
 public:
   explicit Progress(int64_t steps);
   ~Progress();
-  /// Keeps what was written for steps up to `done`.
+  /// Opens the destinations of --metrics; see dpc::openMetrics().
   Status openMetrics(const std::vector<std::string> &places, int64_t done = 0);
   Status report(const StepReport &step);
-  /// Writes a separate line, here and in the metrics.
+  /// Writes a separate line to stdout and to the metrics.
   Status report(const EvalReport &evaluation);
 
 private:

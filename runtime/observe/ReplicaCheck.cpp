@@ -20,7 +20,7 @@ int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
   return first;
 }
 
-/// The hash of a rank's shard in `buffer` of its executor, without padding.
+/// The hash of a rank's shard in `buffer`, without padding.
 static Expected<std::string> hashOf(const Plan &plan, Executor &executor,
                                     const Tensor &tensor, int buffer) {
   std::vector<char> scratch, shard;
@@ -34,8 +34,8 @@ static Expected<std::string> hashOf(const Plan &plan, Executor &executor,
   return hashText({shard.data(), shard.size()});
 }
 
-/// "TENSOR FIRST RANK HASH" for every tensor of a rank, or "! why" for a tensor
-/// that cannot be read: rank 0 waits for the lines of all ranks.
+/// "TENSOR FIRST RANK HASH" for each tensor of a rank, or "! REASON" if a
+/// tensor cannot be read. (Rank 0 waits for the lines of all ranks.)
 static std::string hashesOf(const Plan &plan, Executor &executor) {
   std::string lines, rank = std::to_string(executor.rank());
   for (size_t i = 0; i < plan.tensors.size(); ++i) {

@@ -1,8 +1,8 @@
 //===- SlowRanks.h - detection of stragglers --------------------*- C++ -*-===//
 //
-// In a step all ranks wait for the slowest one, so the steps of all ranks take
-// the same time and do not reveal the straggler. Its time in instructions
-// without communication does.
+// All ranks wait for the slowest one in a step, so the times of their steps are
+// equal. Only the time in instructions without communication reveals a
+// straggler.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_OBSERVE_SLOWRANKS_H
@@ -12,16 +12,15 @@
 
 namespace dpc::rt {
 
-/// Every rank's seconds without communication (StepSettings::timesRanks)
-/// since the last call. Called by all processes; complete in the process that
-/// holds rank 0.
+/// The seconds of each rank without communication (StepSettings::timesRanks)
+/// since the last call. Called by all processes. Complete only in the process
+/// of rank 0.
 Expected<std::vector<double>> ownSeconds(const Plan &plan, Session &session);
 
-/// A line for every rank whose `seconds` over `steps` steps exceed `factor`
-/// times the median of the ranks of its pipeline stage: "rank 2 computes 41 ms
-/// a step, 2.1 times the median of the ranks of its stage". For an even number
-/// of ranks the lower middle value counts: of two ranks, that of the faster
-/// one.
+/// A line for each rank whose `seconds` over `steps` steps exceed `factor`
+/// times the median of its pipeline stage: "rank 2 computes 41 ms a step, 2.1
+/// times the median of the ranks of its stage". The median of an even number of
+/// values is the lower middle one.
 std::vector<std::string> slowRanks(const Plan &plan,
                                    const std::vector<double> &seconds,
                                    int64_t steps, double factor);

@@ -1,8 +1,8 @@
 //===- TensorBoard.cpp - TensorBoard's event files ------------------------===//
 //
-// A file is a sequence of records: the length of the data in 8 bytes, its
-// checksum, the data, its checksum; all little-endian. The data is an Event
-// (Events.proto), a checksum is a masked CRC-32C.
+// A file is a sequence of little-endian records: the length of the data in 8
+// bytes, the checksum of the length, the data, and the checksum of the data.
+// The data is an Event (Events.proto). A checksum is a masked CRC-32C.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/WriteFile.h"
@@ -24,8 +24,8 @@ static double wallSeconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-/// The mask of TFRecord files: a rotation, so that checksums of data that
-/// contains checksums remain useful.
+/// The checksum of TFRecord files. The rotation keeps checksums useful for data
+/// that contains checksums.
 static uint32_t maskedChecksum(std::string data) {
   uint32_t crc = ~crc32_iscsi(reinterpret_cast<unsigned char *>(data.data()),
                               static_cast<int>(data.size()), ~0U);
@@ -109,7 +109,7 @@ Expected<std::unique_ptr<Metrics>> openTensorBoard(const std::string &folder,
   version.set_file_version("brain.Event:2");
   DPC_TRY(events->add(version));
   if (done > 0) {
-    // Steps after `done` that an earlier run wrote do not count.
+    // Makes TensorBoard ignore later steps of an earlier run.
     tensorboard::Event start;
     start.set_step(done + 1);
     start.mutable_session_log()->set_status(tensorboard::SessionLog::START);

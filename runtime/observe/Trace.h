@@ -25,19 +25,20 @@ struct TraceLane {
   std::vector<TraceEvent> events;
 };
 
-/// The lanes as elements of a Chrome trace ("X" events, microseconds since
-/// `origin`; a process per rank, a thread per queue), joined by commas.
+/// The events of a Chrome trace, separated by commas: "X" events with
+/// microseconds since `origin`, a process for each rank, and a thread for each
+/// queue.
 std::string traceEventsJson(const std::vector<TraceLane> &lanes, double origin);
 
 /// The number of events of `rank` in a step.
 int64_t eventsOfStep(const Plan &plan, int64_t rank);
 
-/// The number of steps to record, at least 2: at most a million events over all
-/// ranks, which take 200 MB.
+/// The number of steps to record: at most a million events over all ranks (200
+/// MB), but at least 2 steps.
 int64_t stepsToTrace(const Plan &plan);
 
 /// Writes a file for chrome://tracing and ui.perfetto.dev. `leftOut` describes
-/// what the trace lacks and becomes its "otherData"."left_out".
+/// missing steps and becomes "otherData"."left_out".
 Status writeTrace(const std::string &path, const std::string &eventsJson,
                   const std::string &leftOut = "");
 
