@@ -59,7 +59,7 @@ private:
   char *bytes = nullptr; ///< the mapped file
   uint64_t inode = 0;    ///< the file's
   struct Text {
-    bool waits = false; ///< for other ranks
+    bool waits = false; ///< whether it waits for other ranks
     std::string text;
   };
   std::unordered_map<const Instruction *, Text> texts;
