@@ -96,19 +96,16 @@ TEST_F(Data, NpyRefusesBadFiles) {
     write("b.npy", bytes);
     return openNpy(at("b.npy")).status().message();
   };
-  EXPECT_NE(errorOf(good.substr(0, good.size() - 1)).find("data is cut off"),
-            std::string::npos);
-  EXPECT_NE(errorOf(good.substr(0, 40)).find("header is cut off"),
-            std::string::npos);
-  EXPECT_NE(errorOf("hello").find("not a .npy"), std::string::npos);
+  EXPECT_HAS(errorOf(good.substr(0, good.size() - 1)), "data is cut off");
+  EXPECT_HAS(errorOf(good.substr(0, 40)), "header is cut off");
+  EXPECT_HAS(errorOf("hello"), "not a .npy");
   std::string text = good;
   text.replace(text.find("<f4"), 3, ">f4");
-  EXPECT_NE(errorOf(text).find(">f4"), std::string::npos);
+  EXPECT_HAS(errorOf(text), ">f4");
   text = good;
   text.replace(text.find("False"), 5, "True ");
-  EXPECT_NE(errorOf(text).find("Fortran"), std::string::npos);
-  EXPECT_NE(openNpy(at("none.npy")).status().message().find("No such file"),
-            std::string::npos);
+  EXPECT_HAS(errorOf(text), "Fortran");
+  EXPECT_HAS(openNpy(at("none.npy")).status().message(), "No such file");
 }
 
 TEST_F(Data, SafetensorsRoundTrip) {
@@ -140,22 +137,20 @@ TEST_F(Data, SafetensorsTrustNothing) {
   };
   std::string ok = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   EXPECT_EQ(errorOf(ok, "1234"), "accepted");
-  EXPECT_NE(errorOf(ok, "123").find("outside"), std::string::npos);
-  EXPECT_NE(errorOf("{", "").find("not JSON"), std::string::npos);
-  EXPECT_NE(errorOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})",
-                    "1234")
-                .find("has 8"),
-            std::string::npos);
-  EXPECT_NE(errorOf(R"({"a":{"dtype":"F4","shape":[1],"data_offsets":[0,4]}})",
-                    "1234")
-                .find("F4"),
-            std::string::npos);
-  EXPECT_NE(
+  EXPECT_HAS(errorOf(ok, "123"), "outside");
+  EXPECT_HAS(errorOf("{", ""), "not JSON");
+  EXPECT_HAS(
+      errorOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})",
+              "1234"),
+      "has 8");
+  EXPECT_HAS(errorOf(R"({"a":{"dtype":"F4","shape":[1],"data_offsets":[0,4]}})",
+                     "1234"),
+             "F4");
+  EXPECT_HAS(
       errorOf(
           R"({"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,4]}})",
-          "1234")
-          .find("not a size"),
-      std::string::npos);
+          "1234"),
+      "not a size");
   write("r.safetensors", std::string(8, '\xff') + "{}");
   EXPECT_FALSE(openSafetensors(at("r.safetensors")).ok());
 }
@@ -205,25 +200,22 @@ TEST_F(Data, SourcesAreConvertedAndChecked) {
 
   tensor.source->offset = 5;
   std::string error = values.fill(tensor, mesh, 0, local).message();
-  EXPECT_NE(error.find("parameter 'w': bytes 5 to 11 of"), std::string::npos)
-      << error;
+  EXPECT_HAS(error, "parameter 'w': bytes 5 to 11 of");
   tensor.source->file = "gone.bin";
   error = values.fill(tensor, mesh, 0, local).message();
-  EXPECT_NE(error.find("parameter 'w'"), std::string::npos);
-  EXPECT_NE(error.find("gone.bin"), std::string::npos);
-  EXPECT_NE(error.find("--init=random:SEED"), std::string::npos);
+  EXPECT_HAS(error, "parameter 'w'");
+  EXPECT_HAS(error, "gone.bin");
+  EXPECT_HAS(error, "--init=random:SEED");
   tensor.source.reset();
   error = values.fill(tensor, mesh, 0, local).message();
-  EXPECT_NE(error.find("no data"), std::string::npos);
+  EXPECT_HAS(error, "no data");
 }
 
 TEST_F(Data, InitChoices) {
   EXPECT_EQ(InitChoice::parse("random:17")->seed, 17u);
   EXPECT_EQ(InitChoice::parse("zeros")->kind, InitChoice::Kind::Zeros);
   for (const char *bad : {"random:", "random:x", "ones", ""})
-    EXPECT_NE(InitChoice::parse(bad).status().message().find("expected"),
-              std::string::npos)
-        << bad;
+    EXPECT_HAS(InitChoice::parse(bad).status().message(), "expected") << bad;
 }
 
 TEST_F(Data, BatchesAreCheckedAndRepeat) {
@@ -244,8 +236,7 @@ TEST_F(Data, BatchesAreCheckedAndRepeat) {
   EXPECT_EQ(errorOf(HostTensor::zeros(DType::F64, {2, 8, 4})),
             at("x.npy") + ": found f64[2, 8, 4], expected f32[steps, 8, 4]");
   std::filesystem::remove(at("x.npy"));
-  EXPECT_NE(openNpyInputs(plan, dir).status().message().find("input 'x'"),
-            std::string::npos);
+  EXPECT_HAS(openNpyInputs(plan, dir).status().message(), "input 'x'");
 }
 
 Plan tokenPlan() {
@@ -264,9 +255,8 @@ TEST_F(Data, IntegersWidenAndAreBounded) {
   EXPECT_EQ(loadAsDouble((*(*source)->load(1))[0], DType::I64, 4), 99);
   ids.set(4, 100);
   ASSERT_TRUE(writeNpy(at("tokens.npy"), ids).ok());
-  EXPECT_NE(openNpyInputs(plan, dir).status().message().find(
-                "element 4 is 100, expected less than 100"),
-            std::string::npos);
+  EXPECT_HAS(openNpyInputs(plan, dir).status().message(),
+             "element 4 is 100, expected less than 100");
 }
 
 } // namespace

@@ -126,12 +126,11 @@ TEST_F(Datasets, TheLastBatchIsDroppedOrPadded) {
   EXPECT_EQ(take(*pads, 4, 4), (std::vector<int64_t>{0, 1, 2, 3}));
 
   Plan plan = numberedPlan(11);
-  EXPECT_NE(DatasetInputs::open(plan, std::move(*openDataset(plan, dir)),
-                                {.last = LastBatch::Drop})
-                .status()
-                .message()
-                .find("10 samples, a step takes 11"),
-            std::string::npos);
+  EXPECT_HAS(DatasetInputs::open(plan, std::move(*openDataset(plan, dir)),
+                                 {.last = LastBatch::Drop})
+                 .status()
+                 .message(),
+             "10 samples, a step takes 11");
 }
 
 TEST_F(Datasets, LabelsOfWhatFillsUpAStepAreIgnored) {
@@ -203,11 +202,9 @@ TEST_F(Datasets, AnotherOrderIsRefused) {
   auto shuffled = numbered(10, 4, {.shuffle = 5});
   DataPosition position = shuffled->positionAfter(1);
   auto plain = numbered(10, 4);
-  EXPECT_NE(plain->resumeAt(2, position).message().find("shuffled by seed 5"),
-            std::string::npos);
+  EXPECT_HAS(plain->resumeAt(2, position).message(), "shuffled by seed 5");
   auto longer = numbered(11, 4, {.shuffle = 5});
-  EXPECT_NE(longer->resumeAt(2, position).message().find("these are 11"),
-            std::string::npos);
+  EXPECT_HAS(longer->resumeAt(2, position).message(), "these are 11");
   EXPECT_TRUE(plain->resumeAt(2, {}).ok()); // the previous run had no position
   EXPECT_EQ(take(*plain, 2, 4), (std::vector<int64_t>{0, 1, 2, 3}));
 }
@@ -252,21 +249,18 @@ TEST_F(Datasets, BadDatasetsAreNamed) {
   plan.inputs[0].globalShape = {2, 3};
   EXPECT_EQ(errorOf(plan, dir), at("x.npy") + ": found f32[4, 2], expected "
                                               "f32[samples, 3]");
-  EXPECT_NE(errorOf(plan, at("x.npy")).find("give the folder"),
-            std::string::npos);
+  EXPECT_HAS(errorOf(plan, at("x.npy")), "give the folder");
   plan = numberedPlan(2);
   plan.inputs.push_back({"y", 0, DType::F32, {2}, {}, 0});
-  EXPECT_NE(errorOf(plan, dir).find("input 'y'"), std::string::npos);
+  EXPECT_HAS(errorOf(plan, dir), "input 'y'");
   ASSERT_TRUE(writeNpy(at("y.npy"), HostTensor::zeros(DType::F32, {5})).ok());
   EXPECT_EQ(errorOf(plan, dir),
             at("y.npy") + ": holds 5 samples, the other inputs 4");
   plan.inputs[1].globalShape = {};
-  EXPECT_NE(errorOf(plan, dir).find("y f32[]; use --batches"),
-            std::string::npos);
+  EXPECT_HAS(errorOf(plan, dir), "y f32[]; use --batches");
   ASSERT_TRUE(
       writeNpy(at("x.npy"), HostTensor::zeros(DType::F32, {0, 2})).ok());
-  EXPECT_NE(errorOf(numberedPlan(2), dir).find("found f32[0, 2]"),
-            std::string::npos);
+  EXPECT_HAS(errorOf(numberedPlan(2), dir), "found f32[0, 2]");
   write("d.safetensors", "no header");
   EXPECT_NE(errorOf(numberedPlan(2), at("d.safetensors")), "");
 }
@@ -318,14 +312,11 @@ TEST_F(Datasets, TokensAreShiftedIntoLabels) {
   small.inputs[0].limit = 5;
   dataset = openDataset(small, at("t.bin"));
   EXPECT_TRUE((*dataset)->read(0, to).ok());
-  EXPECT_NE((*dataset)->read(1, to).message().find(
-                "token 5 is 5, expected less than 5"),
-            std::string::npos);
+  EXPECT_HAS((*dataset)->read(1, to).message(),
+             "token 5 is 5, expected less than 5");
   write("t.bin", bytes.substr(0, 6));
-  EXPECT_NE(errorOf(tokenPlan(), at("t.bin")).find("has 3 tokens"),
-            std::string::npos);
-  EXPECT_NE(errorOf(numberedPlan(8), at("t.bin")).find("x f32[8, 2]"),
-            std::string::npos);
+  EXPECT_HAS(errorOf(tokenPlan(), at("t.bin")), "has 3 tokens");
+  EXPECT_HAS(errorOf(numberedPlan(8), at("t.bin")), "x f32[8, 2]");
 }
 
 TEST_F(Datasets, TokensAreNotGuessed) {
@@ -333,21 +324,15 @@ TEST_F(Datasets, TokensAreNotGuessed) {
   for (uint32_t t = 0; t < 14; ++t)
     wide.append(reinterpret_cast<char *>(&t), 4);
   write("t.bin", wide);
-  EXPECT_NE(openDataset(tokenPlan(), at("t.bin"))
-                .status()
-                .message()
-                .find("look like uint32"),
-            std::string::npos);
+  EXPECT_HAS(openDataset(tokenPlan(), at("t.bin")).status().message(),
+             "look like uint32");
   Plan large = tokenPlan();
   large.inputs[0].limit = large.inputs[1].limit = 100000;
   EXPECT_TRUE(openDataset(large, at("t.bin")).ok());
   Plan masked = tokenPlan();
   masked.inputs[1] = {"attention_mask", 0, DType::I64, {2, 3}, {}, 0};
-  EXPECT_NE(openDataset(masked, at("t.bin"))
-                .status()
-                .message()
-                .find("attention_mask"),
-            std::string::npos);
+  EXPECT_HAS(openDataset(masked, at("t.bin")).status().message(),
+             "attention_mask");
 }
 
 /// A token file of llm.c.
@@ -421,7 +406,7 @@ TEST_F(Datasets, AFileThatIsCutOffWhileItIsReadIsNamed) {
   auto expectCut = [&](const Status &status, const std::string &name) {
     EXPECT_EQ(status.message().rfind(at(name) + ": ends at byte ", 0), 0u)
         << status.message();
-    EXPECT_NE(status.message().find("cut off"), std::string::npos);
+    EXPECT_HAS(status.message(), "cut off");
   };
   expectCut((*arrays)->read(3, to), "x.npy");
   expectCut((*named)->read(3, to), "x.safetensors");

@@ -4,6 +4,7 @@
 #include "runtime/io/Safetensors.h"
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
+#include "test/unit/runtime/Expect.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <algorithm>
@@ -97,17 +98,15 @@ protected:
     EXPECT_EQ(ran.exitCode, exitCode);
     std::vector<std::string> lines = errors(ran);
     ASSERT_EQ(lines.size(), 1u) << ran.err;
-    EXPECT_NE(lines[0].find(part), std::string::npos) << lines[0];
+    EXPECT_HAS(lines[0], part);
   }
 
   /// Metrics and saved parameters equal those of one device.
   void expectTrained(const Ran &ran) const {
     ASSERT_EQ(ran.exitCode, 0) << ran.err;
     EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 4) << ran.out;
-    EXPECT_NE(ran.out.find("\nwrote m.jsonl (metrics), p.safetensors "
-                           "(weights)"),
-              std::string::npos)
-        << ran.out;
+    EXPECT_HAS(ran.out, "\nwrote m.jsonl (metrics), p.safetensors "
+                        "(weights)");
     HostTensor weights = w(), all = x();
     std::istringstream lines(read("m.jsonl"));
     std::string line;
@@ -208,7 +207,7 @@ TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
   expectError(run("plan --batches=batches --check-numbers"), place, 3);
   ran = run("plan --batches=batches --on-nan=go-on");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
-  EXPECT_NE(ran.out.find("loss nan"), std::string::npos) << ran.out;
+  EXPECT_HAS(ran.out, "loss nan");
   if (hasMpi())
     expectError(run("plan --batches=batches --comm=mpi --check-numbers",
                     "mpirun --oversubscribe -np 2"),
@@ -265,12 +264,10 @@ TEST_F(DpcRun, BadPlansGetOneLine) {
 TEST_F(DpcRun, DumpsLedgers) {
   Ran ran = run("plan --dump-ledger=ledgers");
   EXPECT_EQ(ran.exitCode, 0) << ran.err;
-  EXPECT_NE(ran.out.find("ledgers/rank-N.txt of 2 ranks"), std::string::npos);
+  EXPECT_HAS(ran.out, "ledgers/rank-N.txt of 2 ranks");
   std::string text = read("ledgers/rank-1.txt");
   EXPECT_EQ(text, ledgerText(planFor(2), 1));
-  EXPECT_NE(text.find("\n0 update[0] micro_batch=0 all_reduce"),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text, "\n0 update[0] micro_batch=0 all_reduce");
   EXPECT_FALSE(std::filesystem::exists(at("ledgers/rank-2.txt")));
   EXPECT_EQ(run("plan --dump-ledger").exitCode, 0);
   EXPECT_EQ(read("plan/ledger/rank-1.txt"), text);
@@ -299,7 +296,7 @@ TEST_F(DpcRun, HelpListsTheOptions) {
        {"--batches", "--data", "--steps", "--comm", "--device", "--metrics",
         "--save-params", "--trace", "--inputs", "--outputs", "--init",
         "--timeout-seconds"})
-    EXPECT_NE(ran.out.find(option), std::string::npos) << option;
+    EXPECT_HAS(ran.out, option) << option;
 }
 
 } // namespace

@@ -225,7 +225,7 @@ TEST_F(FlightRecords, GoWithARankThatEndsByItself) {
     std::string pulse, queue;
     std::getline(file, pulse);
     std::getline(file, queue);
-    EXPECT_NE(pulse.find("step 1 "), std::string::npos) << pulse;
+    EXPECT_HAS(pulse, "step 1 ");
     EXPECT_EQ(queue.rfind("ended ", 0), 0u) << queue;
     EXPECT_EQ(queue.size(), 255u);
   }

@@ -3,6 +3,7 @@
 #include "runtime/observe/NumberGuard.h"
 #include "runtime/observe/ReplicaCheck.h"
 #include "runtime/observe/SlowRanks.h"
+#include "test/unit/runtime/Expect.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <cmath>
@@ -132,7 +133,7 @@ TEST_F(Guarded, TheFirstNanIsNamed) {
   ASSERT_TRUE(session->step(2, {x.data()}).ok());
   std::string place = *session->numberFault();
   EXPECT_EQ(place.rfind("rank 1: ", 0), 0u) << place;
-  EXPECT_NE(place.find("buffer 'y'"), std::string::npos) << place;
+  EXPECT_HAS(place, "buffer 'y'");
   start(3);
   ASSERT_TRUE(session->step(1, {x.data()}).ok());
   EXPECT_EQ(*session->numberFault(), "");

@@ -25,8 +25,7 @@ protected:
     return std::string(levels, '[') + std::string(levels, ']');
   }
   static void expectDeep(const Status &status) {
-    EXPECT_NE(status.message().find("too deep"), std::string::npos)
-        << status.message();
+    EXPECT_HAS(status.message(), "too deep");
   }
 };
 
@@ -68,8 +67,7 @@ TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
     plan.phases["forward"] = {
         {Queue::Compute, {}, -1, "", 0, KernelOp{symbol, {}, {}, {}}}};
     std::string why = KernelLibrary::load(plan, dir).status().message();
-    EXPECT_NE(why.find(std::string("symbol ") + symbol), std::string::npos)
-        << why;
+    EXPECT_HAS(why, std::string("symbol ") + symbol);
   }
 }
 
@@ -82,9 +80,7 @@ TEST_F(HostileFiles, PipesAndDevicesAreNoFiles) {
         "manifest.json", "model.safetensors.index.json", "rank-00000.st"})
     ASSERT_EQ(mkfifo(at(name).c_str(), 0600), 0) << name;
   auto expectRefused = [&](const Status &status, const std::string &name) {
-    EXPECT_NE(status.message().find(at(name) + ": is not a regular file"),
-              std::string::npos)
-        << status.message();
+    EXPECT_HAS(status.message(), at(name) + ": is not a regular file");
   };
   expectRefused(openDataset(plan, at("t.bin")).status(), "t.bin");
   expectRefused(openDataset(plan, at("d.safetensors")).status(),

@@ -4,6 +4,7 @@
 #include "runtime/kernels/KernelLibrary.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/PlanJson.h"
+#include "test/unit/runtime/Expect.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <cmath>
@@ -295,24 +296,22 @@ TEST(KernelLibrary, LoadsChecksAndCalls) {
   };
   Plan wrong = plan;
   wrong.kernelHash = "0000000000000000";
-  EXPECT_NE(errorOf(wrong).find("hash"), std::string::npos);
+  EXPECT_HAS(errorOf(wrong), "hash");
   wrong = plan;
   std::get<KernelOp>(wrong.phases["forward"][0].op).symbol = "gone";
-  EXPECT_NE(errorOf(wrong).find("symbol gone"), std::string::npos);
+  EXPECT_HAS(errorOf(wrong), "symbol gone");
   wrong = plan;
   wrong.kernelFile = "missing.so";
-  EXPECT_NE(errorOf(wrong).find("missing.so"), std::string::npos);
+  EXPECT_HAS(errorOf(wrong), "missing.so");
   wrong = plan;
   wrong.targetGpu = "sm_90";
-  EXPECT_NE(errorOf(wrong).find("the plan is for GPUs (sm_90), its kernels do "
-                                "not run on a CPU; run it with --device=cuda"),
-            std::string::npos);
+  EXPECT_HAS(errorOf(wrong), "the plan is for GPUs (sm_90), its kernels do "
+                             "not run on a CPU; run it with --device=cuda");
   wrong = plan;
   wrong.targetCpu = "zeta";
   wrong.cpuFeatures = {"avx2000"};
-  EXPECT_NE(errorOf(wrong).find("the plan needs avx2000 (compiled for zeta), "
-                                "this machine lacks it"),
-            std::string::npos);
+  EXPECT_HAS(errorOf(wrong), "the plan needs avx2000 (compiled for zeta), "
+                             "this machine lacks it");
   fs::remove_all(dir);
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/base/Layout.h"
 #include "runtime/base/DType.h"
+#include "test/unit/runtime/Expect.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -82,7 +83,7 @@ TEST(Layout, UnlikeSharesNeedTheDataAxesWithMicroBatches) {
   Mesh mesh{{{"dp", 2}}, 2, {3, 1}};
   EXPECT_TRUE(checkLayout({{{{8, {"dp", "mb"}}}}}, {8}, mesh).ok());
   Status apart = checkLayout({{{{2, {"dp"}}, {4, {"mb"}}}}}, {8}, mesh);
-  EXPECT_NE(apart.message().find("mb without 'dp'"), std::string::npos);
+  EXPECT_HAS(apart.message(), "mb without 'dp'");
   mesh.batchShares.clear();
   EXPECT_TRUE(checkLayout({{{{2, {"dp"}}, {4, {"mb"}}}}}, {8}, mesh).ok());
 }
@@ -120,12 +121,10 @@ TEST(Layout, RefusesWhatDoesNotFit) {
   auto message = [&](const Layout &layout) {
     return checkLayout(layout, {12}, mesh).message();
   };
-  EXPECT_NE(message({{{{3, {}}, {3, {}}}}}).find("multiply to 9, not 12"),
-            std::string::npos);
-  EXPECT_NE(message({{{{12, {"pp"}}}}}).find("'pp'"), std::string::npos);
-  EXPECT_NE(message({{{{3, {"tp"}}, {4, {"tp"}}}}}).find("twice"),
-            std::string::npos);
-  EXPECT_NE(message({}).find("0 dimensions"), std::string::npos);
+  EXPECT_HAS(message({{{{3, {}}, {3, {}}}}}), "multiply to 9, not 12");
+  EXPECT_HAS(message({{{{12, {"pp"}}}}}), "'pp'");
+  EXPECT_HAS(message({{{{3, {"tp"}}, {4, {"tp"}}}}}), "twice");
+  EXPECT_HAS(message({}), "0 dimensions");
 }
 
 TEST(DType, HalfPrecisionRoundsToNearestEven) {

@@ -2,6 +2,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/MeasureCollectives.h"
 #include "test/unit/runtime/CommConformance.h"
+#include "test/unit/runtime/Expect.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -62,8 +63,7 @@ TEST(LocalComm, DifferentCallsAreNoticed) {
             ? comm.allReduce(kWorldGroup, data.data(), 4096, DType::F32,
                              ReduceKind::Sum)
             : comm.allGather(kWorldGroup, data.data(), out.data(), 16384);
-    EXPECT_NE(status.message().find("called"), std::string::npos)
-        << status.message();
+    EXPECT_HAS(status.message(), "called");
   });
 }
 
@@ -76,8 +76,7 @@ TEST(LocalComm, DifferentSmallCallsAreNoticed) {
       Status status =
           comm.allReduce(kWorldGroup, data.data(), first || sameSize ? 4 : 8,
                          DType::F32, first ? ReduceKind::Sum : ReduceKind::Max);
-      EXPECT_NE(status.message().find("called"), std::string::npos)
-          << status.message();
+      EXPECT_HAS(status.message(), "called");
     });
 }
 
@@ -120,10 +119,10 @@ TEST(LocalComm, GroupsAreMeasuredAtOnce) {
     ASSERT_TRUE(sample) << sample.status().message();
     EXPECT_GT(sample->seconds, 0);
     std::string text = formatAllReduce({{4000, 1e-6}}, hosts, groups);
-    EXPECT_NE(text.find("#  Rank   2 Group  0 on b "), std::string::npos);
-    EXPECT_NE(text.find("#  Rank   3 Group  1 on b "), std::string::npos);
+    EXPECT_HAS(text, "#  Rank   2 Group  0 on b ");
+    EXPECT_HAS(text, "#  Rank   3 Group  1 on b ");
     // 4 GB/s; two ranks send as much as their buffers hold
-    EXPECT_NE(text.find("  4.000   4.000 "), std::string::npos) << text;
+    EXPECT_HAS(text, "  4.000   4.000 ");
   });
 }
 

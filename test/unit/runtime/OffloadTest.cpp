@@ -2,8 +2,6 @@
 #include "runtime/exec/RankMemory.h"
 #include "runtime/exec/RunPlan.h"
 #include "runtime/exec/Session.h"
-#include "runtime/plan/PlanJson.h"
-#include "runtime/plan/PlanValidate.h"
 #include "test/unit/runtime/PlanMutation.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -52,10 +50,7 @@ TEST_P(Offload, FollowsOneDevice) {
 }
 
 TEST_P(Offload, PlansRoundTrip) {
-  std::string text = planToJson(leastSquaresOffloaded(GetParam(), 2, 1));
-  Expected<Plan> back = planFromJson(text, "p");
-  ASSERT_TRUE(back.ok()) << back.status().message();
-  EXPECT_EQ(planToJson(*back), text);
+  test::expectRoundTrip(leastSquaresOffloaded(GetParam(), 2, 1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Spaces, Offload,
@@ -102,9 +97,7 @@ TEST(OffloadFile, HasItsSizeAndNoName) {
   EXPECT_TRUE(file->read(80, back, 12).ok());
   EXPECT_STREQ(back, text);
   std::string error = file->read(90, back, 12).message();
-  EXPECT_NE(error.find("cannot read at byte 100: the file ends there"),
-            std::string::npos)
-      << error;
+  EXPECT_HAS(error, "cannot read at byte 100: the file ends there");
 }
 
 TEST(OffloadFile, MoreThanTheDiskHasIsRefused) {
@@ -112,9 +105,7 @@ TEST(OffloadFile, MoreThanTheDiskHasIsRefused) {
       OffloadFile::create(testing::TempDir(), 0, int64_t(1) << 60)
           .status()
           .message();
-  EXPECT_NE(error.find("cannot allocate 1152921504606846976 bytes of disk"),
-            std::string::npos)
-      << error;
+  EXPECT_HAS(error, "cannot allocate 1152921504606846976 bytes of disk");
 }
 
 TEST(ArenaDeathTest, EndsWhereItSays) {
@@ -123,15 +114,6 @@ TEST(ArenaDeathTest, EndsWhereItSays) {
   volatile char *end = arena->at(arena->size());
   end[-1] = 1;
   EXPECT_DEATH(end[0] = 1, "");
-}
-
-class SpaceMutation : public testing::TestWithParam<Mutation> {};
-
-TEST_P(SpaceMutation, IsRefused) {
-  Plan plan = leastSquaresOffloaded(Space::Host, 2, 2);
-  GetParam().change(plan);
-  std::string message = validatePlan(plan, "p").message();
-  EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
 }
 
 const Mutation kSpaceMutations[] = {
@@ -186,9 +168,8 @@ const Mutation kSpaceMutations[] = {
      },
      "outputs[1] \"w\": buffer 0 is not in the device's memory"},
 };
-INSTANTIATE_TEST_SUITE_P(Spaces, SpaceMutation,
-                         testing::ValuesIn(kSpaceMutations),
-                         [](const auto &info) { return info.param.name; });
+DPC_TEST_MUTATIONS(SpaceMutation, leastSquaresOffloaded(Space::Host, 2, 2), "",
+                   kSpaceMutations);
 
 } // namespace
 } // namespace dpc::rt

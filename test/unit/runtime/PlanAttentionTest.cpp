@@ -1,5 +1,3 @@
-#include "runtime/plan/PlanJson.h"
-#include "runtime/plan/PlanValidate.h"
 #include "test/unit/runtime/PlanMutation.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -27,14 +25,8 @@ Plan valid(DType type = DType::F32) {
 }
 
 TEST(PlanAttention, IsWrittenAndReadAgain) {
-  for (DType type : {DType::F32, DType::BF16, DType::F16}) {
-    Plan plan = valid(type);
-    ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
-    std::string text = planToJson(plan);
-    Expected<Plan> again = planFromJson(text, "plan.json");
-    ASSERT_TRUE(again.ok()) << again.status().message();
-    EXPECT_EQ(planToJson(*again), text);
-  }
+  for (DType type : {DType::F32, DType::BF16, DType::F16})
+    test::expectRoundTrip(valid(type));
 }
 
 TEST(PlanAttention, ReadsAndWritesItsOperands) {
@@ -59,19 +51,6 @@ TEST(PlanAttention, StridesOfOneElementAreAny) {
   for (AttentionTensor *tensor : {&op.q, &op.k, &op.v, &op.out})
     tensor->strides[0] = 0;
   EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
-}
-
-class AttentionMutation : public testing::TestWithParam<Mutation> {};
-
-TEST_P(AttentionMutation, IsRefused) {
-  Plan plan = valid();
-  GetParam().change(plan);
-  Status status = validatePlan(plan, "plan.json");
-  ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.message().find(" (attention"), std::string::npos)
-      << status.message();
-  EXPECT_NE(status.message().find(GetParam().message), std::string::npos)
-      << status.message();
 }
 
 const Mutation kMutations[] = {
@@ -144,9 +123,7 @@ const Mutation kMutations[] = {
      },
      "lse overlaps dq, which is written"},
 };
-INSTANTIATE_TEST_SUITE_P(Attention, AttentionMutation,
-                         testing::ValuesIn(kMutations),
-                         [](const auto &info) { return info.param.name; });
+DPC_TEST_MUTATIONS(AttentionMutation, valid(), " (attention", kMutations);
 
 } // namespace
 } // namespace dpc::rt

@@ -1,15 +1,14 @@
 #include "runtime/plan/PlanChecks.h"
-#include "runtime/plan/PlanJson.h"
-#include "runtime/plan/PlanValidate.h"
+#include "test/unit/runtime/PlanMutation.h"
 #include "test/unit/runtime/TestPlans.h"
 
-#include <functional>
 #include <gtest/gtest.h>
 
 namespace dpc::rt {
 namespace {
 
 using test::leastSquares;
+using test::Mutation;
 
 /// Replaces the GEMM x w by a convolution.
 ConvOp &conv(Plan &p) {
@@ -30,11 +29,7 @@ ConvOp &conv(Plan &p) {
 TEST(PlanConv, IsWrittenAndReadAgain) {
   Plan plan = leastSquares(2, 2);
   conv(plan);
-  ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
-  std::string text = planToJson(plan);
-  Expected<Plan> again = planFromJson(text, "plan.json");
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_EQ(planToJson(*again), text);
+  test::expectRoundTrip(plan);
 }
 
 TEST(PlanConv, MayBeOfAnyFloatThatIsComputedIn) {
@@ -65,33 +60,7 @@ TEST(PlanConv, OffsetsInFramesAreNotThoseOfTheArena) {
   EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
   // The frame does not overlap w either.
   plan.frames[0].offset = 0;
-  EXPECT_NE(validatePlan(plan, "plan.json").message().find("overlaps"),
-            std::string::npos);
-}
-
-/// Changes one thing of a valid plan. The plan must be refused with a message
-/// that names the change.
-struct Mutation {
-  const char *name;
-  std::function<void(Plan &)> change;
-  const char *message; ///< a part of the expected message
-};
-// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
-void PrintTo(const Mutation &mutation, std::ostream *out) {
-  *out << mutation.name;
-}
-
-class ConvMutation : public testing::TestWithParam<Mutation> {};
-
-TEST_P(ConvMutation, IsRefused) {
-  Plan plan = leastSquares(2, 2);
-  GetParam().change(plan);
-  Status status = validatePlan(plan, "plan.json");
-  ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.message().find("forward[1] (conv): "), std::string::npos)
-      << status.message();
-  EXPECT_NE(status.message().find(GetParam().message), std::string::npos)
-      << status.message();
+  EXPECT_HAS(validatePlan(plan, "plan.json").message(), "overlaps");
 }
 
 const Mutation kMutations[] = {
@@ -118,8 +87,8 @@ const Mutation kMutations[] = {
      },
      "w overlaps x, which is written"},
 };
-INSTANTIATE_TEST_SUITE_P(Conv, ConvMutation, testing::ValuesIn(kMutations),
-                         [](const auto &info) { return info.param.name; });
+DPC_TEST_MUTATIONS(ConvMutation, leastSquares(2, 2),
+                   "forward[1] (conv): ", kMutations);
 
 } // namespace
 } // namespace dpc::rt

@@ -1,4 +1,3 @@
-#include "runtime/plan/PlanValidate.h"
 #include "test/unit/runtime/PlanMutation.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -45,18 +44,6 @@ TEST(PlanEpilogue, AccessesAreThoseOfTheKind) {
   EXPECT_EQ(count(Epilogue::SumsOfA), std::pair(size_t(2), size_t(2)));
   EXPECT_EQ(count(Epilogue::SumsOfB), std::pair(size_t(3), size_t(2))); // adds
                                                                         // to C
-}
-
-class EpilogueMutation : public testing::TestWithParam<Mutation> {};
-
-TEST_P(EpilogueMutation, IsRefused) {
-  Plan plan = valid();
-  ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
-  GetParam().change(plan);
-  Status status = validatePlan(plan, "plan.json");
-  ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.message().find(GetParam().message), std::string::npos)
-      << status.message();
 }
 
 const Mutation kMutations[] = {
@@ -127,10 +114,7 @@ const Mutation kMutations[] = {
      "needs no trans_b"},
     {"empty", [](Plan &p) { product(p, Epilogue::Gelu).k = 0; }, "empty"},
 };
-INSTANTIATE_TEST_SUITE_P(PlanEpilogue, EpilogueMutation,
-                         testing::ValuesIn(kMutations), [](const auto &info) {
-                           return std::string(info.param.name);
-                         });
+DPC_TEST_MUTATIONS(EpilogueMutation, valid(), "", kMutations);
 
 } // namespace
 } // namespace dpc::rt

@@ -1,4 +1,3 @@
-#include "runtime/plan/PlanValidate.h"
 #include "test/unit/runtime/PlanMutation.h"
 #include "test/unit/runtime/TestPlans.h"
 
@@ -58,18 +57,6 @@ TEST(PlanFp8, WritesItsWorkspace) {
   MatmulOp op = product(plan);
   Accesses accesses = accessesOf({Queue::Compute, {}, -1, "", 0, op}, plan);
   EXPECT_EQ(accesses.writes, (std::vector<int>{op.c, op.fp8->workspace}));
-}
-
-class Fp8Mutation : public testing::TestWithParam<Mutation> {};
-
-TEST_P(Fp8Mutation, IsRefused) {
-  Plan plan = valid();
-  ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
-  GetParam().change(plan);
-  Status status = validatePlan(plan, "plan.json");
-  ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.message().find(GetParam().message), std::string::npos)
-      << status.message();
 }
 
 const Mutation kMutations[] = {
@@ -149,10 +136,7 @@ const Mutation kMutations[] = {
     {"workspaceIsAux", [](Plan &p) { workspaceOver(p, withEpilogue(p).aux); },
      "aux overlaps fp8.workspace"},
 };
-INSTANTIATE_TEST_SUITE_P(PlanFp8, Fp8Mutation, testing::ValuesIn(kMutations),
-                         [](const auto &info) {
-                           return std::string(info.param.name);
-                         });
+DPC_TEST_MUTATIONS(Fp8Mutation, valid(), "", kMutations);
 
 } // namespace
 } // namespace dpc::rt

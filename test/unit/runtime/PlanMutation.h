@@ -1,14 +1,17 @@
-//===- PlanMutation.h - changes that make a plan invalid --------*- C++ -*-===//
+//===- PlanMutation.h - expectations about plans ----------------*- C++ -*-===//
 #ifndef DPC_TEST_UNIT_RUNTIME_PLANMUTATION_H
 #define DPC_TEST_UNIT_RUNTIME_PLANMUTATION_H
 
-#include "runtime/plan/Plan.h"
+#include "runtime/plan/PlanJson.h"
+#include "runtime/plan/PlanValidate.h"
+#include "test/unit/runtime/Expect.h"
 
 #include <functional>
 #include <ostream>
 
 namespace dpc::rt::test {
 
+/// A change that makes a plan invalid.
 struct Mutation {
   const char *name;
   std::function<void(Plan &)> change;
@@ -17,6 +20,34 @@ struct Mutation {
 // NOLINTNEXTLINE(readability-identifier-naming): GoogleTest looks for it.
 inline void PrintTo(const Mutation &mutation, std::ostream *out) {
   *out << mutation.name;
+}
+
+/// Expects that `plan` is valid, and refused after the mutation. The message
+/// also contains `place`.
+inline void expectRefused(Plan plan, const Mutation &mutation,
+                          const char *place) {
+  ASSERT_EQ(validatePlan(plan, "plan.json").message(), "");
+  mutation.change(plan);
+  std::string message = validatePlan(plan, "plan.json").message();
+  EXPECT_EQ(message.rfind("plan.json: ", 0), 0u) << message;
+  EXPECT_HAS(message, place);
+  EXPECT_HAS(message, mutation.message);
+}
+
+/// Tests all MUTATIONS of the plan VALID with expectRefused().
+#define DPC_TEST_MUTATIONS(SUITE, VALID, PLACE, MUTATIONS)                     \
+  class SUITE : public testing::TestWithParam<test::Mutation> {};              \
+  TEST_P(SUITE, IsRefused) { test::expectRefused(VALID, GetParam(), PLACE); }  \
+  INSTANTIATE_TEST_SUITE_P(All, SUITE, testing::ValuesIn(MUTATIONS),           \
+                           [](const auto &info) { return info.param.name; })
+
+/// Expects that a valid plan is read as it was written.
+inline void expectRoundTrip(const Plan &plan) {
+  ASSERT_EQ(validatePlan(plan, "p").message(), "");
+  std::string text = planToJson(plan);
+  Expected<Plan> read = planFromJson(text, "p");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(planToJson(*read), text);
 }
 
 inline Instruction &at(Plan &p, const char *phase, size_t index) {

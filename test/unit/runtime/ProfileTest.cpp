@@ -1,4 +1,5 @@
 #include "runtime/observe/Profile.h"
+#include "test/unit/runtime/Expect.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -108,11 +109,9 @@ TEST(Profile, TextNamesTheLargestDifferencesFirst) {
       compareTraces(steps(0, 0, 1, 8).text(), steps(1, 2, 1, 10).text());
   ASSERT_TRUE(profile);
   std::string text = profileText(*profile, 1);
-  EXPECT_NE(text.find("     16.0 us     20.0 us    +4.00 us       2  "
-                      "h.*/fc (matmul), forward\n"
-                      "  and 1 more with smaller differences: profile.json\n"),
-            std::string::npos)
-      << text;
+  EXPECT_HAS(text, "     16.0 us     20.0 us    +4.00 us       2  "
+                   "h.*/fc (matmul), forward\n"
+                   "  and 1 more with smaller differences: profile.json\n");
 }
 
 TEST(Profile, RefusesWhatIsNoTrace) {

@@ -2,9 +2,10 @@
 #ifndef DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H
 #define DPC_TEST_UNIT_RUNTIME_SCRATCHFOLDER_H
 
+#include "test/unit/runtime/Expect.h"
+
 #include <filesystem>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <string>
 #include <unistd.h>
 

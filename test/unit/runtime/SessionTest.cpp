@@ -1,5 +1,6 @@
 #include "runtime/exec/Session.h"
 #include "runtime/exec/RunPlan.h"
+#include "test/unit/runtime/Expect.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <chrono>
@@ -201,7 +202,7 @@ TEST(Session, KernelsGetPointersAndScalarsOfRankAndMicroBatch) {
     EXPECT_EQ(result->outputs[0]["rows"].at(i), want[i]) << i;
 
   Expected<RunResult> none = runPlan(plan, ".", KernelLibrary(), {});
-  EXPECT_NE(none.status().message().find("first_row"), std::string::npos);
+  EXPECT_HAS(none.status().message(), "first_row");
 }
 
 TEST(Session, ScalarsFollowTheSchedule) {
@@ -297,7 +298,7 @@ TEST(Session, TracesEveryInstruction) {
     ++count;
   // 2 ranks: 2 setup, (3 + 1) x 2 micro-batches, 3 update.
   EXPECT_EQ(count, 2u * (2 + 8 + 3));
-  EXPECT_NE(events.find("reduce gradient"), std::string::npos);
+  EXPECT_HAS(events, "reduce gradient");
 }
 
 } // namespace

@@ -59,8 +59,7 @@ protected:
     std::ofstream(at("model.safetensors.index.json")) << index;
     Expected<WeightFiles> files = WeightFiles::open(at(""));
     ASSERT_FALSE(files.ok()) << index;
-    EXPECT_NE(files.status().message().find(why), std::string::npos)
-        << files.status().message();
+    EXPECT_HAS(files.status().message(), why);
   }
 };
 
