@@ -1,8 +1,8 @@
 //===- Accelerate.cpp - Hugging Face Accelerate's YAML --------------------===//
 //
-// Of accelerate 1.15: commands/config/config_args.py (unknown keys at the top
-// are refused there), parallelism_config.py, utils/launch.py. Accelerate has
-// four engines; which one runs a strategy is decided by what it is made of.
+// For accelerate 1.15: commands/config/config_args.py (which refuses unknown
+// keys at the top), parallelism_config.py, utils/launch.py. The strategy
+// decides which of Accelerate's four engines runs it.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -38,36 +38,35 @@ static std::function<bool(const Job &)> on(Engine engine) {
   return [engine](const Job &job) { return engineOf(job) == engine; };
 }
 
-/// Those of a backend count where it runs the strategy.
-static void append(std::vector<Rule> &rules, Engine engine,
-                   std::vector<Rule> more) {
+/// Appends `more` for the strategies that `engine` runs.
+static void append(Rules &rules, Engine engine, Rules more) {
   for (Rule &rule : more) {
     std::string text = "Accelerate: " + rule.text;
     rules.push_back(saying(onlyIf(std::move(rule), on(engine)), text));
   }
 }
 
-std::vector<Rule> accelerateRules() {
+static Rules accelerateRules() {
   const char *fsdp = "FSDP", *ddp = "DistributedDataParallel",
-             *megatron = "its plugin for Megatron-LM";
-  std::vector<Rule> rules = {trainingOnly(kWhose),
-                             noGrid(kWhose),
-                             evenShares(kWhose),
-                             evenBatch(kWhose),
-                             usualPlacement(kWhose),
-                             noChunks(kWhose),
-                             precisions(kWhose, {"fp32", "bf16", "fp16"})};
+             *plugin = "its plugin for Megatron-LM";
+  Rules rules = {trainingOnly(kWhose),
+                 noGrid(kWhose),
+                 evenShares(kWhose),
+                 evenBatch(kWhose),
+                 usualPlacement(kWhose),
+                 noChunks(kWhose),
+                 precisions(kWhose, {"fp32", "bf16", "fp16"})};
   append(rules, Engine::fsdp,
          {hostOnly(fsdp), offloads(fsdp, {"none", "all"}),
           recomputes(fsdp, {"none", "full"}),
           contextKind(fsdp, cost::CpKind::Ring)});
   append(rules, Engine::ddp,
          {offloads(ddp, {"none"}), recomputes(ddp, {"none"})});
-  append(rules, Engine::deepSpeed, findTarget("deepspeed")->rules());
-  append(rules, Engine::megatron, findTarget("megatron")->rules());
+  append(rules, Engine::deepSpeed, deepSpeed.rules());
+  append(rules, Engine::megatron, megatron.rules());
   append(rules, Engine::megatron,
-         {zeros(megatron, {0, 1}), noHybrid(megatron), evenLayers(megatron),
-          contextKind(megatron, cost::CpKind::Ring)});
+         {zeros(plugin, {0, 1}), noHybrid(plugin), evenLayers(plugin),
+          contextKind(plugin, cost::CpKind::Ring)});
   return rules;
 }
 
@@ -76,7 +75,7 @@ static YAML::Node parallelismOf(const cost::Strategy &strategy) {
   const std::string key = "parallelism_config_";
   bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
   int64_t shard = strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
-  // DeepSpeed makes groups of data-parallel ranks of its own.
+  // DeepSpeed forms its own groups of data-parallel ranks.
   node[key + "dp_replicate_size"] = isUlysses ? 1 : strategy.dp / shard;
   node[key + "dp_shard_size"] = isUlysses ? 1 : shard;
   node[key + "tp_size"] = strategy.tp.ranks;
@@ -159,29 +158,24 @@ static YAML::Node megatronOf(const Job &job) {
 
 static void addEngine(YAML::Node &config, const Job &job, Engine engine) {
   const cost::Strategy &strategy = job.strategy;
-  switch (engine) {
-  case Engine::ddp:
+  if (engine == Engine::ddp) {
     config["distributed_type"] = strategy.dp > 1 ? "MULTI_GPU" : "NO";
-    break;
-  case Engine::fsdp:
+  } else if (engine == Engine::fsdp) {
     config["distributed_type"] = "FSDP";
     config["fsdp_config"] = fsdpOf(strategy);
-    config["parallelism_config"] = parallelismOf(strategy);
-    break;
-  case Engine::deepSpeed:
+  } else if (engine == Engine::deepSpeed) {
     config["distributed_type"] = "DEEPSPEED";
     config["deepspeed_config"] = deepSpeedOf(job);
-    if (strategy.cp > 1)
-      config["parallelism_config"] = parallelismOf(strategy);
-    break;
-  case Engine::megatron:
+  } else {
     config["distributed_type"] = "MEGATRON_LM";
     config["megatron_lm_config"] = megatronOf(job);
-    break;
   }
+  if (engine == Engine::fsdp ||
+      (engine == Engine::deepSpeed && strategy.cp > 1))
+    config["parallelism_config"] = parallelismOf(strategy);
 }
 
-Exported writeAccelerate(const Job &job) {
+static Exported writeAccelerate(const Job &job) {
   Engine engine = engineOf(job);
   YAML::Node config;
   config["compute_environment"] = "LOCAL_MACHINE";
@@ -194,7 +188,7 @@ Exported writeAccelerate(const Job &job) {
   config["num_processes"] = job.ranks();
   config["machine_rank"] = 0;
   if (job.nodes() > 1) {
-    config["main_process_ip"] = "MAIN_PROCESS_IP"; // who knows it fills it in
+    config["main_process_ip"] = "MAIN_PROCESS_IP"; // for the user
     config["main_process_port"] = 29500;
   }
   config["main_training_function"] = "main";
@@ -215,20 +209,23 @@ Exported writeAccelerate(const Job &job) {
   remarkOnSettings(result, job, expressed);
   if (job.nodes() > 1)
     result.remarks.emplace_back(
-        "accelerate.yaml: main_process_ip is yours to fill in, and "
-        "machine_rank on each of the " +
+        "accelerate.yaml: fill in main_process_ip, and machine_rank on each of "
+        "the " +
         std::to_string(job.nodes()) + " machines");
-  std::string batch = "accelerate.yaml: the batch is the script's: " +
-                      std::to_string(job.microBatch()) + " samples a process";
+  std::string batch = "accelerate.yaml: the script sets the batch: " +
+                      std::to_string(job.microBatch()) + " samples per process";
   if (engine != Engine::megatron)
     batch +=
         ", gradient_accumulation_steps=" + std::to_string(job.microBatches());
   result.remarks.push_back(batch);
   if (engine == Engine::deepSpeed &&
       job.strategy.recompute == cost::Recompute::Full)
-    result.remarks.emplace_back("accelerate.yaml: recomputation is the model's:"
-                                " gradient_checkpointing_enable()");
+    result.remarks.emplace_back(
+        "accelerate.yaml: the model enables recomputation: "
+        "gradient_checkpointing_enable()");
   return result;
 }
+
+const Target accelerate = {"accelerate", accelerateRules, writeAccelerate};
 
 } // namespace dpc::exports

@@ -1,7 +1,7 @@
 //===- Calculon.cpp - An execution for Calculon ---------------------------===//
 //
-// What calculon/llm/llm.py (1.0, February 2024) takes: an execution, which has
-// all of its fields or is refused, and the model as an application.
+// The input of calculon/llm/llm.py (1.0, February 2024): an execution, which
+// must have all fields, and an application, which describes the model.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 static const char *const kWhose = "Calculon";
 
-/// Where tensor-parallel ranks have to have equal parts.
+/// Whether all sizes that tensor parallelism shards divide by tp.
 static bool dividesModel(const Job &job) {
   int64_t tp = job.strategy.tp.ranks;
   const ModelShape &model = job.model;
@@ -25,7 +25,8 @@ static bool dividesModel(const Job &job) {
          (!job.strategy.sp || model.sequence * job.microBatch() % tp == 0);
 }
 
-/// Fewer tensor-parallel ranks; those that are free then take samples.
+/// Reduces tp until it divides the sizes; data parallelism takes the freed
+/// ranks.
 static bool mendSizes(Job &job) {
   int64_t tp = job.strategy.tp.ranks;
   Job fewer = job;
@@ -41,10 +42,10 @@ static bool mendSizes(Job &job) {
   return true;
 }
 
-std::vector<Rule> calculonRules() {
+static Rules calculonRules() {
   return {
-      {"Calculon estimates transformers: layers, heads, hidden and feed-forward"
-       " size have to show in the graph",
+      {"Calculon estimates transformers: the graph must show the layers, the "
+       "heads, and the hidden and feed-forward size",
        [](const Job &job) { return job.model.isTransformer(); }, nullptr,
        /*isOfJob=*/true},
       precisions(kWhose, {"fp32", "bf16", "fp16"}),
@@ -59,13 +60,13 @@ std::vector<Rule> calculonRules() {
       noHybrid(kWhose),
       evenLayers(kWhose),
       hostOnly(kWhose),
-      {"Calculon splits hidden size, feed-forward size and heads evenly over "
-       "tp",
+      {"Calculon shards the hidden size, the feed-forward size and the heads "
+       "evenly over tp",
        dividesModel, mendSizes},
   };
 }
 
-Exported writeCalculon(const Job &job) {
+static Exported writeCalculon(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
   auto network = [&](const char *axis) {
     auto level = job.levels.find(axis);
@@ -116,8 +117,10 @@ Exported writeCalculon(const Job &job) {
   if (model.kvHeads > 1 && model.kvHeads < model.heads)
     result.remarks.emplace_back(
         "calculon-execution.json: Calculon has no grouped-query attention; it "
-        "counts a key head for every query head");
+        "counts one key head per query head");
   return result;
 }
+
+const Target calculon = {"calculon", calculonRules, writeCalculon};
 
 } // namespace dpc::exports

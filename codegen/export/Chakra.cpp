@@ -17,7 +17,7 @@ namespace proto = ChakraProtoMsg;
 
 namespace {
 
-/// Writes the instructions of one rank after the other.
+/// Writes the trace of one rank.
 class RankWriter {
 public:
   RankWriter(const rt::Plan &plan, int rank,
@@ -28,8 +28,8 @@ public:
 private:
   const rt::Plan &plan;
   int rank;
-  std::map<std::vector<int>, std::string> &groups; ///< Names by ranks.
-  std::map<int, uint64_t> signalled;               ///< Node by event.
+  std::map<std::vector<int>, std::string> &groups; ///< Names, by ranks.
+  std::map<int, uint64_t> signalled;               ///< Nodes, by event.
   std::array<int64_t, rt::kNumQueues> last{-1, -1, -1};
 
   proto::Node nodeOf(const rt::TraceEvent &event, uint64_t id);
@@ -76,7 +76,7 @@ void RankWriter::describeCollective(proto::Node &node, const rt::OpVariant &op,
 void RankWriter::describeMessage(proto::Node &node, int peer, int buffer,
                                  int64_t tag, bool isSend) {
   if (peer < 0)
-    return; // At an end of a line there is nobody.
+    return; // The first or last rank of a line has no peer.
   node.set_type(isSend ? proto::COMM_SEND_NODE : proto::COMM_RECV_NODE);
   add(node, "comm_src").set_int32_val(isSend ? rank : peer);
   add(node, "comm_dst").set_int32_val(isSend ? peer : rank);
@@ -86,11 +86,11 @@ void RankWriter::describeMessage(proto::Node &node, int peer, int buffer,
 
 void RankWriter::describe(proto::Node &node, const rt::TraceEvent &event) {
   const rt::OpVariant &op = event.instruction->op;
-  auto group = [&](int id) -> const rt::Group & {
-    return plan.groups[static_cast<size_t>(id)];
-  };
-  auto tag = [&](int64_t number) {
-    return rt::messageTag(number, plan.mesh, event.entry->microBatch);
+  auto message = [&](const auto &sent, bool isSend) {
+    const rt::Group &group = plan.groups[static_cast<size_t>(sent.group)];
+    describeMessage(
+        node, rt::peerOf(group, sent, rank), sent.buffer,
+        rt::messageTag(sent.tag, plan.mesh, event.entry->microBatch), isSend);
   };
   if (const auto *reduce = std::get_if<rt::AllReduceOp>(&op))
     describeCollective(node, op, proto::ALL_REDUCE, reduce->buffers);
@@ -103,11 +103,9 @@ void RankWriter::describe(proto::Node &node, const rt::TraceEvent &event) {
   else if (const auto *broadcast = std::get_if<rt::BroadcastOp>(&op))
     describeCollective(node, op, proto::BROADCAST, {broadcast->buffer});
   else if (const auto *send = std::get_if<rt::SendOp>(&op))
-    describeMessage(node, rt::peerOf(group(send->group), *send, rank),
-                    send->buffer, tag(send->tag), /*isSend=*/true);
+    message(*send, /*isSend=*/true);
   else if (const auto *recv = std::get_if<rt::RecvOp>(&op))
-    describeMessage(node, rt::peerOf(group(recv->group), *recv, rank),
-                    recv->buffer, tag(recv->tag), /*isSend=*/false);
+    message(*recv, /*isSend=*/false);
   else if (const auto *move = std::get_if<rt::TransferOp>(&op)) {
     const rt::Buffer &from = plan.buffers[static_cast<size_t>(move->in)];
     node.set_type(from.space == rt::Space::Device ? proto::MEM_STORE_NODE
@@ -151,7 +149,7 @@ std::string RankWriter::write(const rt::TraceLane *lanes) {
   proto::GlobalMetadata head;
   head.set_version("1.0.0");
   google::protobuf::util::SerializeDelimitedToOstream(head, &stream);
-  // In the order of the schedule: what signals comes before what waits for it.
+  // In schedule order, signals precede the waits for them.
   std::array<size_t, rt::kNumQueues> next{};
   uint64_t id = 0;
   for (const rt::ScheduleEntry &entry :

@@ -1,10 +1,10 @@
 //===- Chakra.h - Execution traces for ASTRA-sim ----------------*- C++ -*-===//
 //
-// Of a simulated step: for each rank a node for each of its instructions, in
-// the order of dpc-run --trace, that depends on the one before it in its queue
-// and on those whose events it waits for. Durations are simulated ones, in
-// whole microseconds; what communicates has its bytes, which a simulator of
-// networks takes the time of.
+// The trace of a rank has a node for each instruction of a simulated step, in
+// the order of dpc-run --trace. A node depends on the node before it in its
+// queue and on the nodes whose events it waits for. Durations are whole
+// microseconds. A communication node has its bytes, from which a network
+// simulator computes its time.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_EXPORT_CHAKRA_H
@@ -15,16 +15,16 @@
 
 namespace dpc::exports {
 
-/// Most nodes of all ranks together that are written.
+/// The maximum number of nodes of all ranks together.
 inline constexpr int64_t kMostChakraNodes = 1'000'000;
 
-/// "chakra.RANK.et" for every rank: GlobalMetadata and Nodes of chakra.proto,
-/// each behind its length; and "chakra-groups.json": the ranks of every process
-/// group by its name. `lanes` are those of all ranks, three queues each.
+/// Writes "chakra.RANK.et" for each rank (GlobalMetadata and Nodes of
+/// chakra.proto, each after its length) and "chakra-groups.json" (the ranks of
+/// each process group, by name). `lanes` has three queues for each rank.
 ///
-///   comm_size   bytes that a rank puts in
-///   pg_name     a number, a key of chakra-groups.json
-///   tensor_size of what is loaded from the host or disk, or stored there
+///   comm_size    the bytes that a rank contributes
+///   pg_name      the name of a process group
+///   tensor_size  the bytes loaded from, or stored to, the host or disk
 Exported writeChakra(const rt::Plan &plan,
                      const std::vector<rt::TraceLane> &lanes);
 

@@ -1,8 +1,8 @@
 //===- ColossalAi.cpp - Plugins of Colossal-AI ----------------------------===//
 //
-// Keyword arguments of booster/plugin/*.py of colossalai 0.5, as JSON, and the
-// same in the form of Open-Sora's configurations. Which plugin runs a strategy
-// is decided by what it is made of.
+// The keyword arguments of booster/plugin/*.py of colossalai 0.5, as JSON and
+// in the form of Open-Sora's configurations. The strategy decides which plugin
+// runs it.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -15,6 +15,7 @@
 
 namespace dpc::exports {
 
+using cost::Strategy;
 using nlohmann::ordered_json;
 
 static const char *const kWhose = "Colossal-AI";
@@ -24,7 +25,7 @@ enum class Plugin { hybrid, lowLevelZero, gemini };
 } // namespace
 
 static Plugin pluginOf(const Job &job) {
-  const cost::Strategy &strategy = job.strategy;
+  const Strategy &strategy = job.strategy;
   if (strategy.zero == 3)
     return Plugin::gemini;
   bool isData = strategy.dp == strategy.ranks();
@@ -35,7 +36,7 @@ static std::function<bool(const Job &)> on(Plugin plugin) {
   return [plugin](const Job &job) { return pluginOf(job) == plugin; };
 }
 
-static std::vector<Rule> hybridRules() {
+static Rules hybridRules() {
   const char *whose = "HybridParallelPlugin";
   return {
       saying(onlyIf(zeros("", {0, 1}),
@@ -44,58 +45,56 @@ static std::vector<Rule> hybridRules() {
       schedules(whose, {"1f1b", "interleaved"}),
       wholeRounds(whose),
       noHybrid(whose),
-      {"HybridParallelPlugin splits norms over tensor-parallel ranks or the "
-       "sequence, not both: sp=false with cp > 1",
-       [](const Job &job) { return job.strategy.cp == 1 || !job.strategy.sp; },
-       [](Job &job) {
-         job.strategy.sp = false;
-         return true;
-       }},
-      {"HybridParallelPlugin offloads the optimizer with ZeRO 1 or 2",
-       [](const Job &job) {
-         return job.strategy.offload == cost::Offload::None ||
-                (job.strategy.offload == cost::Offload::Optimizer &&
-                 job.strategy.zero > 0);
-       },
-       [](Job &job) {
-         job.strategy.offload = cost::Offload::Optimizer;
-         job.strategy.zero = std::max<int64_t>(1, job.strategy.zero);
-         return true;
-       }},
+      strategyRule(
+          "HybridParallelPlugin has sequence parallelism or context "
+          "parallelism, not both: sp=false with cp > 1",
+          [](const Strategy &s) { return s.cp == 1 || !s.sp; },
+          [](Strategy &s) { s.sp = false; }),
+      strategyRule(
+          "HybridParallelPlugin offloads the optimizer with ZeRO 1 or 2",
+          [](const Strategy &s) {
+            return s.offload == cost::Offload::None ||
+                   (s.offload == cost::Offload::Optimizer && s.zero > 0);
+          },
+          [](Strategy &s) {
+            s.offload = cost::Offload::Optimizer;
+            s.zero = std::max<int64_t>(1, s.zero);
+          }),
   };
 }
 
-std::vector<Rule> colossalAiRules() {
-  std::vector<Rule> rules = {
+static Rules colossalAiRules() {
+  Rules rules = {
       trainingOnly(kWhose), precisions("Colossal-AI", {"fp32", "bf16", "fp16"}),
       noGrid(kWhose), evenShares(kWhose), evenBatch(kWhose),
       usualPlacement(kWhose, {"tp.cp.pp.dp"}),
       noExperts("dpc's export for Colossal-AI"), hostOnly(kWhose),
       recomputes(kWhose, {"none", "full"}),
-      // Which is checked when training begins.
+      // Colossal-AI checks this only when training begins.
       saying(onlyIf(precisions("", {"bf16", "fp16"}),
                     [](const Job &job) { return job.strategy.zero > 0; }),
              "Colossal-AI's ZeRO computes in bf16 or fp16 (--precision)")};
-  for (Rule &rule : hybridRules())
-    rules.push_back(onlyIf(std::move(rule), on(Plugin::hybrid)));
+  auto append = [&](Plugin plugin, Rules more) {
+    for (Rule &rule : more)
+      rules.push_back(onlyIf(std::move(rule), on(plugin)));
+  };
+  append(Plugin::hybrid, hybridRules());
   const char *gemini = "GeminiPlugin (ZeRO 3)";
-  for (Rule &rule : std::vector<Rule>{noPipeline(gemini), noContext(gemini)})
-    rules.push_back(onlyIf(std::move(rule), on(Plugin::gemini)));
-  rules.push_back(onlyIf(
-      saying(offloads("", {"none", "optimizer", "all"}),
-             "GeminiPlugin offloads the optimizer, or parameters with it"),
-      on(Plugin::gemini)));
-  rules.push_back(onlyIf(offloads("LowLevelZeroPlugin", {"none", "optimizer"}),
-                         on(Plugin::lowLevelZero)));
+  append(Plugin::gemini,
+         {noPipeline(gemini), noContext(gemini),
+          saying(offloads("", {"none", "optimizer", "all"}),
+                 "GeminiPlugin offloads the optimizer, or also parameters")});
+  append(Plugin::lowLevelZero,
+         {offloads("LowLevelZeroPlugin", {"none", "optimizer"})});
   return rules;
 }
 
 static ordered_json hybridOf(const Job &job) {
-  const cost::Strategy &strategy = job.strategy;
+  const Strategy &strategy = job.strategy;
   ordered_json kwargs = {{"tp_size", strategy.tp.ranks},
                          {"pp_size", strategy.pp},
                          {"zero_stage", strategy.zero}};
-  // pp lies inside of dp unless it says so.
+  // The plugin's default places pp inside dp.
   kwargs["dp_outside"] = isPlacedAs(job, "tp.cp.pp.dp");
   if (strategy.sp || strategy.cp > 1)
     kwargs["enable_sequence_parallelism"] = true;
@@ -118,7 +117,7 @@ static ordered_json hybridOf(const Job &job) {
   return kwargs;
 }
 
-static ordered_json lowLevelZeroOf(const cost::Strategy &strategy) {
+static ordered_json lowLevelZeroOf(const Strategy &strategy) {
   ordered_json kwargs = {{"stage", strategy.zero}, {"master_weights", true}};
   if (strategy.hybridShard > 1)
     kwargs["extra_dp_size"] = strategy.dp / strategy.hybridShard;
@@ -128,7 +127,7 @@ static ordered_json lowLevelZeroOf(const cost::Strategy &strategy) {
 }
 
 static ordered_json geminiOf(const Job &job) {
-  const cost::Strategy &strategy = job.strategy;
+  const Strategy &strategy = job.strategy;
   ordered_json kwargs = {{"placement_policy", "static"},
                          {"shard_param_frac", 1.0},
                          {"tp_size", strategy.tp.ranks}};
@@ -145,7 +144,7 @@ static ordered_json geminiOf(const Job &job) {
   return kwargs;
 }
 
-/// Of fp16 its scaler; a scale that stays lies between itself and itself.
+/// Adds the loss scale of fp16. Equal bounds keep a fixed scale.
 static void addLossScale(ordered_json &kwargs, const Job &job) {
   const LossScale &scale = job.lossScale;
   if (!scale.isUsed || job.precision != "fp16")
@@ -172,7 +171,7 @@ static std::string pythonOf(const ordered_json &value) {
   return value.dump();
 }
 
-/// opensora's training configurations: a plugin's name and a dict.
+/// The form of Open-Sora's training configurations.
 static std::string openSoraOf(const Job &job, const ordered_json &kwargs) {
   bool isHybrid = pluginOf(job) == Plugin::hybrid;
   std::ostringstream text;
@@ -199,7 +198,7 @@ static std::string openSoraOf(const Job &job, const ordered_json &kwargs) {
   return text.str();
 }
 
-Exported writeColossalAi(const Job &job) {
+static Exported writeColossalAi(const Job &job) {
   Plugin plugin = pluginOf(job);
   ordered_json kwargs = plugin == Plugin::hybrid ? hybridOf(job)
                         : plugin == Plugin::gemini
@@ -227,5 +226,7 @@ Exported writeColossalAi(const Job &job) {
     result.files.push_back({"opensora.py", openSoraOf(job, kwargs)});
   return result;
 }
+
+const Target colossalAi = {"colossalai", colossalAiRules, writeColossalAi};
 
 } // namespace dpc::exports

@@ -1,8 +1,8 @@
 //===- DeepSpeed.cpp - ds_config.json -------------------------------------===//
 //
-// Of deepspeed/runtime/config.py, pipe/engine.py, zero/config.py and
+// For deepspeed/runtime/config.py, pipe/engine.py, zero/config.py and
 // module_inject/auto_ep_folding.py of DeepSpeed 0.19. ReadDeepSpeed.cpp reads
-// it back.
+// the file back.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -15,82 +15,68 @@
 
 namespace dpc::exports {
 
+using cost::Strategy;
 using nlohmann::ordered_json;
 
 static const char *const kWhose = "DeepSpeed";
 
 static bool hasPipeline(const Job &job) { return job.strategy.pp > 1; }
 
-static std::vector<Rule> pipelineRules() {
+static Rules pipelineRules() {
   return {
       saying(onlyIf(zeros("", {0, 1}), hasPipeline),
              "DeepSpeed's pipelines run with ZeRO 0 or 1 (pipe/engine.py)"),
       saying(onlyIf(noTensor(""), hasPipeline),
              "DeepSpeed's AutoTP has no pipelines: tp=1 with pp > 1"),
       saying(onlyIf(noContext(""), hasPipeline),
-             "DeepSpeed's pipelines do not split the sequence: cp=1 with "
+             "DeepSpeed's pipelines have no context parallelism: cp=1 with "
              "pp > 1"),
       saying(onlyIf(noExperts(""), hasPipeline),
              "DeepSpeed's AutoEP has no pipelines: ep=1 with pp > 1"),
   };
 }
 
-static std::vector<Rule> offloadRules() {
-  auto isNot = [](cost::Offload what) {
-    return [what](const Job &job) { return job.strategy.offload != what; };
-  };
-  auto needsStage = [](int64_t least) {
-    return [least](Job &job) {
-      job.strategy.zero = least;
-      return true;
-    };
-  };
+static Rules offloadRules() {
   return {
-      {"DeepSpeed offloads the optimizer with ZeRO 1, 2 or 3 "
-       "(offload_optimizer)",
-       [=](const Job &job) {
-         return isNot(cost::Offload::Optimizer)(job) || job.strategy.zero >= 1;
-       },
-       needsStage(1)},
-      {"DeepSpeed offloads parameters with ZeRO 3 (offload_param)",
-       [=](const Job &job) {
-         return (isNot(cost::Offload::Parameters)(job) &&
-                 isNot(cost::Offload::All)(job)) ||
-                job.strategy.zero == 3;
-       },
-       [needsStage](Job &job) {
-         // A pipeline cannot have it.
-         if (hasPipeline(job))
-           job.strategy.offload = cost::Offload::Optimizer;
-         else
-           needsStage(3)(job);
-         return true;
-       }},
-      {"DeepSpeed offloads to disk with ZeRO 3 (nvme)",
-       [=](const Job &job) {
-         return job.strategy.offload == cost::Offload::None ||
-                job.strategy.offloadTo == cost::OffloadTarget::Host ||
-                job.strategy.zero == 3;
-       },
-       [](Job &job) {
-         job.strategy.offloadTo = cost::OffloadTarget::Host;
-         return true;
-       }},
+      strategyRule(
+          "DeepSpeed offloads the optimizer with ZeRO 1, 2 or 3 "
+          "(offload_optimizer)",
+          [](const Strategy &s) {
+            return s.offload != cost::Offload::Optimizer || s.zero >= 1;
+          },
+          [](Strategy &s) { s.zero = 1; }),
+      strategyRule(
+          "DeepSpeed offloads parameters with ZeRO 3 (offload_param)",
+          [](const Strategy &s) {
+            return (s.offload != cost::Offload::Parameters &&
+                    s.offload != cost::Offload::All) ||
+                   s.zero == 3;
+          },
+          [](Strategy &s) {
+            if (s.pp > 1) // Pipelines exclude ZeRO 3.
+              s.offload = cost::Offload::Optimizer;
+            else
+              s.zero = 3;
+          }),
+      strategyRule(
+          "DeepSpeed offloads to disk with ZeRO 3 (nvme)",
+          [](const Strategy &s) {
+            return s.offload == cost::Offload::None ||
+                   s.offloadTo == cost::OffloadTarget::Host || s.zero == 3;
+          },
+          [](Strategy &s) { s.offloadTo = cost::OffloadTarget::Host; }),
   };
 }
 
-static std::vector<Rule> expertRules() {
+static Rules expertRules() {
   auto hasBoth = [](const Job &job) {
     return job.strategy.ep > 1 && job.strategy.tp.ranks > 1;
   };
   return {
       saying(onlyIf({"", [](const Job &job) { return !job.splitsEachExpert(); },
-                     [](Job &job) {
-                       job.strategy.ep = 1;
-                       return true;
-                     }},
+                     noExperts("").mend},
                     hasBoth),
-             "DeepSpeed's AutoEP does not split single experts "
+             "DeepSpeed's AutoEP does not shard an expert "
              "(expert_tensor_parallel_size=1): with tp > 1 ep is tp times a "
              "divisor of dp that does not divide dp itself"),
       saying(onlyIf(offloads("", {"none"}), hasBoth),
@@ -98,8 +84,8 @@ static std::vector<Rule> expertRules() {
   };
 }
 
-std::vector<Rule> deepSpeedRules() {
-  std::vector<Rule> rules = {
+static Rules deepSpeedRules() {
+  Rules rules = {
       trainingOnly(kWhose),
       precisions(kWhose, {"fp32", "bf16", "fp16"}),
       noGrid(kWhose),
@@ -122,7 +108,7 @@ std::vector<Rule> deepSpeedRules() {
   return rules;
 }
 
-static ordered_json offloadTo(const cost::Strategy &strategy) {
+static ordered_json offloadTo(const Strategy &strategy) {
   bool isDisk = strategy.offloadTo == cost::OffloadTarget::Disk;
   ordered_json json = {{"device", isDisk ? "nvme" : "cpu"},
                        {"pin_memory", true}};
@@ -132,7 +118,7 @@ static ordered_json offloadTo(const cost::Strategy &strategy) {
 }
 
 static ordered_json zeroOf(const Job &job) {
-  const cost::Strategy &strategy = job.strategy;
+  const Strategy &strategy = job.strategy;
   ordered_json zero = {{"stage", strategy.zero}};
   if (strategy.zero == 0)
     return zero;
@@ -166,7 +152,7 @@ static ordered_json optimizerOf(const OptimizerChoice &optimizer) {
             {"weight_decay", optimizer.weightDecay}}}};
 }
 
-/// Warmup is linear from 0, as dpc's.
+/// Warmup rises linearly from 0, as in dpc.
 static ordered_json schedulerOf(const Job &job) {
   const RateSchedule &schedule = job.schedule;
   double lr = job.optimizer.lr;
@@ -187,21 +173,20 @@ static ordered_json schedulerOf(const Job &job) {
 }
 
 /// DeepSpeed's schedulers warm up for at least two steps (WarmupLR takes the
-/// larger), and WarmupDecayLR falls to where warmup begins.
+/// larger number), and WarmupDecayLR falls to 0.
 static bool hasScheduler(const RateSchedule &schedule) {
   return schedule.isPlain() ||
          (schedule.warmup >= 2 &&
           (schedule.kind != "linear" || schedule.min == 0));
 }
 
-/// initial_scale_power is a whole number.
+/// initial_scale_power is a whole number, so the scale is a power of 2.
 static bool hasLossScale(const LossScale &scale) {
   return scale.interval == 0 ||
          std::exp2(std::round(std::log2(scale.initial))) == scale.initial;
 }
 
-/// fp16 or bf16, and of fp16 the scale of the loss, which every overflow
-/// halves.
+/// The section of fp16 or bf16; that of fp16 has the loss scale.
 static ordered_json precisionOf(const Job &job) {
   ordered_json section = {{"enabled", true}};
   const LossScale &scale = job.lossScale;
@@ -217,9 +202,10 @@ static ordered_json precisionOf(const Job &job) {
   return section;
 }
 
-/// What lies in sections of its own.
+/// Adds the sections of tensor, sequence, expert and pipeline parallelism and
+/// of recomputation.
 static void addDegrees(ordered_json &config, const Job &job) {
-  const cost::Strategy &strategy = job.strategy;
+  const Strategy &strategy = job.strategy;
   bool isFull = strategy.recompute == cost::Recompute::Full;
   if (strategy.tp.ranks > 1)
     config["tensor_parallel"] = {{"autotp_size", strategy.tp.ranks}};
@@ -237,7 +223,7 @@ static void addDegrees(ordered_json &config, const Job &job) {
         {"number_checkpoints", std::max<int64_t>(1, job.model.layers)}};
 }
 
-Exported writeDeepSpeed(const Job &job) {
+static Exported writeDeepSpeed(const Job &job) {
   ordered_json config = {{"train_batch_size", job.globalBatch},
                          {"train_micro_batch_size_per_gpu", job.microBatch()},
                          {"gradient_accumulation_steps", job.microBatches()},
@@ -257,10 +243,10 @@ Exported writeDeepSpeed(const Job &job) {
   Exported result;
   result.files.push_back({"ds_config.json", config.dump(2) + "\n"});
   remarkOnSettings(result, job, expressed);
-  const cost::Strategy &strategy = job.strategy;
+  const Strategy &strategy = job.strategy;
   if (strategy.pp > 1)
     result.remarks.push_back(
-        "ds_config.json: DeepSpeed takes pipelines of a PipelineModule only: "
+        "ds_config.json: DeepSpeed needs a PipelineModule for pipelines: "
         "PipelineModule(layers, num_stages=" +
         std::to_string(strategy.pp) +
         (strategy.recompute == cost::Recompute::Full
@@ -276,5 +262,7 @@ Exported writeDeepSpeed(const Job &job) {
         "ds_config.json: nvme_path is /local_nvme; set yours");
   return result;
 }
+
+const Target deepSpeed = {"deepspeed", deepSpeedRules, writeDeepSpeed};
 
 } // namespace dpc::exports

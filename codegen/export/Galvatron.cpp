@@ -1,8 +1,7 @@
 //===- Galvatron.cpp - A strategy of Galvatron ----------------------------===//
 //
 // The JSON that galvatron/core/runtime/hybrid_parallel_config.py reads (June
-// 2026; version 2.4 reads the same without rings): lists with a number for
-// every layer.
+// 2026; version 2.4 reads the same, without rings), with one number per layer.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -17,10 +16,10 @@ using nlohmann::ordered_json;
 
 static const char *const kWhose = "Galvatron";
 
-std::vector<Rule> galvatronRules() {
+static Rules galvatronRules() {
   return {
       trainingOnly(kWhose),
-      {"Galvatron says what every layer does: the model has to have layers",
+      {"Galvatron configures each layer: the model must have layers",
        [](const Job &job) { return job.model.layers > 0; }, nullptr,
        /*isOfJob=*/true},
       precisions(kWhose, {"fp32", "bf16", "fp16"}),
@@ -28,21 +27,15 @@ std::vector<Rule> galvatronRules() {
       evenShares(kWhose),
       evenBatch(kWhose),
       usualPlacement(kWhose),
-      {"Galvatron has tensor parallelism or Ulysses, not both: cp_kind=ring "
-       "with tp > 1",
-       [](const Job &job) {
-         return job.strategy.tp.ranks == 1 || job.strategy.cp == 1 ||
-                job.strategy.cpKind == cost::CpKind::Ring;
-       },
-       [](Job &job) {
-         job.strategy.cpKind = cost::CpKind::Ring;
-         return true;
-       }},
+      saying(onlyIf(contextKind("", cost::CpKind::Ring),
+                    [](const Job &job) { return job.strategy.tp.ranks > 1; }),
+             "Galvatron has tensor parallelism or Ulysses, not both: "
+             "cp_kind=ring with tp > 1"),
       zeros(kWhose, {0, 2, 3}),
       noHybrid(kWhose),
       noChunks(kWhose),
       schedules(kWhose, {"gpipe", "1f1b"}),
-      {"Galvatron has a layer or more on every stage",
+      {"Galvatron puts at least one layer on each stage",
        [](const Job &job) { return job.strategy.pp <= job.model.layers; },
        [](Job &job) {
          giveToOthers(job, &cost::Strategy::pp,
@@ -54,15 +47,8 @@ std::vector<Rule> galvatronRules() {
   };
 }
 
-static std::string joined(const std::vector<int64_t> &numbers) {
-  std::string text;
-  for (int64_t number : numbers)
-    text += (text.empty() ? "" : ",") + std::to_string(number);
-  return text;
-}
-
-/// Layers of every stage: the plan's, or as many on each, the first ones taking
-/// what is left.
+/// The layers of each stage: those of the plan, or an even division whose first
+/// stages take the remainder.
 static std::vector<int64_t> divisionOf(const Job &job) {
   bool isKnown =
       !job.stageLayers.empty() &&
@@ -76,11 +62,12 @@ static std::vector<int64_t> divisionOf(const Job &job) {
   return layers;
 }
 
-Exported writeGalvatron(const Job &job) {
+static Exported writeGalvatron(const Job &job) {
   const cost::Strategy &strategy = job.strategy;
   auto everyLayer = [&](int64_t value) {
     return joined(
-        std::vector<int64_t>(static_cast<size_t>(job.model.layers), value));
+        std::vector<int64_t>(static_cast<size_t>(job.model.layers), value),
+        ",");
   };
   bool isUlysses = strategy.cp > 1 && strategy.cpKind == cost::CpKind::Ulysses;
   int64_t tp = isUlysses ? strategy.cp : strategy.tp.ranks;
@@ -95,7 +82,7 @@ Exported writeGalvatron(const Job &job) {
       {"checkpoint", everyLayer(strategy.recompute == cost::Recompute::Full)},
       {"global_bsz", job.globalBatch},
       {"chunks", job.microBatches()},
-      {"pp_division", joined(divisionOf(job))},
+      {"pp_division", joined(divisionOf(job), ",")},
       {"pipeline_type", strategy.schedule == cost::ScheduleKind::GPipe
                             ? "gpipe"
                             : "pipedream_flush"},
@@ -118,10 +105,12 @@ Exported writeGalvatron(const Job &job) {
   remarkOnSettings(result, job, {});
   if (strategy.tp.ranks > 1)
     result.remarks.push_back(
-        std::string("galvatron.json: sequence parallelism of norms is an "
-                    "option of the runtime; this plan has it ") +
+        std::string("galvatron.json: an option of the runtime switches "
+                    "sequence parallelism; this plan has it ") +
         (strategy.sp ? "on" : "off"));
   return result;
 }
+
+const Target galvatron = {"galvatron", galvatronRules, writeGalvatron};
 
 } // namespace dpc::exports

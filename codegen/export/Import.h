@@ -1,10 +1,9 @@
-//===- Import.h - Strategies that others wrote ------------------*- C++ -*-===//
+//===- Import.h - Strategies of other programs ------------------*- C++ -*-===//
 //
-// `--strategy=@ds_config.json`, `--strategy=@pretrain.sh`: what a configuration
-// of DeepSpeed, or flags of Megatron-LM, say of the strategy. What changes how
-// ranks share the work and has no key of --strategy is refused; what does not
-// is listed as ignored. What a file says of the model is compared with the one
-// that is read: a strategy of another model is no answer for this one.
+// `--strategy=@FILE` reads the strategy of a configuration of DeepSpeed or of
+// the flags of Megatron-LM. A setting that changes how ranks share the work and
+// has no key of --strategy is an error; other settings are listed as ignored.
+// Sizes of the model that the file states are compared with the model.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_EXPORT_IMPORT_H
@@ -18,36 +17,32 @@ namespace dpc::exports {
 
 /// A size of the model that a file states.
 struct StatedSize {
-  std::string flag; ///< As it stands there: "--num-layers".
+  std::string flag; ///< The name in the file: "--num-layers".
   int64_t value = 0;
   int64_t ModelShape::*size = nullptr;
-  /// Of tokens: other models' sequences and vocabularies are counted otherwise.
+  /// Only models of tokens count the size in this way.
   bool isOfTokens = false;
-  /// The model's may be this, or up to that much more.
+  /// The model may have any size from `value` to `most`, because of padding.
   int64_t most = 0;
 };
 
 struct Imported {
-  /// A micro-batch of 0: the file leaves it open.
-  cost::Strategy strategy;
-  int64_t globalBatch = 0; ///< 0: the file does not say it.
-  std::string precision;   ///< "" where the file does not say it.
+  cost::Strategy strategy; ///< Its micro-batch is 0 if the file has none.
+  int64_t globalBatch = 0; ///< 0 if the file has none.
+  std::string precision;   ///< "" if the file has none.
   bool usesSgd = false;
-  std::vector<std::string> ignored; ///< Keys or flags without effect on it.
+  std::vector<std::string> ignored; ///< Keys or flags without effect.
   std::vector<StatedSize> sizes;
 };
 
-/// "--num-layers 24, but the model has 4 layers": the first of `sizes` that the
-/// model has not; "" where all agree, or do not show.
+/// The first of `sizes` that contradicts `model`, as "--num-layers 24, but the
+/// model has 4 layers"; "" if there is none.
 std::string whyOtherModel(const std::vector<StatedSize> &sizes,
                           const ModelShape &model);
 
-/// Of `devices`, all are used, unless a file says fewer. One line on what
-/// cannot be read, or has no key of --strategy.
-Expected<Imported> readDeepSpeed(const std::string &text, int64_t devices);
-Expected<Imported> readMegatron(const std::string &text, int64_t devices);
-
-/// By what the text looks like: JSON is DeepSpeed's.
+/// Reads a configuration of DeepSpeed (JSON), or a command or script with flags
+/// of Megatron-LM. The strategy uses all `devices` unless the file starts fewer
+/// ranks. An error is one line.
 Expected<Imported> readStrategy(const std::string &text, int64_t devices);
 
 } // namespace dpc::exports

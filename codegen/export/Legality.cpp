@@ -6,11 +6,11 @@
 namespace dpc::exports {
 
 bool Job::hasUnevenStages() const {
-  return std::adjacent_find(stageLayers.begin(), stageLayers.end(),
-                            std::not_equal_to<>()) != stageLayers.end();
+  return std::ranges::adjacent_find(stageLayers, std::not_equal_to<>()) !=
+         stageLayers.end();
 }
 
-/// Keys without effect are neutral, keys that others contradict give way.
+/// Resets keys that have no effect or that contradict others.
 static void normalize(cost::Strategy &strategy) {
   if (strategy.pp == 1) {
     strategy.vpp = 1;
@@ -64,14 +64,12 @@ static std::vector<Rule> withOtherKeys(const std::vector<Rule> &rules) {
 }
 
 static const Rule *firstBroken(const Job &job, const std::vector<Rule> &rules) {
-  for (const Rule &rule : rules)
-    if (!rule.holds(job))
-      return &rule;
-  return nullptr;
+  auto broken = std::ranges::find_if(
+      rules, [&](const Rule &rule) { return !rule.holds(job); });
+  return broken == rules.end() ? nullptr : &*broken;
 }
 
-/// Whether dpc itself takes it.
-static bool isStrategy(const cost::Strategy &strategy) {
+static bool isAccepted(const cost::Strategy &strategy) {
   return static_cast<bool>(
       cost::parseStrategy(cost::stringifyStrategy(strategy), strategy.ranks()));
 }
@@ -80,11 +78,11 @@ Legality checkLegality(const Job &job, const std::vector<Rule> &targetRules) {
   const std::vector<Rule> rules = withOtherKeys(targetRules);
   Legality result;
   Job mended = job;
-  // What mends one rule may break one before it, but not for ever.
+  // Mending a rule may break an earlier one; the loop is bounded.
   for (size_t attempt = 0; attempt <= 2 * rules.size(); ++attempt) {
     const Rule *broken = firstBroken(mended, rules);
     if (!broken) {
-      if (!result.ok() && isStrategy(mended.strategy))
+      if (!result.ok() && isAccepted(mended.strategy))
         result.nearest = mended.strategy;
       return result;
     }
@@ -95,7 +93,7 @@ Legality checkLegality(const Job &job, const std::vector<Rule> &targetRules) {
     if (!broken->mend || !broken->mend(mended))
       return result;
     normalize(mended.strategy);
-    // As another strategy is cut nobody knows.
+    // The stages of the new strategy are unknown.
     mended.stageLayers.clear();
   }
   return result;

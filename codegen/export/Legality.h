@@ -9,36 +9,35 @@
 
 namespace dpc::exports {
 
-/// One thing that a target demands of a strategy.
+/// A condition on the jobs that a target accepts.
 struct Rule {
-  /// In the target's words: "pipelines run with ZeRO 0 or 1".
-  std::string text;
+  std::string text; ///< In the target's terms: "pipelines run with ZeRO 0 or 1"
   std::function<bool(const Job &)> holds;
-  /// Changes the strategy, as little as it takes, so that the rule holds.
-  /// Returns false where no strategy of so many ranks does.
+  /// Makes the rule hold with the smallest change of the strategy. Returns
+  /// false if no strategy with as many ranks satisfies the rule. May be null.
   std::function<bool(Job &)> mend;
-  /// Of the model or the command line: all strategies break it, or none.
+  /// The rule depends on the model or the command line, not on the strategy.
   bool isOfJob = false;
-  /// The key of the strategy that this target expresses by this rule, where it
-  /// is none that all targets have rules for.
+  /// The key of the strategy that this rule checks, unless the rules of all
+  /// targets check it.
   std::string_view key = {};
 };
 
 struct Legality {
-  std::string rule; ///< The first that is broken; empty where there is none.
-  bool isOfJob = false; ///< No strategy mends it.
-  /// What the target takes, of as many ranks; none where nothing near is.
+  std::string rule;     ///< The text of the first broken rule; "" if all hold.
+  bool isOfJob = false; ///< No strategy satisfies the broken rule.
+  /// The mended strategy, with as many ranks, if mending succeeded.
   std::optional<cost::Strategy> nearest;
 
   bool ok() const { return rule.empty(); }
 };
 
-/// Tries `rules` in their order, then mends what is broken until all hold. A
-/// key that no rule is about must be neutral.
+/// Checks `rules` in their order and mends the strategy until all hold. A key
+/// that no rule mentions must be neutral.
 Legality checkLegality(const Job &job, const std::vector<Rule> &rules);
 
-/// Whether all hold for `job` with `strategy`, wherever its stages are cut and
-/// its ranks lie.
+/// Whether all rules hold for `job` with `strategy`, if the stages may be cut
+/// anywhere.
 bool isExpressible(const Job &job, const cost::Strategy &strategy,
                    const std::vector<Rule> &rules);
 

@@ -1,37 +1,38 @@
 //===- Megatron.cpp - Flags of Megatron-LM --------------------------------===//
 //
-// Of megatron/training/arguments.py and megatron/core/transformer/
-// transformer_config.py of August 2026. ReadMegatron.cpp reads them back.
+// For megatron/training/arguments.py and megatron/core/transformer/
+// transformer_config.py of August 2026. ReadMegatron.cpp reads the flags back.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
 #include "codegen/export/Settings.h"
 #include "codegen/export/Targets.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace dpc::exports {
 
 static const char *const kWhose = "Megatron-LM";
 
-/// What is not known of the model is taken for one.
+/// Whether all GEMM sizes on a rank are multiples of 16. Unknown sizes are 0
+/// and pass.
 static bool takesFp8(const Job &job) {
   constexpr int64_t kMultiple = 16;
   const ModelShape &model = job.model;
   const cost::Strategy &strategy = job.strategy;
   int64_t kvHeads = model.kvHeads > 0 ? model.kvHeads : model.heads;
   int64_t tokens = job.microBatch() * model.sequence / strategy.cp;
-  for (int64_t size :
-       {model.heads * model.headSize / strategy.tp.ranks,
-        (model.heads + 2 * kvHeads) * model.headSize / strategy.tp.ranks,
-        model.feedForward / strategy.tp.ranks, model.hidden,
-        strategy.sp ? tokens / strategy.tp.ranks : tokens})
-    if (size % kMultiple != 0)
-      return false;
-  return true;
+  const int64_t sizes[] = {model.heads * model.headSize / strategy.tp.ranks,
+                           (model.heads + 2 * kvHeads) * model.headSize /
+                               strategy.tp.ranks,
+                           model.feedForward / strategy.tp.ranks, model.hidden,
+                           strategy.sp ? tokens / strategy.tp.ranks : tokens};
+  return std::ranges::all_of(
+      sizes, [](int64_t size) { return size % kMultiple == 0; });
 }
 
-std::vector<Rule> megatronRules() {
+static Rules megatronRules() {
   auto hasFsdp = [](const Job &job) { return job.strategy.zero >= 2; };
   auto hasExperts = [](const Job &job) { return job.strategy.ep > 1; };
   auto cannotLayOut = [](const Job &job) {
@@ -41,9 +42,9 @@ std::vector<Rule> megatronRules() {
   return {
       trainingOnly(kWhose),
       {"Megatron-LM's scripts train decoders (pretrain_gpt.py) and encoders "
-       "(pretrain_bert.py) that predict tokens: the model has to embed tokens, "
-       "attend in layers that are all causal or all not, and end in a cross "
-       "entropy over the vocabulary for each",
+       "(pretrain_bert.py) that predict tokens: the model must embed tokens, "
+       "have attention that is causal in all layers or in none, and end in a "
+       "cross entropy over the vocabulary for each token",
        [](const Job &job) { return job.model.kind != ModelKind::other; },
        nullptr, /*isOfJob=*/true},
       noGrid(kWhose),
@@ -53,32 +54,31 @@ std::vector<Rule> megatronRules() {
       schedules(kWhose, {"1f1b", "interleaved"}),
       saying(onlyIf(zeros("", {0, 1}),
                     [](const Job &job) { return job.strategy.pp > 1; }),
-             "Megatron-LM splits gradients and parameters (Megatron-FSDP) in "
-             "programs without pipeline stages only: zero=0 or 1 with pp > 1"),
+             "Megatron-LM shards gradients and parameters (Megatron-FSDP) only "
+             "without pipeline stages: zero=0 or 1 with pp > 1"),
       onlyIf(evenLayers(kWhose), cannotLayOut),
       wholeRounds(kWhose),
-      saying(onlyIf({"",
-                     [](const Job &job) {
-                       return job.strategy.tp.ranks == 1 || job.strategy.sp;
-                     },
-                     [](Job &job) { return job.strategy.sp = true; }},
-                    hasExperts),
-             "Megatron-LM needs sequence parallelism (sp=true) where experts "
-             "are spread and tp > 1"),
+      onlyIf(
+          strategyRule(
+              "Megatron-LM needs sequence parallelism (sp=true) "
+              "with expert parallelism and tp > 1",
+              [](const cost::Strategy &s) { return s.tp.ranks == 1 || s.sp; },
+              [](cost::Strategy &s) { s.sp = true; }),
+          hasExperts),
       saying(onlyIf(noHybrid(""),
-                    [](const Job &job) {
-                      return job.strategy.ep > 1 && job.strategy.zero >= 2;
+                    [=](const Job &job) {
+                      return hasExperts(job) && hasFsdp(job);
                     }),
-             "Megatron-FSDP with experts splits over all data-parallel ranks "
+             "Megatron-FSDP with experts shards over all data-parallel ranks "
              "(hybrid_shard=1)"),
       saying(onlyIf(precisions("", {"fp32", "bf16", "fp16"}), hasExperts),
-             "Megatron-LM's experts are of fp8 in a model of fp8, those of "
-             "dpc are not (--precision=bf16)"),
-      onlyIf({"Transformer Engine multiplies codes of fp8 where all sizes on a "
-              "rank are multiples of 16: the hidden size, those of heads and "
-              "of the feed-forward over tp, and tokens of a micro-batch "
+             "Megatron-LM computes experts of an fp8 model in fp8, dpc does "
+             "not (--precision=bf16)"),
+      onlyIf({"Transformer Engine computes fp8 GEMMs whose sizes on a rank are "
+              "multiples of 16: the hidden size, the sizes of heads and "
+              "feed-forward layers over tp, and the tokens of a micro-batch "
               "(--precision=bf16)",
-              takesFp8, [](Job &) { return false; }},
+              takesFp8, nullptr},
              [](const Job &job) { return job.precision == "fp8"; }),
       hostOnly(kWhose),
       offloads(kWhose, {"none", "optimizer"}),
@@ -90,14 +90,14 @@ std::vector<Rule> megatronRules() {
 
 namespace {
 
-/// Lines of a command, each flag with its values.
+/// The text of a command, with one flag per line.
 class Command {
 public:
   void add(const std::string &flag) { text << " \\\n  --" << flag; }
   template <typename T> void add(const std::string &flag, const T &value) {
     text << " \\\n  --" << flag << " " << value;
   }
-  /// Where it is known.
+  /// Does nothing for an unknown size.
   void addSize(const std::string &flag, int64_t size) {
     if (size > 0)
       add(flag, size);
@@ -110,7 +110,7 @@ private:
 
 } // namespace
 
-/// "Ettt|tttt|...|tttL": E the embedding, t a layer, L the loss.
+/// "Et*3|t*4|...|t*3L": E is the embedding, t a layer, L the loss.
 static std::string layoutOf(const std::vector<int64_t> &stageLayers) {
   std::string text = "E";
   for (size_t stage = 0; stage < stageLayers.size(); ++stage) {
@@ -206,34 +206,34 @@ static void addModel(Command &command, const ModelShape &model) {
     command.add("position-embedding-type", "rope");
 }
 
-/// What the graph does not say in Megatron's words.
+/// What the user must add because the graph does not show it.
 static std::vector<std::string> modelRemarks(const ModelShape &model) {
   std::vector<std::string> remarks;
   if (!model.isTransformer())
     remarks.emplace_back(
-        "megatron.sh: sizes of the model that its graph does not show are left "
-        "to you (--num-layers, --hidden-size, ...)");
+        "megatron.sh: add the sizes of the model that its graph does not show "
+        "(--num-layers, --hidden-size, ...)");
   bool isEncoder = model.kind == ModelKind::encoder;
   remarks.emplace_back(
       "megatron.sh: " +
       std::string(isEncoder
                       ? "pretrain_bert.py builds an encoder of these sizes and "
-                        "kinds; whether it has a head for the next sentence "
+                        "kinds; add whether it predicts the next sentence "
                         "(--bert-no-binary-head), "
                       : "pretrain_gpt.py builds a decoder of these sizes and "
-                        "kinds; ") +
+                        "kinds; add ") +
       "whether its head is tied (--untie-embeddings-and-output-weights)" +
-      std::string(model.hasBias ? "" : ", products without biases") +
-      " and what else your model has of its own is yours to add");
+      std::string(model.hasBias ? "" : ", that GEMMs have no bias") +
+      " and other properties of your model");
   if (model.experts > 1)
-    remarks.emplace_back("megatron.sh: how tokens choose among the " +
+    remarks.emplace_back("megatron.sh: add how tokens choose among the " +
                          std::to_string(model.experts) +
-                         " experts is yours to add (--moe-router-topk, "
+                         " experts (--moe-router-topk, "
                          "--moe-token-dispatcher-type)");
   return remarks;
 }
 
-/// Its schedule falls to 0 unless it is told not to.
+/// Megatron-LM decays the rate to 0 by default.
 static void addSchedule(Command &command, const Job &job) {
   const RateSchedule &schedule = job.schedule;
   command.add("lr-decay-style", schedule.kind);
@@ -244,7 +244,8 @@ static void addSchedule(Command &command, const Job &job) {
   command.add("min-lr", schedule.min);
 }
 
-/// Of fp16, and fixed of bf16: where it computes in fp32 nothing is scaled.
+/// Adds the loss scale, which fp32 does not have. Returns the settings that the
+/// command expresses.
 static std::set<Setting> addLossScale(Command &command, const Job &job) {
   std::set<Setting> expressed = {Setting::optimizer, Setting::clipping,
                                  Setting::schedule};
@@ -258,7 +259,7 @@ static std::set<Setting> addLossScale(Command &command, const Job &job) {
   }
   command.add("initial-loss-scale", scale.initial);
   command.add("loss-scale-window", scale.interval);
-  command.add("hysteresis", 1); // Every overflow halves it.
+  command.add("hysteresis", 1); // Each overflow halves the scale.
   return expressed;
 }
 
@@ -276,7 +277,7 @@ static void addOptimizer(Command &command, const Job &job) {
     command.add("adam-eps", optimizer.eps);
   }
   command.add("clip-grad", optimizer.clipGradNorm);
-  if (job.precision == "fp8") { // Each tensor scaled by what it holds.
+  if (job.precision == "fp8") { // A scale for each tensor.
     command.add("bf16");
     command.add("fp8-format", "hybrid");
     command.add("fp8-recipe", "tensorwise");
@@ -286,7 +287,7 @@ static void addOptimizer(Command &command, const Job &job) {
   addSchedule(command, job);
 }
 
-Exported writeMegatron(const Job &job) {
+static Exported writeMegatron(const Job &job) {
   Command command;
   addParallelism(command, job);
   addModel(command, job.model);
@@ -316,11 +317,14 @@ Exported writeMegatron(const Job &job) {
   remarkOnSettings(result, job, expressed);
   if (job.strategy.recompute == cost::Recompute::Selective)
     result.remarks.emplace_back(
-        "megatron.sh: Megatron's selective recomputation is that of attention "
-        "alone; what dpc makes again besides, it keeps");
+        "megatron.sh: selective recomputation of Megatron-LM covers attention "
+        "only; that of dpc covers more");
   for (std::string &remark : modelRemarks(job.model))
     result.remarks.push_back(std::move(remark));
   return result;
 }
+
+const Target megatron = {"megatron", megatronRules, writeMegatron,
+                         "megatron-core-2024"};
 
 } // namespace dpc::exports

@@ -3,12 +3,11 @@
 // Reads a command line, or a script that has one (ShellWords.h).
 //
 //===----------------------------------------------------------------------===//
-#include "codegen/export/Import.h"
 #include "codegen/export/ShellWords.h"
+#include "codegen/export/StrategyReader.h"
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <set>
 
 namespace dpc::exports {
@@ -16,51 +15,33 @@ namespace dpc::exports {
 namespace {
 
 using Words = std::vector<std::string>;
+/// The words after each flag, up to the next flag.
+using Flags = std::map<std::string, Words>;
 
-/// Words of a script, with variables filled in.
-class Script {
+class MegatronReader : StrategyReader {
 public:
-  explicit Script(const std::string &text) : words(shellWords(text)) {}
-  /// Whether its command runs a program of this name, or the like.
-  bool runs(const std::string &part) const {
-    return std::any_of(words.begin(), words.end(), [&](const auto &word) {
-      return word.ends_with(".py") && word.find(part) != std::string::npos;
-    });
-  }
-  /// What follows each flag, up to the next one.
-  std::map<std::string, Words> flags() const;
+  MegatronReader(const Words &words, Flags flags, int64_t devices);
+  Expected<Imported> read();
 
 private:
-  Words words;
-};
-
-/// Turns flags into a strategy.
-class Reader {
-public:
-  Reader(const Script &script, int64_t devices)
-      : flags(script.flags()), devices(devices),
-        hasTwoStacks(script.runs("t5")) {}
-  Expected<Imported> run();
-
-private:
-  std::map<std::string, Words> flags;
-  int64_t devices;
-  bool hasTwoStacks; ///< Of layers: an encoder's and a decoder's.
-  Imported result;
+  Flags flags;
+  bool hasTwoStacks; ///< The model has an encoder and a decoder.
   std::set<std::string> used;
 
   bool has(const std::string &flag);
-  /// Of a flag that was given; "" without one.
+  /// The first word after the flag, or "".
   std::string word(const std::string &flag);
-  Expected<int64_t> number(const std::string &flag, int64_t missing);
-  Status refuseOthers();
-  Status readRanks();
-  Status readDegrees();
-  Status readStages();
-  Status readExperts();
-  Status readData();
-  Status readRecompute();
-  Status readBatch();
+  /// A number of at least 1, or nullopt.
+  std::optional<int64_t> findNumber(const std::string &flag);
+  /// The same; `missing` without the flag, an error for any other word.
+  int64_t number(const std::string &flag, int64_t missing);
+  void refuseOthers();
+  void readRanks();
+  void readDegrees();
+  void readStages();
+  void readExperts();
+  void readData();
+  void readRecompute();
   void readSizes();
   void readVocabulary();
   void readRest();
@@ -68,22 +49,18 @@ private:
 
 } // namespace
 
-static Error wrong(const std::string &what) {
-  return Error{"Megatron-LM's flags: " + what};
-}
-
-std::map<std::string, Words> Script::flags() const {
-  std::map<std::string, Words> found;
+static Flags flagsOf(const Words &words) {
+  Flags found;
   std::string last;
   for (const std::string &word : words) {
-    if (word.rfind("--", 0) != 0) {
+    if (!word.starts_with("--")) {
       if (!last.empty())
         found[last].push_back(word);
       continue;
     }
     size_t equal = word.find('=');
     last = word.substr(2, equal == std::string::npos ? equal : equal - 2);
-    std::replace(last.begin(), last.end(), '_', '-');
+    std::ranges::replace(last, '_', '-');
     found[last].clear();
     if (equal != std::string::npos)
       found[last].push_back(word.substr(equal + 1));
@@ -91,30 +68,41 @@ std::map<std::string, Words> Script::flags() const {
   return found;
 }
 
-bool Reader::has(const std::string &flag) {
+MegatronReader::MegatronReader(const Words &words, Flags flags, int64_t devices)
+    : StrategyReader("Megatron-LM's flags: ", devices), flags(std::move(flags)),
+      hasTwoStacks(std::ranges::any_of(words, [](const std::string &word) {
+        return word.ends_with(".py") && word.find("t5") != std::string::npos;
+      })) {}
+
+bool MegatronReader::has(const std::string &flag) {
   used.insert(flag);
   return flags.count(flag) > 0;
 }
 
-std::string Reader::word(const std::string &flag) {
+std::string MegatronReader::word(const std::string &flag) {
   return has(flag) && !flags[flag].empty() ? flags[flag].front() : "";
 }
 
-Expected<int64_t> Reader::number(const std::string &flag, int64_t missing) {
-  if (!has(flag))
-    return missing;
+std::optional<int64_t> MegatronReader::findNumber(const std::string &flag) {
   std::string text = word(flag);
   int64_t value = 0;
   auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1)
-    return wrong("--" + flag + " '" + text + "' is no whole number >= 1");
-  return value;
+  bool isNumber = error == std::errc() && end == text.data() + text.size();
+  return isNumber && value >= 1 ? std::optional(value) : std::nullopt;
 }
 
-/// What splits work in ways that --strategy has no keys for, or says it
-/// elsewhere.
-Status Reader::refuseOthers() {
+int64_t MegatronReader::number(const std::string &flag, int64_t missing) {
+  if (!has(flag))
+    return missing;
+  std::optional<int64_t> value = findNumber(flag);
+  if (!value)
+    fail("--" + flag + " '" + word(flag) + "' is no whole number >= 1");
+  return value.value_or(missing);
+}
+
+/// Refuses flags that change how work is split and have no key of --strategy.
+void MegatronReader::refuseOthers() {
   for (const char *flag :
        {"hierarchical-context-parallel-sizes", "hybrid-context-parallel",
         "tensor-parallel-num-weight-shards",
@@ -124,182 +112,136 @@ Status Reader::refuseOthers() {
         "encoder-pipeline-model-parallel-size", "rampup-batch-size", "yaml-cfg",
         "hybrid-layer-pattern"})
     if (has(flag))
-      return wrong(std::string("--") + flag +
-                   " has no key of --strategy; expected a command without it");
-  return Status();
+      fail(std::string("--") + flag +
+           " has no key of --strategy; expected a command without it");
 }
 
-Status Reader::readRanks() {
-  auto nodes = number("nnodes", 0), each = number("nproc-per-node", 0);
-  if (!nodes || !each)
-    return Error{(nodes ? each : nodes).message()};
-  if (*each == 0)
-    return Status();
-  int64_t ranks = std::max<int64_t>(1, *nodes) * *each;
+void MegatronReader::readRanks() {
+  int64_t nodes = number("nnodes", 1), each = number("nproc-per-node", 0);
+  if (each == 0)
+    return;
+  int64_t ranks = nodes * each;
   if (ranks > devices)
-    return wrong("torchrun starts " + std::to_string(ranks) +
-                 " processes; expected at most the " + std::to_string(devices) +
-                 " devices of the cluster");
+    fail("torchrun starts " + std::to_string(ranks) +
+         " processes; expected at most the " + std::to_string(devices) +
+         " devices of the cluster");
   devices = ranks;
-  return Status();
 }
 
-Status Reader::readDegrees() {
+void MegatronReader::readDegrees() {
   cost::Strategy &strategy = result.strategy;
-  auto tp = number("tensor-model-parallel-size", 1);
-  auto pp = number("pipeline-model-parallel-size", 1);
-  auto cp = number("context-parallel-size", 1);
-  for (const auto *degree : {&tp, &pp, &cp})
-    if (!*degree)
-      return Error{degree->message()};
-  strategy.tp = *tp;
-  strategy.pp = *pp;
-  strategy.cp = *cp;
+  int64_t tp = number("tensor-model-parallel-size", 1);
+  int64_t pp = number("pipeline-model-parallel-size", 1);
+  int64_t cp = number("context-parallel-size", 1);
   std::string kind = word("cp-comm-type");
   if (kind == "a2a+p2p" ||
       (has("cp-comm-type") && flags["cp-comm-type"].size() > 1))
-    return wrong("--cp-comm-type " + kind +
-                 " mixes two kinds; expected p2p, a2a or allgather");
-  if (strategy.cp > 1)
+    fail("--cp-comm-type " + kind +
+         " mixes two kinds; expected p2p, a2a or allgather");
+  setDegrees(tp, pp, cp);
+  if (cp > 1)
     strategy.cpKind =
         kind == "a2a" ? cost::CpKind::Ulysses : cost::CpKind::Ring;
-  strategy.sp = has("sequence-parallel") && strategy.tp.ranks > 1;
-  int64_t model = strategy.tp.ranks * strategy.pp * strategy.cp;
-  if (devices % model != 0)
-    return wrong("tp=" + std::to_string(*tp) + ",pp=" + std::to_string(*pp) +
-                 ",cp=" + std::to_string(*cp) + " do not divide " +
-                 std::to_string(devices) + " ranks");
-  strategy.dp = devices / model;
+  strategy.sp = has("sequence-parallel") && tp > 1;
   if (has("use-tp-pp-dp-mapping"))
     strategy.placement = {{"tp", "cp", "pp", "dp"}, {}};
-  return Status();
 }
 
-Status Reader::readStages() {
+void MegatronReader::readStages() {
   cost::Strategy &strategy = result.strategy;
-  auto chunks = number("num-virtual-stages-per-pipeline-rank", 1);
-  auto each = number("num-layers-per-virtual-pipeline-stage", 0);
-  auto layers = number("num-layers", 0);
-  for (const auto *value : {&chunks, &each, &layers})
-    if (!*value)
-      return Error{value->message()};
-  strategy.vpp = *chunks;
-  if (*each > 0) {
-    if (*layers == 0)
-      return wrong("--num-layers-per-virtual-pipeline-stage " +
-                   std::to_string(*each) +
-                   " needs --num-layers, which is not "
-                   "there");
-    if (*layers % (*each * strategy.pp) != 0)
-      return wrong("--num-layers-per-virtual-pipeline-stage " +
-                   std::to_string(*each) + " with --num-layers " +
-                   std::to_string(*layers) +
-                   " and pp=" + std::to_string(strategy.pp) +
-                   " leaves layers over; expected a divisor");
-    strategy.vpp = *layers / (*each * strategy.pp);
+  strategy.vpp = number("num-virtual-stages-per-pipeline-rank", 1);
+  int64_t each = number("num-layers-per-virtual-pipeline-stage", 0);
+  int64_t layers = number("num-layers", 0);
+  if (each > 0) {
+    std::string flag =
+        "--num-layers-per-virtual-pipeline-stage " + std::to_string(each);
+    if (layers == 0)
+      fail(flag + " needs --num-layers, which is missing");
+    if (layers % (each * strategy.pp) != 0)
+      fail(flag + " with --num-layers " + std::to_string(layers) +
+           " and pp=" + std::to_string(strategy.pp) +
+           " leaves layers over; expected a "
+           "divisor");
+    strategy.vpp = layers / (each * strategy.pp);
   }
   if (std::string layout = word("pipeline-model-parallel-layout");
       !layout.empty()) {
-    int64_t stages = 1 + std::count(layout.begin(), layout.end(), '|');
+    int64_t stages = 1 + std::ranges::count(layout, '|');
     if (layout.find('(') != std::string::npos || stages % strategy.pp != 0)
-      return wrong("--pipeline-model-parallel-layout " + layout +
-                   "; expected a stage for every chunk of pp=" +
-                   std::to_string(strategy.pp) + ", written out");
+      fail("--pipeline-model-parallel-layout " + layout +
+           "; expected the layers of each virtual stage, a multiple of pp=" +
+           std::to_string(strategy.pp) + " stages, without repetition (...)");
     strategy.vpp = stages / strategy.pp;
   }
   if (strategy.pp == 1)
     strategy.vpp = 1;
   strategy.schedule = strategy.vpp > 1 ? cost::ScheduleKind::Interleaved
                                        : cost::ScheduleKind::OneFOneB;
-  return Status();
 }
 
-Status Reader::readExperts() {
+void MegatronReader::readExperts() {
   cost::Strategy &strategy = result.strategy;
-  auto ep = number("expert-model-parallel-size", 1);
-  auto tensor = number("expert-tensor-parallel-size", strategy.tp.ranks);
-  if (!ep || !tensor)
-    return Error{(ep ? tensor : ep).message()};
-  strategy.ep = *ep;
-  if (*ep == 1 || strategy.tp.ranks == 1)
-    return Status();
-  int64_t expected = strategy.dp % *ep == 0 ? strategy.tp.ranks : 1;
-  if (*tensor != expected)
-    return wrong("--expert-tensor-parallel-size " + std::to_string(*tensor) +
-                 " with --expert-model-parallel-size " + std::to_string(*ep) +
-                 "; expected " + std::to_string(expected) +
-                 ": --strategy splits experts over tp where ep divides dp");
-  return Status();
+  strategy.ep = number("expert-model-parallel-size", 1);
+  int64_t tensor = number("expert-tensor-parallel-size", strategy.tp.ranks);
+  if (strategy.ep == 1 || strategy.tp.ranks == 1)
+    return;
+  int64_t expected = strategy.dp % strategy.ep == 0 ? strategy.tp.ranks : 1;
+  if (tensor != expected)
+    fail("--expert-tensor-parallel-size " + std::to_string(tensor) +
+         " with --expert-model-parallel-size " + std::to_string(strategy.ep) +
+         "; expected " + std::to_string(expected) +
+         ": --strategy shards each expert over tp if ep divides dp");
 }
 
-Status Reader::readData() {
+void MegatronReader::readData() {
   cost::Strategy &strategy = result.strategy;
-  bool isDistributed = has("use-distributed-optimizer");
   bool isMegatron = has("use-megatron-fsdp") || has("use-custom-fsdp");
   bool isTorch = has("use-torch-fsdp2");
   std::string kind = word("data-parallel-sharding-strategy");
-  strategy.zero = isDistributed ? 1 : 0;
+  strategy.zero = has("use-distributed-optimizer") ? 1 : 0;
   if (isMegatron) {
-    const std::map<std::string, int64_t> stages = {{"no_shard", 0},
-                                                   {"optim", 1},
-                                                   {"optim_grads", 2},
-                                                   {"optim_grads_params", 3}};
-    auto stage = stages.find(kind.empty() ? "optim_grads_params" : kind);
+    const Words stages = {"no_shard", "optim", "optim_grads",
+                          "optim_grads_params"};
+    auto stage =
+        kind.empty() ? stages.end() - 1 : std::ranges::find(stages, kind);
     if (stage == stages.end())
-      return wrong("--data-parallel-sharding-strategy " + kind +
-                   "; expected no_shard, optim, optim_grads or "
-                   "optim_grads_params");
-    strategy.zero = stage->second;
+      fail("--data-parallel-sharding-strategy " + kind +
+           "; expected no_shard, optim, optim_grads or optim_grads_params");
+    strategy.zero = stage - stages.begin();
   } else if (isTorch) {
     strategy.zero = has("torch-fsdp2-no-reshard-after-forward") ? 2 : 3;
   }
   if (word("outer-dp-sharding-strategy") == "optim")
-    return wrong("--outer-dp-sharding-strategy optim has no key of --strategy; "
-                 "expected no_shard");
-  auto copies = number("num-distributed-optimizer-instances", 1);
-  if (!copies)
-    return Error{copies.message()};
-  if (strategy.zero > 0 && *copies > 1 && strategy.dp % *copies == 0)
-    strategy.hybridShard = strategy.dp / *copies;
-  if (has("optimizer-cpu-offload")) {
-    strategy.offload = cost::Offload::Optimizer;
-    std::string part = word("optimizer-offload-fraction");
-    if (!part.empty() && part != "1" && part != "1.0")
-      return wrong("--optimizer-offload-fraction " + part +
-                   "; expected 1: all of it");
-  }
-  return Status();
+    fail("--outer-dp-sharding-strategy optim has no key of --strategy; "
+         "expected no_shard");
+  int64_t copies = number("num-distributed-optimizer-instances", 1);
+  if (strategy.zero > 0 && copies > 1 && strategy.dp % copies == 0)
+    strategy.hybridShard = strategy.dp / copies;
+  if (!has("optimizer-cpu-offload"))
+    return;
+  strategy.offload = cost::Offload::Optimizer;
+  std::string part = word("optimizer-offload-fraction");
+  if (!part.empty() && part != "1" && part != "1.0")
+    fail("--optimizer-offload-fraction " + part + "; expected 1");
 }
 
-Status Reader::readRecompute() {
+void MegatronReader::readRecompute() {
   std::string kind = word("recompute-granularity");
   if (kind.empty() && has("recompute-activations"))
     kind = "selective";
-  if (!kind.empty() && kind != "full" && kind != "selective")
-    return wrong("--recompute-granularity " + kind +
-                 "; expected full or selective");
-  if (!kind.empty())
+  if (kind == "full" || kind == "selective")
     result.strategy.recompute = *symbolize<cost::Recompute>(kind);
+  else if (!kind.empty())
+    fail("--recompute-granularity " + kind + "; expected full or selective");
   if (word("recompute-method") == "block")
-    return wrong("--recompute-method block recomputes some layers only; "
-                 "expected uniform");
+    fail("--recompute-method block recomputes some layers only; "
+         "expected uniform");
   has("recompute-num-layers");
-  return Status();
 }
 
-Status Reader::readBatch() {
-  auto micro = number("micro-batch-size", 0);
-  auto all = number("global-batch-size", 0);
-  if (!micro || !all)
-    return Error{(micro ? all : micro).message()};
-  result.strategy.microBatch = *micro;
-  result.globalBatch = *all;
-  return Status();
-}
-
-/// What is said of the model. What is no number, a variable that the script has
-/// from elsewhere, says nothing.
-void Reader::readSizes() {
+/// Sizes of the model. A word that is no number, such as a variable with a
+/// value from outside the script, states nothing.
+void MegatronReader::readSizes() {
   struct Flag {
     const char *name;
     int64_t ModelShape::*size;
@@ -314,44 +256,46 @@ void Reader::readSizes() {
                       {"num-experts", &ModelShape::experts},
                       {"seq-length", &ModelShape::sequence, true},
                       {"encoder-seq-length", &ModelShape::sequence, true}};
-  // Of experts the inner size is --moe-ffn-hidden-size, if that is given.
+  // --moe-ffn-hidden-size may replace the inner size of experts.
   bool hasExperts = flags.count("num-experts") > 0;
   for (const Flag &flag : all) {
     bool isLeftOut =
         (hasTwoStacks && flag.size == &ModelShape::layers) ||
         (hasExperts && flag.size == &ModelShape::feedForward) ||
         (flag.size == &ModelShape::kvHeads && !has("group-query-attention"));
-    auto value = number(flag.name, 0);
-    if (!isLeftOut && value && *value > 0)
+    auto value = findNumber(flag.name);
+    if (!isLeftOut && value)
       result.sizes.push_back(
           {std::string("--") + flag.name, *value, flag.size, flag.isOfTokens});
   }
   readVocabulary();
 }
 
-/// Megatron-LM pads it so that its tensor-parallel ranks have equal parts.
-void Reader::readVocabulary() {
-  constexpr int64_t kDivisor = 128; // Its default.
-  auto divisor = number("make-vocab-size-divisible-by", kDivisor);
-  int64_t multiple = (divisor ? *divisor : kDivisor) * result.strategy.tp.ranks;
+/// Megatron-LM pads the vocabulary so that tensor-parallel ranks hold equal
+/// parts.
+void MegatronReader::readVocabulary() {
+  constexpr int64_t kDivisor = 128; // Megatron-LM's default.
+  int64_t multiple =
+      findNumber("make-vocab-size-divisible-by").value_or(kDivisor) *
+      result.strategy.tp.ranks;
   for (const char *flag : {"padded-vocab-size", "vocab-size"})
-    if (auto value = number(flag, 0); value && *value > 0)
+    if (auto value = findNumber(flag))
       result.sizes.push_back(
           {std::string("--") + flag, *value, &ModelShape::vocabulary,
            /*isOfTokens=*/true,
            /*most=*/(*value + multiple - 1) / multiple * multiple});
 }
 
-void Reader::readRest() {
+void MegatronReader::readRest() {
   for (const char *precision : {"bf16", "fp16"})
     if (has(precision))
       result.precision = precision;
   auto format = flags.find("fp8-format");
-  if (format != flags.end() &&
-      format->second == std::vector<std::string>{"hybrid"}) {
+  if (format != flags.end() && format->second == Words{"hybrid"}) {
     result.precision = "fp8";
     used.insert({"fp8-format", "fp8-recipe"});
-    // dpc scales each tensor by what it holds; Megatron-LM's default does not.
+    // dpc scales each tensor by its largest element, unlike Megatron-LM's
+    // default.
     std::string recipe = has("fp8-recipe") ? word("fp8-recipe") : "delayed";
     if (recipe != "tensorwise")
       result.ignored.push_back("--fp8-recipe " + recipe);
@@ -362,29 +306,31 @@ void Reader::readRest() {
       result.ignored.push_back("--" + flag);
 }
 
-Expected<Imported> Reader::run() {
-  for (auto step :
-       {&Reader::refuseOthers, &Reader::readRanks, &Reader::readDegrees,
-        &Reader::readStages, &Reader::readExperts, &Reader::readData,
-        &Reader::readRecompute, &Reader::readBatch})
-    if (Status status = (this->*step)(); !status)
-      return Error{status.message()};
+Expected<Imported> MegatronReader::read() {
+  for (auto step : {&MegatronReader::refuseOthers, &MegatronReader::readRanks,
+                    &MegatronReader::readDegrees, &MegatronReader::readStages,
+                    &MegatronReader::readExperts, &MegatronReader::readData,
+                    &MegatronReader::readRecompute})
+    if ((this->*step)(); !error.empty())
+      return Error{error};
+  result.strategy.microBatch = number("micro-batch-size", 0);
+  result.globalBatch = number("global-batch-size", 0);
   readSizes();
   readRest();
-  return std::move(result);
+  return finish();
 }
 
 Expected<Imported> readMegatron(const std::string &text, int64_t devices) {
-  Script script(text);
-  std::map<std::string, Words> flags = script.flags();
-  bool isMegatron = std::any_of(flags.begin(), flags.end(), [](auto &flag) {
+  Words words = shellWords(text);
+  Flags flags = flagsOf(words);
+  bool isMegatron = std::ranges::any_of(flags, [](const auto &flag) {
     return flag.first.find("parallel-size") != std::string::npos ||
            flag.first == "micro-batch-size";
   });
   if (!isMegatron)
-    return wrong("none of them is there (--tensor-model-parallel-size, "
-                 "--micro-batch-size, ...)");
-  return Reader(script, devices).run();
+    return Error{"Megatron-LM's flags: none found, such as "
+                 "--tensor-model-parallel-size or --micro-batch-size"};
+  return MegatronReader(words, std::move(flags), devices).read();
 }
 
 Expected<Imported> readStrategy(const std::string &text, int64_t devices) {

@@ -11,13 +11,6 @@ namespace dpc::exports {
 
 using cost::Strategy;
 
-static std::string listed(const Words &words) {
-  std::string text;
-  for (const std::string &word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 int64_t largestDivisor(int64_t number, int64_t most) {
   for (int64_t divisor = std::min(number, most); divisor > 1; --divisor)
     if (number % divisor == 0)
@@ -38,7 +31,8 @@ void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest) {
   }
 }
 
-/// The axes of more than one rank, innermost first. "dp" stands for all of it.
+/// The axes with more than one rank, innermost first. Axes that `named` lacks
+/// follow in the usual order; parts of dp ("dpi") are left out.
 static std::vector<std::string> orderOf(const Job &job,
                                         std::vector<std::string> named) {
   const Strategy &strategy = job.strategy;
@@ -49,7 +43,6 @@ static std::vector<std::string> orderOf(const Job &job,
   for (const char *axis : {"tp", "cp", "dp", "pp"})
     if (std::find(named.begin(), named.end(), axis) == named.end())
       named.emplace_back(axis);
-  // Parts of dp lie inside of it.
   std::erase_if(named, [&](const std::string &axis) {
     auto size = sizes.find(axis);
     return size == sizes.end() || size->second == 1;
@@ -65,12 +58,20 @@ bool isPlacedAs(const Job &job, const std::string &order) {
 }
 
 Rule onlyIf(Rule rule, std::function<bool(const Job &)> when) {
-  auto holds = rule.holds;
-  rule.holds = [holds, when](const Job &job) {
+  rule.holds = [holds = rule.holds, when](const Job &job) {
     return !when(job) || holds(job);
   };
-  rule.isOfJob = false; // `when` may be of the strategy.
+  rule.isOfJob = false; // `when` may depend on the strategy.
   return rule;
+}
+
+Rule strategyRule(std::string text, std::function<bool(const Strategy &)> holds,
+                  std::function<void(Strategy &)> mend) {
+  return {std::move(text), [=](const Job &job) { return holds(job.strategy); },
+          [=](Job &job) {
+            mend(job.strategy);
+            return true;
+          }};
 }
 
 Rule saying(Rule rule, const std::string &text) {
@@ -78,7 +79,7 @@ Rule saying(Rule rule, const std::string &text) {
   return rule;
 }
 
-/// A key of the strategy has this value.
+/// `key` has this value.
 template <typename Value>
 static Rule only(std::string text, Value StrategyNumbers::*key, Value value) {
   return {std::move(text),
@@ -89,7 +90,7 @@ static Rule only(std::string text, Value StrategyNumbers::*key, Value value) {
           }};
 }
 
-/// A degree of the strategy is 1; the ranks go to the others.
+/// `degree` is 1; other degrees take its ranks.
 static Rule noRanksAlong(std::string text, int64_t StrategyNumbers::*degree) {
   return {std::move(text),
           [=](const Job &job) { return job.strategy.*degree == 1; },
@@ -100,27 +101,23 @@ static Rule noRanksAlong(std::string text, int64_t StrategyNumbers::*degree) {
 }
 
 Rule trainingOnly(const std::string &whose) {
-  return {whose + " trains: there is nothing to say of inference",
+  return {whose + " trains; its configurations do not cover inference",
           [](const Job &job) { return job.trains; }, nullptr,
           /*isOfJob=*/true};
 }
 
 Rule noGrid(const std::string &whose) {
-  return {whose + " has tensor parallelism along one axis (no tp=AxB)",
-          [](const Job &job) { return job.strategy.tp.grid.empty(); },
-          [](Job &job) {
-            job.strategy.tp.grid.clear();
-            return true;
-          }};
+  return strategyRule(
+      whose + " has tensor parallelism along one axis (no tp=AxB)",
+      [](const Strategy &s) { return s.tp.grid.empty(); },
+      [](Strategy &s) { s.tp.grid.clear(); });
 }
 
 Rule evenShares(const std::string &whose) {
-  return {whose + " gives all data-parallel ranks the same of the batch",
-          [](const Job &job) { return !job.strategy.batchShares.isUneven(); },
-          [](Job &job) {
-            job.strategy.batchShares = cost::BatchShares::even();
-            return true;
-          }};
+  return strategyRule(
+      whose + " gives all data-parallel ranks equal shares of the batch",
+      [](const Strategy &s) { return !s.batchShares.isUneven(); },
+      [](Strategy &s) { s.batchShares = cost::BatchShares::even(); });
 }
 
 Rule evenBatch(const std::string &whose) {
@@ -142,14 +139,13 @@ Rule evenBatch(const std::string &whose) {
 }
 
 Rule usualPlacement(const std::string &whose, const Words &orders) {
-  return {whose + " lays ranks out as tp.cp.dp.pp, innermost first" +
-              (orders.empty() ? "" : ", or as " + listed(orders)),
+  return {whose + " orders ranks as tp.cp.dp.pp, innermost first" +
+              (orders.empty() ? "" : ", or as " + joined(orders)),
           [orders](const Job &job) {
             return isPlacedAs(job, "auto") ||
-                   std::any_of(orders.begin(), orders.end(),
-                               [&](const std::string &order) {
-                                 return isPlacedAs(job, order);
-                               });
+                   std::ranges::any_of(orders, [&](const std::string &order) {
+                     return isPlacedAs(job, order);
+                   });
           },
           [](Job &job) {
             job.strategy.placement = {{"tp", "cp", "dp", "pp"}, {}};
@@ -158,108 +154,95 @@ Rule usualPlacement(const std::string &whose, const Words &orders) {
 }
 
 Rule schedules(const std::string &whose, const Words &known) {
-  return {whose + " has these schedules of stages: " + listed(known),
-          [known](const Job &job) {
-            return job.strategy.pp == 1 ||
-                   known.count(cost::printValue(job.strategy.schedule));
-          },
-          [](Job &job) {
-            job.strategy.schedule = cost::ScheduleKind::OneFOneB;
-            job.strategy.vpp = 1;
-            return true;
-          }};
+  return strategyRule(
+      whose + " has these pipeline schedules: " + joined(known),
+      [=](const Strategy &s) {
+        return s.pp == 1 || known.count(cost::printValue(s.schedule));
+      },
+      [](Strategy &s) {
+        s.schedule = cost::ScheduleKind::OneFOneB;
+        s.vpp = 1;
+      });
 }
 
 Rule recomputes(const std::string &whose, const Words &known) {
-  return {whose + " has these kinds of recomputation: " + listed(known),
-          [known](const Job &job) {
-            return known.count(cost::printValue(job.strategy.recompute)) > 0;
-          },
-          [known](Job &job) {
-            // More of it takes no more memory.
-            job.strategy.recompute = known.count("full")
-                                         ? cost::Recompute::Full
-                                         : cost::Recompute::None;
-            return true;
-          }};
+  return strategyRule(
+      whose + " has these kinds of recomputation: " + joined(known),
+      [=](const Strategy &s) {
+        return known.count(cost::printValue(s.recompute)) > 0;
+      },
+      [=](Strategy &s) { // Full recomputation takes the least memory.
+        s.recompute =
+            known.count("full") ? cost::Recompute::Full : cost::Recompute::None;
+      });
 }
 
 Rule offloads(const std::string &whose, const Words &known) {
-  return {whose + " offloads: " + listed(known),
-          [known](const Job &job) {
-            return known.count(cost::printValue(job.strategy.offload)) > 0;
-          },
-          [known](Job &job) {
-            using cost::Offload;
-            for (Offload more : {Offload::All, Offload::Parameters,
-                                 Offload::Optimizer, Offload::None})
-              if (known.count(cost::printValue(more))) {
-                job.strategy.offload = more;
-                break;
-              }
-            return true;
-          }};
+  return strategyRule(
+      whose + " offloads: " + joined(known),
+      [=](const Strategy &s) {
+        return known.count(cost::printValue(s.offload)) > 0;
+      },
+      [=](Strategy &s) {
+        using cost::Offload;
+        for (Offload less : {Offload::None, Offload::Optimizer,
+                             Offload::Parameters, Offload::All})
+          if (known.count(cost::printValue(less)))
+            s.offload = less;
+      });
 }
 
 Rule hostOnly(const std::string &whose) {
-  return {whose + " offloads to the host's memory, not to disk",
-          [](const Job &job) {
-            return job.strategy.offload == cost::Offload::None ||
-                   job.strategy.offloadTo == cost::OffloadTarget::Host;
-          },
-          [](Job &job) {
-            job.strategy.offloadTo = cost::OffloadTarget::Host;
-            return true;
-          }};
+  return strategyRule(
+      whose + " offloads to host memory, not to disk",
+      [](const Strategy &s) {
+        return s.offload == cost::Offload::None ||
+               s.offloadTo == cost::OffloadTarget::Host;
+      },
+      [](Strategy &s) { s.offloadTo = cost::OffloadTarget::Host; });
 }
 
 Rule zeros(const std::string &whose, const std::set<int64_t> &known) {
-  std::string text;
-  for (int64_t stage : known)
-    text += (text.empty() ? "" : ", ") + std::to_string(stage);
-  return {whose + " has these ZeRO stages: " + text,
-          [known](const Job &job) { return known.count(job.strategy.zero); },
-          [known](Job &job) {
-            // The next that keeps less on a rank, or the most there is.
-            auto more = known.lower_bound(job.strategy.zero);
-            job.strategy.zero = more == known.end() ? *known.rbegin() : *more;
-            return true;
-          }};
+  return strategyRule(
+      whose + " has these ZeRO stages: " + joined(known),
+      [=](const Strategy &s) { return known.count(s.zero) > 0; },
+      [=](Strategy &s) { // The next stage that takes less memory, or the last.
+        auto more = known.lower_bound(s.zero);
+        s.zero = more == known.end() ? *known.rbegin() : *more;
+      });
 }
 
 Rule noHybrid(const std::string &whose) {
   return only(
-      whose + " splits states over all data-parallel ranks (hybrid_shard=1)",
+      whose + " shards states over all data-parallel ranks (hybrid_shard=1)",
       &Strategy::hybridShard, int64_t(1));
 }
 
 Rule noSequenceParallel(const std::string &whose) {
-  return only(whose + " splits no norms along the sequence (sp=false)",
-              &Strategy::sp, false);
+  return only(whose + " has no sequence parallelism (sp=false)", &Strategy::sp,
+              false);
 }
 
 Rule noContext(const std::string &whose) {
-  return noRanksAlong(whose + " does not split the sequence (cp=1)",
+  return noRanksAlong(whose + " has no context parallelism (cp=1)",
                       &Strategy::cp);
 }
 
 Rule contextKind(const std::string &whose, cost::CpKind kind) {
-  return {whose + " splits a sequence as cp_kind=" + cost::printValue(kind),
-          [kind](const Job &job) {
-            return job.strategy.cp == 1 || job.strategy.cpKind == kind;
-          },
-          [kind](Job &job) {
-            job.strategy.cpKind = kind;
-            return true;
-          }};
+  return strategyRule(
+      whose + " has context parallelism with cp_kind=" + cost::printValue(kind),
+      [=](const Strategy &s) { return s.cp == 1 || s.cpKind == kind; },
+      [=](Strategy &s) { s.cpKind = kind; });
 }
 
 Rule noExperts(const std::string &whose) {
-  return only(whose + " spreads no experts (ep=1)", &Strategy::ep, int64_t(1));
+  return only(whose + " has no expert parallelism (ep=1)", &Strategy::ep,
+              int64_t(1));
 }
 
 Rule noPipeline(const std::string &whose) {
-  return noRanksAlong(whose + " has no pipelines (pp=1)", &Strategy::pp);
+  return noRanksAlong(whose + " has no pipeline parallelism (pp=1)",
+                      &Strategy::pp);
 }
 
 Rule noTensor(const std::string &whose) {
@@ -279,13 +262,13 @@ Rule noTensor(const std::string &whose) {
 }
 
 Rule noChunks(const std::string &whose) {
-  return only(whose + " has one chunk of layers on a stage (vpp=1)",
-              &Strategy::vpp, int64_t(1));
+  return only(whose + " has one virtual stage per rank (vpp=1)", &Strategy::vpp,
+              int64_t(1));
 }
 
 Rule evenLayers(const std::string &whose) {
-  return {whose + " cuts the layers into stages, and chunks of these, of the "
-                  "same number",
+  return {whose + " gives all stages and virtual stages the same number of "
+                  "layers",
           [](const Job &job) {
             return job.stages() == 1 || (job.model.layers > 0 &&
                                          job.model.layers % job.stages() == 0);
@@ -303,14 +286,13 @@ Rule evenLayers(const std::string &whose) {
 }
 
 Rule wholeRounds(const std::string &whose) {
-  return {whose + " needs as many micro-batches as a whole number times pp "
-                  "where stages are interleaved",
+  return {whose + " needs a multiple of pp micro-batches where vpp > 1",
           [](const Job &job) {
             return job.strategy.vpp == 1 ||
                    job.microBatches() % job.strategy.pp == 0;
           },
           [](Job &job) {
-            // Smaller micro-batches, or else no chunks.
+            // Prefers smaller micro-batches to vpp=1.
             Strategy &strategy = job.strategy;
             for (int64_t micro = job.microBatch() - 1; micro > 0; --micro)
               if (job.localBatch() % micro == 0 &&
@@ -324,7 +306,7 @@ Rule wholeRounds(const std::string &whose) {
 }
 
 Rule precisions(const std::string &whose, const Words &known) {
-  return {whose + " computes in " + listed(known) + " (--precision)",
+  return {whose + " computes in " + joined(known) + " (--precision)",
           [known](const Job &job) { return known.count(job.precision) > 0; },
           nullptr, /*isOfJob=*/true};
 }

@@ -1,7 +1,7 @@
 //===- Rules.h - Rules that several targets share ---------------*- C++ -*-===//
 //
-// Each takes the words that say whose rule it is. `when`, where it is given,
-// says for which jobs a rule counts: of a target with several engines.
+// The text of each rule begins with `whose`, the name of the target or of the
+// part of it that has the rule.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_EXPORT_RULES_H
@@ -10,60 +10,68 @@
 #include "codegen/export/Legality.h"
 
 #include <set>
+#include <sstream>
 
 namespace dpc::exports {
 
 using Words = std::set<std::string>;
 
-/// It trains: there is no configuration for inference.
 Rule trainingOnly(const std::string &whose);
-/// Tensor parallelism along one axis.
 Rule noGrid(const std::string &whose);
-/// All data-parallel ranks take the same of the batch, and it is cut into whole
-/// micro-batches.
 Rule evenShares(const std::string &whose);
+/// The batch divides into whole micro-batches on every data-parallel rank.
 Rule evenBatch(const std::string &whose);
-/// Ranks are laid out as they usually are, or in one of `orders` more.
+/// The placement is the usual one, or one of `orders`.
 Rule usualPlacement(const std::string &whose, const Words &orders = {});
 Rule schedules(const std::string &whose, const Words &known);
 Rule recomputes(const std::string &whose, const Words &known);
 Rule offloads(const std::string &whose, const Words &known);
 Rule hostOnly(const std::string &whose);
 Rule zeros(const std::string &whose, const std::set<int64_t> &known);
-/// ZeRO splits over all data-parallel ranks.
 Rule noHybrid(const std::string &whose);
 Rule noSequenceParallel(const std::string &whose);
-/// A sequence is not split, or in the one way.
 Rule noContext(const std::string &whose);
 Rule contextKind(const std::string &whose, cost::CpKind kind);
 Rule noExperts(const std::string &whose);
 Rule noPipeline(const std::string &whose);
 Rule noTensor(const std::string &whose);
 Rule noChunks(const std::string &whose);
-/// Stages, and chunks of interleaved ones, have equally many layers.
 Rule evenLayers(const std::string &whose);
-/// Interleaved stages take micro-batches in rounds of one for every stage.
+/// Interleaved stages take micro-batches in rounds of one per stage.
 Rule wholeRounds(const std::string &whose);
-/// The precision is one of these; another one is asked for with --precision.
 Rule precisions(const std::string &whose, const Words &known);
 
-/// `rule` where `when` is true.
+/// A rule that reads only the strategy, and that `mend` always makes hold.
+Rule strategyRule(std::string text,
+                  std::function<bool(const cost::Strategy &)> holds,
+                  std::function<void(cost::Strategy &)> mend);
+
+/// `rule`, for the jobs for which `when` is true.
 Rule onlyIf(Rule rule, std::function<bool(const Job &)> when);
 
-/// The same with another text.
+/// `rule` with another text.
 Rule saying(Rule rule, const std::string &text);
 
-/// Ranks of an axis go to data parallelism where the batch allows, else to
-/// tensor parallelism.
+/// Reduces a degree to `rest`. Data parallelism takes the freed ranks if the
+/// batch divides over them, else tensor parallelism.
 using StrategyNumbers = cost::StrategyKeys<cost::Always>;
 void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest);
 
 /// The largest divisor of `number` that is at most `most`.
 int64_t largestDivisor(int64_t number, int64_t most);
 
-/// Whether ranks lie in the usual order, or as `order` says (innermost first);
-/// axes of one rank do not count.
+/// Whether ranks have the usual order (`order` is "auto") or the one of
+/// `order`, innermost axis first. Axes of one rank do not count.
 bool isPlacedAs(const Job &job, const std::string &order);
+
+/// The values in their order, with `separator` between them.
+template <typename Range>
+std::string joined(const Range &values, const char *separator = ", ") {
+  std::ostringstream text;
+  for (const char *before = ""; const auto &value : values)
+    text << std::exchange(before, separator) << value;
+  return text.str();
+}
 
 } // namespace dpc::exports
 

@@ -1,4 +1,4 @@
-//===- Settings.cpp - What a file says of the training, and what not ------===//
+//===- Settings.cpp - Options of training that a target lacks -------------===//
 #include "codegen/export/Settings.h"
 
 #include <sstream>
@@ -72,7 +72,7 @@ void remarkOnSettings(Exported &exported, const Job &job,
 std::string commentOnSettings(const Job &job,
                               const std::set<Setting> &expressed) {
   std::string text = notExpressed(job, expressed);
-  // A name of the model may hold anything.
+  // Names in the model may contain control characters.
   for (char &c : text)
     if (static_cast<unsigned char>(c) < ' ')
       c = ' ';

@@ -1,10 +1,4 @@
-//===- Settings.h - What a file says of the training, and what not -*- C++ -*-//
-//
-// Options that are of the training and not of the strategy. A target has keys
-// for some; of the others a comment in its file, where it may have one, and a
-// remark say that they are not expressed.
-//
-//===----------------------------------------------------------------------===//
+//===- Settings.h - Options of training that a target lacks --*- C++ -*-===//
 #ifndef DPC_CODEGEN_EXPORT_SETTINGS_H
 #define DPC_CODEGEN_EXPORT_SETTINGS_H
 
@@ -16,13 +10,14 @@ namespace dpc::exports {
 
 enum class Setting { optimizer, clipping, schedule, lossScale, frozen };
 
-/// "not expressed: ...; ...": what was asked for and is not in `expressed`; ""
-/// where that is all.
+/// "not expressed: ...; ...": the options of `job` that are not in `expressed`,
+/// or "".
 std::string notExpressed(const Job &job, const std::set<Setting> &expressed);
 
-/// The same as a remark on the first file, and as a line of comment.
+/// Adds the text of notExpressed as a remark on the first file.
 void remarkOnSettings(Exported &exported, const Job &job,
                       const std::set<Setting> &expressed);
+/// The text of notExpressed as a comment line for a file, or "".
 std::string commentOnSettings(const Job &job,
                               const std::set<Setting> &expressed);
 

@@ -1,4 +1,4 @@
-//===- ShellWords.cpp - The words of a script's commands ------------------===//
+//===- ShellWords.cpp - The words of commands in a script -----------------===//
 #include "codegen/export/ShellWords.h"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ static std::optional<int64_t> wholeNumber(const std::string &text) {
 
 namespace {
 
-/// What stands between $(( and )): + - * / % of whole numbers and variables, by
-/// recursive descent. Nothing where it is more, or does not fit 64 bits.
+/// Evaluates the text of $((...)): + - * / % of whole numbers and variables, by
+/// recursive descent. Other texts and overflows have no value.
 class Arithmetic {
 public:
   Arithmetic(std::string text, const Variables &variables)
@@ -59,7 +59,7 @@ private:
       ++at;
     return at;
   }
-  /// The next character if it is one of these, or 0.
+  /// Consumes and returns the next character if `any` has it, else returns 0.
   char take(const char *any) {
     bool isHere = skip() < text.size() &&
                   std::string(any).find(text[at]) != std::string::npos;
@@ -117,6 +117,7 @@ std::optional<int64_t> Arithmetic::factor() {
 
 namespace {
 
+/// Splits a script into words.
 class Reader {
 public:
   std::vector<std::string> read(const std::string &script);
@@ -128,14 +129,14 @@ private:
   void add(std::string word);
   void addFilled(const std::string &text);
   std::string filled(std::string text) const;
-  /// Replaces what begins with $ at `at`, and returns where to go on.
+  /// Replaces the $ expression at `at`. Returns the position after it.
   size_t fill(std::string &text, size_t at) const;
 };
 
 } // namespace
 
-/// Of the brace that closes what a ${ before `at` opens; npos where none does,
-/// or where too many stand in each other.
+/// The position of the brace that closes the ${ before `at`; npos if there is
+/// none or if the nesting is too deep.
 static size_t closingBrace(const std::string &text, size_t at) {
   constexpr int kDeepest = 64;
   int depth = 1;
@@ -154,7 +155,7 @@ size_t Reader::fill(std::string &text, size_t at) const {
     if (close == std::string::npos)
       return text.size();
     while (close + 2 < text.size() && text[close + 2] == ')')
-      ++close; // of an inner pair
+      ++close; // closes an inner pair
     auto value =
         Arithmetic(text.substr(at + 3, close - at - 3), variables).value();
     if (!value)
@@ -189,13 +190,13 @@ std::string Reader::filled(std::string text) const {
   return text;
 }
 
-/// What holds a flag and a space are the words of a command.
+/// Adds the words of `text`; splits it at spaces if it contains a flag.
 void Reader::addFilled(const std::string &text) {
   size_t flag = text.find("--");
   while (flag != std::string::npos && flag > 0 && !isSpace(text[flag - 1]))
     flag = text.find("--", flag + 1);
-  bool isCommand = flag != std::string::npos &&
-                   std::any_of(text.begin(), text.end(), isSpace);
+  bool isCommand =
+      flag != std::string::npos && std::ranges::any_of(text, isSpace);
   if (!isCommand) {
     if (!text.empty())
       words.push_back(text);
@@ -212,10 +213,10 @@ void Reader::addFilled(const std::string &text) {
   }
 }
 
-/// A word of the script: an assignment, or what a command is made of.
+/// Handles one word of the script: an assignment or a part of a command.
 void Reader::add(std::string word) {
-  auto opens = std::count(word.begin(), word.end(), '(');
-  auto closes = std::count(word.begin(), word.end(), ')');
+  auto opens = std::ranges::count(word, '(');
+  auto closes = std::ranges::count(word, ')');
   if (!word.empty() && word.front() == '(') {
     word.erase(0, 1);
     --opens;
@@ -229,7 +230,7 @@ void Reader::add(std::string word) {
     return;
   }
   std::string value = word.substr(end + (isAppended ? 2 : 1));
-  if (!value.empty() && value.front() == '(') // an array's first word
+  if (!value.empty() && value.front() == '(') // the first word of an array
     addFilled(filled(value.substr(1)));
   else if (isAppended)
     variables[word.substr(0, end)] += filled(value);
@@ -240,7 +241,7 @@ void Reader::add(std::string word) {
 std::vector<std::string> Reader::read(const std::string &script) {
   std::string word;
   char quote = 0;
-  size_t open = 0; // parentheses of $((
+  size_t open = 0; // open parentheses of $((
   for (size_t i = 0; i < script.size(); ++i) {
     char c = script[i];
     if (c == '\\' && i + 1 < script.size() && script[i + 1] == '\n') {

@@ -1,4 +1,4 @@
-//===- ShellWords.h - The words of a script's commands ----------*- C++ -*-===//
+//===- ShellWords.h - The words of commands in a script ---------*- C++ -*-===//
 #ifndef DPC_CODEGEN_EXPORT_SHELLWORDS_H
 #define DPC_CODEGEN_EXPORT_SHELLWORDS_H
 
@@ -7,12 +7,10 @@
 
 namespace dpc::exports {
 
-/// What the commands of a script of bash are made of, as far as that can be
-/// told without running it: comments, quotes, lines continued by a backslash,
-/// arrays, variables set to words or to several flags, ${NAME:-default}, which
-/// may hold others, and $((sums of whole numbers)). What a variable is that
-/// comes from elsewhere stays as it is written, and a word in quotes that holds
-/// flags is taken apart.
+/// The words of the commands in a bash script, which is not run. Understands
+/// comments, quotes, continued lines, arrays, assignments, ${NAME:-default}
+/// (also nested) and $((sums of whole numbers)). Variables without a known
+/// value stay as they are written. A quoted word that contains flags is split.
 std::vector<std::string> shellWords(const std::string &script);
 
 } // namespace dpc::exports

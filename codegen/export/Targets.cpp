@@ -1,25 +1,21 @@
-//===- Targets.cpp - Whose configurations are written ---------------------===//
+//===- Targets.cpp - Programs that exports are written
+// for------------------===//
 #include "codegen/export/Targets.h"
+
+#include <algorithm>
 
 namespace dpc::exports {
 
 const std::vector<Target> &targets() {
-  static const std::vector<Target> all = {
-      {"accelerate", accelerateRules, writeAccelerate},
-      {"calculon", calculonRules, writeCalculon},
-      {"colossalai", colossalAiRules, writeColossalAi},
-      {"deepspeed", deepSpeedRules, writeDeepSpeed},
-      {"galvatron", galvatronRules, writeGalvatron},
-      {"megatron", megatronRules, writeMegatron, "megatron-core-2024"},
-      {"torchtitan", torchtitanRules, writeTorchtitan, "pytorch-fsdp-2024"}};
+  static const std::vector<Target> all = {accelerate, calculon,  colossalAi,
+                                          deepSpeed,  galvatron, megatron,
+                                          torchtitan};
   return all;
 }
 
 const Target *findTarget(std::string_view name) {
-  for (const Target &target : targets())
-    if (target.name == name)
-      return &target;
-  return nullptr;
+  auto found = std::ranges::find(targets(), name, &Target::name);
+  return found == targets().end() ? nullptr : &*found;
 }
 
 } // namespace dpc::exports

@@ -1,7 +1,7 @@
-//===- Targets.h - Whose configurations are written -------------*- C++ -*-===//
+//===- Targets.h - Programs that exports are written for --------*- C++ -*-===//
 //
-// One file for each target: what it demands, and what is written for it. Keys
-// and demands are those of the versions that each file names.
+// Each target has a file that defines it, for the version that the head of the
+// file names.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_EXPORT_TARGETS_H
@@ -11,35 +11,25 @@
 
 namespace dpc::exports {
 
+using Rules = std::vector<Rule>;
+
 struct Target {
-  std::string_view name; ///< Of --emit.
-  std::vector<Rule> (*rules)();
-  /// For a job that all rules hold for.
+  std::string_view name; ///< The value of --emit.
+  Rules (*rules)();
+  /// Requires that all rules hold for `job`.
   Exported (*write)(const Job &job);
-  /// The profile that says how it runs a plan (cost-model/machine/Software.h),
-  /// fitted to published runs of it; "" where there is none.
+  /// The software profile (cost-model/machine/Software.h) fitted to published
+  /// runs of the target, or "".
   std::string_view software = "";
 };
 
 const std::vector<Target> &targets();
 
-/// Null where there is none of the name.
+/// The target called `name`, or null.
 const Target *findTarget(std::string_view name);
 
-std::vector<Rule> accelerateRules();
-Exported writeAccelerate(const Job &job);
-std::vector<Rule> calculonRules();
-Exported writeCalculon(const Job &job);
-std::vector<Rule> colossalAiRules();
-Exported writeColossalAi(const Job &job);
-std::vector<Rule> deepSpeedRules();
-Exported writeDeepSpeed(const Job &job);
-std::vector<Rule> galvatronRules();
-Exported writeGalvatron(const Job &job);
-std::vector<Rule> megatronRules();
-Exported writeMegatron(const Job &job);
-std::vector<Rule> torchtitanRules();
-Exported writeTorchtitan(const Job &job);
+extern const Target accelerate, calculon, colossalAi, deepSpeed, galvatron,
+    megatron, torchtitan;
 
 } // namespace dpc::exports
 

@@ -1,8 +1,8 @@
 //===- Torchtitan.cpp - A configuration of torchtitan ---------------------===//
 //
-// Two dialects: TOML up to v0.2.2 (torchtitan/config/job_config.py there), and
-// from 0.3.0 on Python (torchtitan/config/configs.py), as a function that puts
-// the plan into whatever model's configuration.
+// Two dialects: TOML up to v0.2.2 (torchtitan/config/job_config.py), and since
+// 0.3.0 Python (torchtitan/config/configs.py), as a function that adds the plan
+// to the configuration of any model.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -17,73 +17,67 @@
 
 namespace dpc::exports {
 
+using cost::Strategy;
+
 static const char *const kWhose = "torchtitan";
 
-/// Data-parallel ranks that share states; the others hold copies.
-static int64_t shardDegree(const cost::Strategy &strategy) {
+/// The number of data-parallel ranks over which parameters are sharded.
+static int64_t shardDegree(const Strategy &strategy) {
   if (strategy.zero < 2)
     return 1;
   return strategy.hybridShard > 1 ? strategy.hybridShard : strategy.dp;
 }
 
-static bool setZero(Job &job, int64_t zero) {
-  job.strategy.zero = zero;
-  job.strategy.hybridShard = 1;
-  return true;
+static void setFullSharding(Strategy &strategy) {
+  strategy.zero = 3;
+  strategy.hybridShard = 1;
 }
 
 /// PyTorch's interleaved schedule takes micro-batches in rounds of about one
-/// for every stage.
+/// per stage.
 static bool hasWholeRounds(const Job &job) {
   int64_t rounds = std::max<int64_t>(1, job.microBatches() / job.strategy.pp);
   return job.strategy.vpp == 1 || job.microBatches() % rounds == 0;
 }
 
 /// What FSDP demands of the other degrees.
-static std::vector<Rule> shardingRules() {
+static Rules shardingRules() {
   return {
-      {"torchtitan splits parameters over the ranks of a sequence: zero=2 or 3 "
-       "with cp > 1",
-       [](const Job &job) {
-         return job.strategy.cp == 1 || job.strategy.zero >= 2;
-       },
-       [](Job &job) { return setZero(job, 3); }},
-      {"torchtitan offloads what FSDP splits, all of it: offload=all with "
-       "zero=2 or 3, or offload=none",
-       [](const Job &job) {
-         return job.strategy.offload == cost::Offload::None ||
-                job.strategy.zero >= 2;
-       },
-       [](Job &job) { return setZero(job, 3); }},
-      {"torchtitan spreads experts over the ranks of FSDP, of a sequence and "
-       "of tensor parallelism: ep divides their number",
-       [](const Job &job) {
-         const cost::Strategy &strategy = job.strategy;
-         int64_t ranks =
-             shardDegree(strategy) * strategy.cp * strategy.tp.ranks;
-         return ranks % strategy.ep == 0;
-       },
-       [](Job &job) {
-         bool isWhole = job.strategy.zero >= 2 && job.strategy.hybridShard == 1;
-         if (isWhole)
-           job.strategy.ep = 1;
-         return setZero(job, 3);
-       }},
-      {"torchtitan does not split single experts: with tp > 1 ep is tp times a "
+      strategyRule(
+          "torchtitan shards parameters over the context-parallel "
+          "ranks: zero=2 or 3 with cp > 1",
+          [](const Strategy &s) { return s.cp == 1 || s.zero >= 2; },
+          setFullSharding),
+      strategyRule(
+          "torchtitan offloads everything that FSDP shards: "
+          "offload=all with zero=2 or 3, or offload=none",
+          [](const Strategy &s) {
+            return s.offload == cost::Offload::None || s.zero >= 2;
+          },
+          setFullSharding),
+      strategyRule(
+          "torchtitan distributes experts over the FSDP, context-parallel and "
+          "tensor-parallel ranks: ep divides their number",
+          [](const Strategy &s) {
+            return shardDegree(s) * s.cp * s.tp.ranks % s.ep == 0;
+          },
+          [](Strategy &s) {
+            if (s.zero >= 2 && s.hybridShard == 1)
+              s.ep = 1;
+            setFullSharding(s);
+          }),
+      {"torchtitan does not shard an expert: with tp > 1 ep is tp times a "
        "divisor of dp that does not divide dp itself",
        [](const Job &job) {
          return job.strategy.ep == 1 || job.strategy.tp.ranks == 1 ||
                 !job.splitsEachExpert();
        },
-       [](Job &job) {
-         job.strategy.ep = 1;
-         return true;
-       }},
+       noExperts("").mend},
   };
 }
 
-std::vector<Rule> torchtitanRules() {
-  std::vector<Rule> rules = {
+static Rules torchtitanRules() {
+  Rules rules = {
       trainingOnly(kWhose),
       precisions(kWhose, {"fp32", "bf16"}),
       noGrid(kWhose),
@@ -95,8 +89,9 @@ std::vector<Rule> torchtitanRules() {
       schedules(kWhose, {"1f1b", "gpipe", "interleaved"}),
       saying(onlyIf(evenLayers(""),
                     [](const Job &job) { return job.strategy.pp > 1; }),
-             "torchtitan is told how many layers every stage has "
-             "(pipeline_parallel_layers_per_stage): pp times vpp divides them"),
+             "torchtitan gives each stage the same number of layers "
+             "(pipeline_parallel_layers_per_stage): pp times vpp divides the "
+             "layers"),
       {"torchtitan's Interleaved1F1B needs micro-batches in whole rounds of at "
        "least pp",
        hasWholeRounds, wholeRounds("").mend},
@@ -108,18 +103,18 @@ std::vector<Rule> torchtitanRules() {
   return rules;
 }
 
-/// What v0.2.2 demands besides.
-static std::vector<Rule> tomlRules() {
+/// Further rules of v0.2.2.
+static Rules tomlRules() {
   return {
       {"v0.2.2 has tensor parallelism with sequence parallelism only (sp=true)",
        [](const Job &job) {
          return job.strategy.tp.ranks == 1 || job.strategy.sp;
        },
        nullptr},
-      {"v0.2.2 has copies of all parameters (zero=0) on data-parallel ranks "
-       "alone",
+      {"v0.2.2 combines unsharded parameters (zero=0) with data parallelism "
+       "only",
        [](const Job &job) {
-         const cost::Strategy &strategy = job.strategy;
+         const Strategy &strategy = job.strategy;
          return strategy.dp == 1 || strategy.zero >= 2 ||
                 strategy.dp == strategy.ranks();
        },
@@ -127,7 +122,7 @@ static std::vector<Rule> tomlRules() {
   };
 }
 
-static std::string pipelineOf(const cost::Strategy &strategy) {
+static std::string pipelineOf(const Strategy &strategy) {
   if (strategy.schedule == cost::ScheduleKind::GPipe)
     return "GPipe";
   return strategy.vpp > 1 ? "Interleaved1F1B" : "1F1B";
@@ -135,7 +130,7 @@ static std::string pipelineOf(const cost::Strategy &strategy) {
 
 namespace {
 
-/// Key and value of [parallelism], which both dialects have.
+/// A setting, which both dialects have.
 struct KeyValue {
   const char *key;
   std::variant<int64_t, bool, double, std::string> value;
@@ -144,7 +139,7 @@ struct KeyValue {
 } // namespace
 
 static std::vector<KeyValue> parallelismOf(const Job &job) {
-  const cost::Strategy &strategy = job.strategy;
+  const Strategy &strategy = job.strategy;
   int64_t shard = shardDegree(strategy);
   std::vector<KeyValue> settings = {
       {"data_parallel_replicate_degree", strategy.dp / shard},
@@ -169,7 +164,7 @@ static std::vector<KeyValue> parallelismOf(const Job &job) {
   return settings;
 }
 
-/// [training]. A pipeline takes all of a rank's samples at once.
+/// [training]. A pipeline takes all samples of a rank at once.
 static std::vector<KeyValue> trainingOf(const Job &job) {
   std::vector<KeyValue> settings = {
       {"local_batch_size",
@@ -178,7 +173,7 @@ static std::vector<KeyValue> trainingOf(const Job &job) {
       {"enable_cpu_offload", job.strategy.offload == cost::Offload::All},
       {"mixed_precision_param",
        std::string(job.precision == "bf16" ? "bfloat16" : "float32")}};
-  // It always clips; 1.0 where nothing is said.
+  // The default clips to 1.0.
   double most = job.optimizer.clipGradNorm;
   settings.push_back(
       {"max_norm", most > 0 ? most : std::numeric_limits<double>::infinity()});
@@ -187,8 +182,7 @@ static std::vector<KeyValue> trainingOf(const Job &job) {
   return settings;
 }
 
-/// [lr_scheduler], which has a warmup of 200 steps and falls to 0 where nothing
-/// is said.
+/// [lr_scheduler], whose defaults are a warmup of 200 steps and a decay to 0.
 static std::vector<KeyValue> scheduleOf(const Job &job) {
   const RateSchedule &schedule = job.schedule;
   std::vector<KeyValue> settings = {{"warmup_steps", schedule.warmup}};
@@ -203,7 +197,6 @@ static std::vector<KeyValue> scheduleOf(const Job &job) {
   return settings;
 }
 
-/// It has AdamW, and scales no loss.
 static std::set<Setting> expressedOf(const Job &job) {
   std::set<Setting> expressed = {Setting::clipping, Setting::schedule};
   if (job.optimizer.name == "adamw")
@@ -244,7 +237,6 @@ static std::string tomlOf(const Job &job) {
   return text.str();
 }
 
-/// A number as Python reads it back.
 static void writeNumber(std::ostream &text, double number) {
   if (std::isinf(number))
     text << "float(\"inf\")";
@@ -252,7 +244,7 @@ static void writeNumber(std::ostream &text, double number) {
     text << number;
 }
 
-/// "key=value," in lines of Python.
+/// Lines of Python, "key=value,".
 static std::string argumentsOf(const std::vector<KeyValue> &settings) {
   std::ostringstream text;
   text.precision(17);
@@ -271,7 +263,7 @@ static std::string argumentsOf(const std::vector<KeyValue> &settings) {
   return text.str();
 }
 
-/// The optimizer of all parameters, where torchtitan has it.
+/// The optimizer of all parameters, or "" if torchtitan lacks it.
 static std::string optimizerOf(const OptimizerChoice &optimizer) {
   if (optimizer.name != "adamw")
     return "";
@@ -329,22 +321,25 @@ static std::string recipeOf(const Job &job) {
   return text.str();
 }
 
-Exported writeTorchtitan(const Job &job) {
+static Exported writeTorchtitan(const Job &job) {
   Exported result;
   result.files.push_back({"torchtitan.py", recipeOf(job)});
   Legality legality = checkLegality(job, tomlRules());
   if (legality.ok())
     result.files.push_back({"torchtitan.toml", tomlOf(job)});
   else
-    result.remarks.push_back("torchtitan.toml is not written, torchtitan.py "
-                             "for version 0.3 is: " +
+    result.remarks.push_back("torchtitan.toml is not written, only "
+                             "torchtitan.py for version 0.3: " +
                              legality.rule);
   remarkOnSettings(result, job, expressedOf(job));
   if (job.hasUnevenStages())
     result.remarks.emplace_back(
-        "torchtitan: stages get the same number of layers, which the plan's "
-        "own have not");
+        "torchtitan: stages get equal numbers of layers, unlike the stages of "
+        "the plan");
   return result;
 }
+
+const Target torchtitan = {"torchtitan", torchtitanRules, writeTorchtitan,
+                           "pytorch-fsdp-2024"};
 
 } // namespace dpc::exports

@@ -50,7 +50,7 @@ TEST(Export, RefusesWhatATargetCannotExpress) {
        "dp=2,tp=1,pp=2,zero=1,micro_batch=1"},
       {"galvatron", "dp=4,zero=2,offload=optimizer,micro_batch=1", 4,
        "offloads", "dp=4,tp=1,zero=2,micro_batch=1"},
-      {"calculon", "dp=2,cp=2,micro_batch=1", 4, "does not split the sequence",
+      {"calculon", "dp=2,cp=2,micro_batch=1", 4, "no context parallelism",
        "dp=4,tp=1,micro_batch=1"},
       {"calculon", "tp=3,dp=2,micro_batch=1", 6, "heads evenly", nullptr},
   };

@@ -202,8 +202,9 @@ TEST(Import, RefusesWhatHasNoKey) {
            "gradient_accumulation_steps": 2})",
        "is not 2 x 2 x dp=8"},
       {R"({"zero_optimization": {"stage": 5}})", "expected 0 to 3"},
-      {R"({"tensor_parallel": {"autotp_size": 3}})", "do not divide the 8"},
-      {"--tensor-model-parallel-size 3", "do not divide 8 ranks"},
+      {R"({"tensor_parallel": {"autotp_size": 3}})",
+       "does not divide the 8 devices"},
+      {"--tensor-model-parallel-size 3", "does not divide the 8 devices"},
       {"--tensor-model-parallel-size $TP", "'$TP' is no whole number"},
       {"--micro-batch-size 1 --hierarchical-context-parallel-sizes 2 2",
        "has no key of --strategy"},
@@ -211,7 +212,7 @@ TEST(Import, RefusesWhatHasNoKey) {
        "block --recompute-num-layers 2",
        "some layers only"},
       {"--micro-batch-size 1 --nproc-per-node 16", "starts 16 processes"},
-      {"echo hello", "none of them is there"},
+      {"echo hello", "none found"},
       {"{", "not a JSON object"}};
   for (auto [text, mention] : cases) {
     auto imported = readStrategy(text, 8);

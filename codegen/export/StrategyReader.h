@@ -1,0 +1,50 @@
+//===- StrategyReader.h - Base of the readers of files ----------*- C++ -*-===//
+#ifndef DPC_CODEGEN_EXPORT_STRATEGYREADER_H
+#define DPC_CODEGEN_EXPORT_STRATEGYREADER_H
+
+#include "codegen/export/Import.h"
+
+namespace dpc::exports {
+
+/// Fills an Imported step by step. The first error stays.
+class StrategyReader {
+protected:
+  /// Every error begins with `prefix`.
+  StrategyReader(std::string prefix, int64_t devices)
+      : devices(devices), prefix(std::move(prefix)) {}
+
+  void fail(const std::string &why) {
+    if (error.empty())
+      error = prefix + why;
+  }
+  /// Sets these degrees, and dp so that the strategy uses all devices.
+  void setDegrees(int64_t tp, int64_t pp, int64_t cp) {
+    cost::Strategy &strategy = result.strategy;
+    strategy.tp = tp;
+    strategy.pp = pp;
+    strategy.cp = cp;
+    strategy.dp = devices / (tp * pp * cp);
+    if (devices % (tp * pp * cp) != 0)
+      fail("the product of tp=" + std::to_string(tp) +
+           ", pp=" + std::to_string(pp) + " and cp=" + std::to_string(cp) +
+           " does not divide the " + std::to_string(devices) + " devices");
+  }
+  Expected<Imported> finish() {
+    return error.empty() ? Expected<Imported>(std::move(result))
+                         : Expected<Imported>(Error{error});
+  }
+
+  int64_t devices;
+  Imported result;
+  std::string error;
+
+private:
+  std::string prefix;
+};
+
+Expected<Imported> readDeepSpeed(const std::string &text, int64_t devices);
+Expected<Imported> readMegatron(const std::string &text, int64_t devices);
+
+} // namespace dpc::exports
+
+#endif // DPC_CODEGEN_EXPORT_STRATEGYREADER_H
