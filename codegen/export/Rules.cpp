@@ -155,7 +155,7 @@ Rule usualPlacement(const std::string &whose, const Words &orders) {
 
 Rule schedules(const std::string &whose, const Words &known) {
   return strategyRule(
-      whose + " has these pipeline schedules: " + joined(known),
+      whose + " has these schedules: " + joined(known),
       [=](const Strategy &s) {
         return s.pp == 1 || known.count(cost::printValue(s.schedule));
       },

@@ -102,7 +102,7 @@ class Training(unittest.TestCase):
             with e2e.scratch() as folder:
                 compile_model(f"{folder}/plan", 2, strategy, ["--verify=on", *words])
                 remarks = " ".join(e2e.read_report(f"{folder}/plan")["remarks"])
-                self.assertIn("approximate: gradients travel as int8", remarks)
+                self.assertIn("approximate: gradients are sent as int8", remarks)
 
 
 class TopK(Training):
@@ -132,7 +132,7 @@ class TopK(Training):
         with e2e.scratch() as folder:
             compile_model(f"{folder}/plan", 2, "dp=2", ["--verify=on", "--compress-gradients=topk:0.01"])
             remarks = " ".join(e2e.read_report(f"{folder}/plan")["remarks"])
-            self.assertIn("approximate: gradients travel as topk:0.01", remarks)
+            self.assertIn("approximate: gradients are sent as topk:0.01", remarks)
             plan = e2e.read_plan(f"{folder}/plan")
         # 3 of 256, each as an element and its index, from each rank to the other.
         gathered = {key: size for key, size in sent(plan, 2).items() if key[0] == "all_gather"}

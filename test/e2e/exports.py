@@ -26,7 +26,7 @@ TARGETS = ("accelerate", "calculon", "colossalai", "deepspeed", "galvatron", "me
 SETTINGS = [(), ("--lr-schedule=cosine,warmup=10,total=100,min=1e-5",), ("--lr-schedule=linear,total=50", "--loss-scale=128"),
             ("--lr-schedule=constant,warmup=3", "--train=sgd", "--momentum=0.9")]
 # What a refusal suggests instead.
-NAMED = r"(?:nearest|best that it takes): --strategy=(\S+) \("
+NAMED = r"(?:nearest|best that it can express): --strategy=(\S+) \("
 PACKAGES = ("torch", "accelerate==1.15.0", "deepspeed==0.19.8", "pyyaml", "tyro", "torchdata", "docstring_parser", "spmd_types", "protobuf", "pandas", "transformers", "tokenizers")
 
 # Model, ranks, strategy.
@@ -388,7 +388,7 @@ class Command(unittest.TestCase):
             words = [e2e.tool("dpc-opt"), e2e.model("gpt2-tiny"), "--global-batch=16", "--verify=off", "--emit=report,megatron,deepspeed",
                      "--strategy=dp=8,tp=2,zero=1,micro_batch=2", "-o", f"{folder}/out"]
             said = e2e.must([*words, f"--cluster={cluster}", "--precision=bf16"])
-            self.assertIn("--emit=megatron: run as megatron-core-2024 runs it, ", said)
+            self.assertIn("--emit=megatron: with megatron-core-2024 the plan is expected to take ", said)
             expected = json.loads(read(folder, "index.json"))["expected"]
             self.assertEqual(list(expected), ["megatron"])  # DeepSpeed has no profile
             here = e2e.read_report(f"{folder}/out")["chosen"]["predicted"]
@@ -412,7 +412,7 @@ class Command(unittest.TestCase):
             done = emit(folder, ("gpt2-tiny", 4, "pp=2,zero=3"), "deepspeed")
             self.assertEqual(done.returncode, 1)
             self.assertIn("schedule=zb-h1,micro_batch=2 cannot be expressed: DeepSpeed has these schedules", done.stderr)
-            self.assertRegex(done.stderr, r"; best that it takes: --strategy=\S+ \([\d.]+ m?s a step, [\d.]+ % (slower|faster), [\d.]+ MiB\)")
+            self.assertRegex(done.stderr, r"; best that it can express: --strategy=\S+ \([\d.]+ m?s a step, [\d.]+ % (slower|faster), [\d.]+ MiB\)")
 
     def test_what_is_named_fits(self):
         """Llama-3 405B: only Megatron-LM can express the winner, and the nearest strategy of the others does not fit in memory."""

@@ -101,7 +101,7 @@ class Import(unittest.TestCase):
 
     def test_files_of_other_models_are_refused(self):
         self.refused(write(self.folder, "llama.sh", "x --micro-batch-size 1 --num-layers 4 --hidden-size 4096"),
-                     "llama.sh: --hidden-size 4096, but the model has a hidden size of 64; expected a file of ", "--global-batch=8")
+                     "llama.sh: --hidden-size 4096, but the model has a hidden size of 64; expected a file for ", "--global-batch=8")
         self.refused(write(self.folder, "moe.sh", "x --micro-batch-size 1 --num-experts 8"), "moe.sh: --num-experts 8, but the model has no experts", "--global-batch=8")
         self.refused(write(self.folder, "ds.json", '{"vocabulary_size": 32000}'), "vocabulary_size=32000, but the model has a vocabulary of ", "--global-batch=8")
 

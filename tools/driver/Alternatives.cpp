@@ -1,8 +1,7 @@
-//===- Alternatives.cpp - What a plan is compared with --------------------===//
+//===- Alternatives.cpp - Plans to compare the winner with ----------------===//
 #include "tools/driver/Alternatives.h"
 
 #include "frontends/dims/StatedDims.h"
-#include "tools/driver/PlanSearch.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -22,20 +21,13 @@ std::optional<cost::BetterPlan> searchFreely(Session &session,
   CompileOptions free = options;
   free.microBatch = 0;
   free.strategy = used < devices ? "ranks=" + std::to_string(used) : "auto";
-  std::vector<std::string> remarks;
-  auto found = PlanSearch{free, machine.cluster, searched.program,
-                          machine.isArranged, session.reporter().progress()}
-                   .run(remarks);
+  auto found = searchAgain(session, searched, free, machine.cluster);
   if (!found)
     return std::nullopt;
-  return cost::betterPlan(searched.result, found->search,
+  return cost::betterPlan(searched.result, *found,
                           *cost::symbolizeObjective(options.objective),
                           devices);
 }
-
-//===----------------------------------------------------------------------===//
-// Longer sequences
-//===----------------------------------------------------------------------===//
 
 /// seq, seq_len, sequence_length, src_seq, but not num_seqs.
 static bool isSequenceLength(StringRef name) {
@@ -48,8 +40,8 @@ static bool isSequenceLength(StringRef name) {
   });
 }
 
-/// A model of twice the sequence in `path`, where the file of this one states
-/// what it was made of.
+/// Writes the model of `file` with twice the sequence length to `path`. Returns
+/// false if `file` does not state its dims.
 static bool writeLongerModel(const std::string &file, const std::string &path) {
   std::optional<model::ModelDims> dims = model::dimsOfFile(file);
   if (!dims || dims->isImage())
@@ -58,12 +50,12 @@ static bool writeLongerModel(const std::string &file, const std::string &path) {
   return dims->refusal().empty() && model::writeModelFile(*dims, path);
 }
 
-/// The same command with all sequences twice as long: of a dimension that was
-/// bound, or of a model made again in `path`. None where there is neither.
+/// The same command with all sequences twice as long: with a larger bound
+/// dimension, or with a longer model in `path`. Nullopt if neither is possible.
 static std::optional<CompileOptions>
 withLongerSequence(const CompileOptions &options, const std::string &path) {
   CompileOptions longer = options;
-  if (!options.calibrate.empty()) // What was measured is what was written.
+  if (!options.calibrate.empty()) // The measurements are in the file.
     (options.links.empty() ? longer.device : longer.cluster) =
         options.calibrate;
   longer.calibrate.clear();
@@ -84,7 +76,7 @@ withLongerSequence(const CompileOptions &options, const std::string &path) {
 
 namespace {
 
-/// Shows how far a compilation is whose messages nobody wants.
+/// Shows progress and drops messages.
 class QuietReporter : public Reporter {
 public:
   explicit QuietReporter(ProgressView *progress) : shown(progress) {}
@@ -96,7 +88,7 @@ private:
 
 } // namespace
 
-/// What is chosen for `options` alone, or why nothing is.
+/// A search of its own for `options`.
 static Expected<cost::SearchResult> searchAlone(const CompileOptions &options,
                                                 ProgressView *progress) {
   QuietReporter reporter(progress);
@@ -108,14 +100,13 @@ static Expected<cost::SearchResult> searchAlone(const CompileOptions &options,
   session.clearProgress();
   if (failed(prepared))
     return Error{session.firstError()};
-  auto found = PlanSearch{options, prepared->machine.cluster, prepared->program,
-                          prepared->machine.isArranged, progress}
-                   .run(session.remarks());
+  auto found =
+      searchAgain(session, *prepared, options, prepared->machine.cluster);
   if (!found) {
-    (void)session.fail(found.message()); // an error before it is the cause
+    (void)session.fail(found.message()); // unless an earlier error caused it
     return Error{session.firstError()};
   }
-  return std::move(found->search);
+  return found;
 }
 
 static Expected<cost::SearchResult> searchLonger(const CompileOptions &options,
@@ -132,10 +123,6 @@ static Expected<cost::SearchResult> searchLonger(const CompileOptions &options,
   return searchAlone(*longer, progress);
 }
 
-//===----------------------------------------------------------------------===//
-// --what-if
-//===----------------------------------------------------------------------===//
-
 static cost::WhatIf answer(const std::string &change,
                            const Expected<cost::SearchResult> &found,
                            int64_t devices) {
@@ -147,29 +134,17 @@ static cost::WhatIf answer(const std::string &change,
   return unknown;
 }
 
-static Expected<cost::SearchResult>
-searchOn(Session &session, const Searched &searched,
-         const cost::ChangedCluster &changed) {
-  if (!changed.why.empty())
-    return Error{changed.why};
-  std::vector<std::string> remarks;
-  auto found =
-      PlanSearch{session.options(), changed.cluster, searched.program,
-                 searched.machine.isArranged, session.reporter().progress()}
-          .run(remarks);
-  if (!found)
-    return Error{found.message()};
-  return std::move(found->search);
-}
-
 std::vector<cost::WhatIf> searchChanges(Session &session,
                                         const Searched &searched) {
   const cost::Cluster &cluster = searched.machine.cluster;
   std::vector<cost::WhatIf> answers;
   for (const cost::ChangedCluster &changed : cost::changedClusters(cluster))
-    answers.push_back(answer(changed.change,
-                             searchOn(session, searched, changed),
-                             changed.cluster.numDevices()));
+    answers.push_back(answer(
+        changed.change,
+        changed.why.empty()
+            ? searchAgain(session, searched, session.options(), changed.cluster)
+            : Error{changed.why},
+        changed.cluster.numDevices()));
   answers.push_back(
       answer("sequences twice as long",
              searchLonger(session.options(), session.reporter().progress()),

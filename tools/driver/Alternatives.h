@@ -1,4 +1,4 @@
-//===- Alternatives.h - What a plan is compared with ------------*- C++ -*-===//
+//===- Alternatives.h - Plans to compare the winner with --------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_ALTERNATIVES_H
 #define DPC_TOOLS_DRIVER_ALTERNATIVES_H
 
@@ -6,13 +6,13 @@
 
 namespace dpc {
 
-/// Returns what a free search finds beside the strategy that was asked for, on
-/// as many devices; nothing where it finds none.
+/// Returns the better plan that an unrestricted search finds on as many devices
+/// as the given strategy uses, if there is one.
 std::optional<cost::BetterPlan> searchFreely(Session &session,
                                              const Searched &searched);
 
-/// Searches changed clusters and sequences twice as long, for --what-if. What
-/// has no plan says why.
+/// Searches for changed clusters and for sequences of twice the length
+/// (--what-if). An answer without a plan says why.
 std::vector<cost::WhatIf> searchChanges(Session &session,
                                         const Searched &searched);
 

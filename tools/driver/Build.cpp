@@ -20,10 +20,6 @@ namespace fs = std::filesystem;
 
 namespace dpc {
 
-//===----------------------------------------------------------------------===//
-// The program after its phases
-//===----------------------------------------------------------------------===//
-
 static std::string writeMlir(ModuleOp module, const std::string &path) {
   std::error_code code;
   llvm::raw_fd_ostream file(path, code);
@@ -45,23 +41,22 @@ static std::string writeOnnx(const CompileOptions &options, ModuleOp module,
     return llvm::toString(written.takeError());
   std::string remark = "annotated.onnx: " + std::to_string(written->annotated) +
                        " of " + std::to_string(written->nodes) +
-                       " nodes have shardings, the others are known when the "
-                       "model is compiled or part of another";
+                       " nodes have shardings; the others are constant at "
+                       "compile time or part of another node";
   if (written->partial)
     remark += "; " + std::to_string(written->partial) +
-              " outputs are partial sums, which ONNX cannot say (dpc.partial "
-              "in the metadata of their nodes)";
+              " outputs are partial sums, which ONNX cannot express "
+              "(dpc.partial in the metadata of their nodes)";
   if (!written->externalFiles.empty())
-    remark += "; it refers to '" + written->externalFiles.front() +
-              "' as the source does: move it there";
+    remark += "; move it next to '" + written->externalFiles.front() +
+              "', which it refers to";
   remarks.push_back(remark);
   return "";
 }
 
-/// What --emit names that is made of the program after `phase`, written into
-/// `dir`: program.mlir of "local", annotated.onnx of "sharded". Returns "", or
-/// one line on what could not be written; what the user should know goes to
-/// `remarks`.
+/// Writes the files of --emit that show the program after `phase` into `dir`:
+/// program.mlir after "local", annotated.onnx after "sharded". Returns "" or
+/// one line about a file that cannot be written.
 static std::string emitPhase(const CompileOptions &options, StringRef phase,
                              ModuleOp module, const fs::path &dir,
                              const std::string &strategy,
@@ -74,7 +69,7 @@ static std::string emitPhase(const CompileOptions &options, StringRef phase,
   return "";
 }
 
-/// Dumps phases, and writes what is asked for of them.
+/// An observer that dumps phases and writes the files of --emit.
 static std::function<void(StringRef, ModuleOp)>
 observerInto(Session &session, const Searched &searched, const fs::path &dir) {
   std::string strategy = cost::stringifyStrategy(searched.winner().strategy);
@@ -90,24 +85,22 @@ observerInto(Session &session, const Searched &searched, const fs::path &dir) {
 /// program.mlir and annotated.onnx without a plan.
 static LogicalResult writeProgram(Session &session, const Searched &searched,
                                   const fs::path &dir) {
-  ModuleOp whole = searched.program.whole();
-  if (!whole || failed(lowerForStrategy(whole, searched.used,
-                                        searched.degrees(session.options()),
-                                        observerInto(session, searched, dir))))
-    return session.fail("the program cannot be made");
-  return success();
+  FailureOr<ModuleOp> whole = wholeProgram(session, searched);
+  if (failed(whole))
+    return failure();
+  auto lowered = lowerForStrategy(*whole, searched.used,
+                                  searched.degrees(session.options()),
+                                  observerInto(session, searched, dir));
+  return succeeded(lowered) ? success()
+                            : session.fail("the program cannot be made");
 }
 
-//===----------------------------------------------------------------------===//
-// The plan
-//===----------------------------------------------------------------------===//
-
-/// Writes command.json beside the plan in `dir`.
+/// Writes command.json into the plan's folder `dir`.
 static Status writeCommand(const CompileOptions &options,
                            const std::string &dir) {
   rt::PlanCommand command;
   command.model = absoluteFile(options.model);
-  // What --calibrate wrote was used in place of these.
+  // The plan uses the file that --calibrate wrote.
   bool isMeasured = !options.calibrate.empty();
   bool hasLinks = !options.links.empty();
   bool isLocal = options.cluster.starts_with("local:");
@@ -128,8 +121,7 @@ static Status writeCommand(const CompileOptions &options,
   return rt::writePlanCommand(command, dir);
 }
 
-/// The plan of the winner, with its kernels in `dir`. plan.json is not yet
-/// written.
+/// The plan of the winner, with its kernels in `dir`. Does not write plan.json.
 static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
                                     const fs::path &dir) {
   const CompileOptions &options = session.options();
@@ -138,12 +130,12 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
                                            scalesLoss(options));
       !why.empty())
     return session.fail(why);
-  ModuleOp whole = searched.program.whole();
-  if (!whole)
-    return session.fail("the program cannot be made");
+  FailureOr<ModuleOp> whole = wholeProgram(session, searched);
+  if (failed(whole))
+    return failure();
   PlanSettings settings{options, searched.initialValues,
                         searched.machine.places};
-  auto plan = buildForRanks(settings, whole, searched.used, degrees, dir,
+  auto plan = buildForRanks(settings, *whole, searched.used, degrees, dir,
                             observerInto(session, searched, dir));
   if (!plan)
     return session.fail("the plan could not be built");
@@ -171,26 +163,22 @@ static LogicalResult writePlan(Session &session, Built &built) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// The stage
-//===----------------------------------------------------------------------===//
-
 static LogicalResult writeTrace(Session &session, const Searched &searched,
                                 const fs::path &dir) {
   const CompileOptions &options = session.options();
-  ModuleOp whole = searched.program.whole();
-  if (!whole)
-    return session.fail("the program cannot be made");
+  FailureOr<ModuleOp> whole = wholeProgram(session, searched);
+  if (failed(whole))
+    return failure();
   std::string leftOut;
   std::string error =
-      emitTrace(options, whole, searched.used, searched.degrees(options),
+      emitTrace(options, *whole, searched.used, searched.degrees(options),
                 dir / "trace.json", leftOut);
   if (!leftOut.empty())
     session.remark("trace.json: " + leftOut);
   return error.empty() ? success() : session.fail("trace.json: " + error);
 }
 
-/// The plan and what --emit names beside plan and report.
+/// Writes all files of --emit except the report.
 static LogicalResult
 writeEmitted(Session &session, Built &built,
              const std::optional<PlannedExports> &exports) {
@@ -214,7 +202,7 @@ FailureOr<Built> build(Session &session, Searched searched) {
   if (exportsAny(options)) {
     exports = planExports(session, searched);
     if (!exports)
-      return failure(); // said when the session ends
+      return failure(); // end() reports the refusals.
   }
   Built built{std::move(searched), nullptr, std::nullopt};
   if (!built.result.candidates.empty())
@@ -229,7 +217,7 @@ FailureOr<Built> build(Session &session, Searched searched) {
   session.begin(plans ? "writing the plan and its kernels" : "writing");
   if (built.isExecutable() && failed(writeEmitted(session, built, exports)))
     return failure();
-  // Who saw the phases may have met an error.
+  // An observer of phases may have reported an error.
   if (session.hasFailed())
     return failure();
   return built;

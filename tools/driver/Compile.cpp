@@ -21,10 +21,6 @@ using namespace mlir;
 
 namespace dpc {
 
-//===----------------------------------------------------------------------===//
-// The winner
-//===----------------------------------------------------------------------===//
-
 bool Searched::isExecutable() const {
   return !result.candidates.empty() && winner().evaluation.rejected.empty();
 }
@@ -39,25 +35,28 @@ LoweringSpec Searched::priced(const CompileOptions &options) const {
                        result.totals.computeType);
 }
 
+FailureOr<ModuleOp> wholeProgram(Session &session, const Prepared &prepared) {
+  FailureOr<ModuleOp> whole = prepared.program.whole();
+  if (failed(whole))
+    return session.fail("the program cannot be made");
+  return whole;
+}
+
 cost::StepDetail describePlan(Session &session, const Searched &searched) {
   if (auto seen = searched.winner().evaluation.detail)
     return *seen;
   ScopedDiagnosticHandler quiet(&session.context(), [](Diagnostic &) {
-    return success(); // Search has said it.
+    return success(); // The search has reported it.
   });
-  ModuleOp whole = searched.program.whole();
-  if (!whole)
+  FailureOr<ModuleOp> whole = searched.program.whole();
+  if (failed(whole))
     return {};
   auto detail =
-      describeStep(whole, searched.used, searched.priced(session.options()));
+      describeStep(*whole, searched.used, searched.priced(session.options()));
   return succeeded(detail) ? std::move(*detail) : cost::StepDetail();
 }
 
-//===----------------------------------------------------------------------===//
-// Search
-//===----------------------------------------------------------------------===//
-
-/// Fails where the file of --strategy=@FILE is of another model.
+/// Fails if the file of --strategy=@FILE states sizes of another model.
 static LogicalResult checkStatedSizes(Session &session,
                                       const Prepared &prepared) {
   const CompileOptions &options = session.options();
@@ -74,22 +73,22 @@ static LogicalResult checkStatedSizes(Session &session,
   std::string why = exports::whyOtherModel(options.statedSizes, shape);
   return why.empty() ? success()
                      : session.fail(options.strategyFile + ": " + why +
-                                    "; expected a file of " + options.model);
+                                    "; expected a file for " + options.model);
 }
 
 static void remarkOnCompression(Session &session) {
   const CompileOptions &options = session.options();
-  if (!options.compressGradients.empty())
-    session.remarks().push_back("approximate: gradients travel as " +
-                                options.compressGradients +
-                                " (--compress-gradients)");
-  if (!options.compressWeights.empty())
-    session.remarks().push_back("approximate: gathered weights travel as " +
-                                options.compressWeights +
-                                " (--compress-weights)");
+  auto remark = [&](const char *what, const std::string &form,
+                    const char *option) {
+    if (!form.empty())
+      session.remarks().push_back(std::string("approximate: ") + what +
+                                  " are sent as " + form + " (" + option + ")");
+  };
+  remark("gradients", options.compressGradients, "--compress-gradients");
+  remark("gathered weights", options.compressWeights, "--compress-weights");
 }
 
-/// Why there is nothing to write a plan of.
+/// Why no plan can be written.
 static std::string whyNoPlan(const cost::SearchResult &result) {
   if (result.candidates.empty())
     return "no strategy was found";
@@ -98,7 +97,7 @@ static std::string whyNoPlan(const cost::SearchResult &result) {
     return nearest.evaluation.rejected;
   return "no strategy fits; nearest: " +
          cost::stringifyStrategy(nearest.strategy) + " (" + nearest.why +
-         "); no plan is written, --emit=report tells more";
+         "); no plan is written, --emit=report has details";
 }
 
 FailureOr<Searched> search(Session &session, Prepared prepared) {
@@ -125,16 +124,31 @@ FailureOr<Searched> search(Session &session, Prepared prepared) {
   return searched;
 }
 
-//===----------------------------------------------------------------------===//
-// What is printed
-//===----------------------------------------------------------------------===//
+Expected<cost::SearchResult>
+searchAgain(Session &session, const Prepared &prepared,
+            const CompileOptions &options, const cost::Cluster &cluster,
+            std::function<bool(const cost::Strategy &)> accepts,
+            bool baselines) {
+  std::vector<std::string> remarks;
+  auto found = PlanSearch{.options = options,
+                          .cluster = cluster,
+                          .program = prepared.program,
+                          .isArranged = prepared.machine.isArranged,
+                          .progress = session.reporter().progress(),
+                          .accepts = std::move(accepts),
+                          .baselines = baselines}
+                   .run(remarks);
+  if (!found)
+    return found.status();
+  return std::move(found->search);
+}
 
 /// --emit=mlir without a cluster.
 static LogicalResult printProgram(Session &session, const Prepared &prepared) {
-  ModuleOp whole = prepared.program.whole();
-  if (!whole)
-    return session.fail("the program cannot be made");
-  whole.print(session.reporter().output());
+  FailureOr<ModuleOp> whole = wholeProgram(session, prepared);
+  if (failed(whole))
+    return failure();
+  whole->print(session.reporter().output());
   session.reporter().output() << "\n";
   return success();
 }
@@ -144,14 +158,14 @@ static LogicalResult printExplanation(Session &session,
                                       const Searched &searched) {
   const CompileOptions &options = session.options();
   cost::StepDetail detail = describePlan(session, searched);
-  ModuleOp whole = searched.program.whole();
-  if (detail.empty() || !whole)
+  FailureOr<ModuleOp> whole = searched.program.whole();
+  if (detail.empty() || failed(whole))
     return session.fail(
         "--explain: the chosen plan's step cannot be simulated");
   double limit = searched.winner().evaluation.memoryLimitBytes;
   auto text =
       explain(options.explain,
-              {.program = whole,
+              {.program = *whole,
                .cluster = searched.used,
                .degrees = searched.priced(options),
                .detail = detail,
@@ -173,16 +187,17 @@ static LogicalResult printPipeline(Session &session, const Searched &searched) {
       searched.used.numDevices() != cluster.numDevices() ||
       !searched.winner().evaluation.decisions.groups.empty())
     return session.fail(
-        "--print-pipeline: passes read the cluster by its name, and this plan "
+        "--print-pipeline: passes read the cluster from its file, and this "
+        "plan "
         "is for measured devices or for a part of the cluster; expected a "
-        "cluster.json that describes what is used");
+        "cluster.json with the devices that the plan uses");
   session.reporter().output()
       << pipelineText(searched.degrees(options), searched.used, options.cluster)
       << "\n";
   return success();
 }
 
-/// Fails where the report is all there is.
+/// Fails if no strategy can be executed.
 static LogicalResult printReport(Session &session, const Written &written) {
   const CompileOptions &options = session.options();
   const cost::Cluster &cluster = written.machine.cluster;
@@ -198,10 +213,6 @@ static LogicalResult printReport(Session &session, const Written &written) {
              ? success()
              : session.fail("no strategy can be executed; the report says why");
 }
-
-//===----------------------------------------------------------------------===//
-// The chain
-//===----------------------------------------------------------------------===//
 
 static LogicalResult compile(Session &session) {
   auto then = [&](auto stage, auto next) {

@@ -2,8 +2,9 @@
 //
 //   load -> prepare -> search -> build -> verify -> write
 //
-// Each stage is a value that its function makes of the value before; it holds
-// all that is known by then. A function that fails has told the session why.
+// Each function makes the value of a stage from the value of the stage before.
+// The value holds all that is known by then. A function that fails has reported
+// the error to the session.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_DRIVER_COMPILE_H
@@ -20,23 +21,20 @@
 
 namespace dpc {
 
-/// The devices that are compiled for.
 struct Machine {
   cost::Cluster cluster;
-  /// By device, its place in the order of cluster.json; empty: as it is.
+  /// The place of each device in cluster.json; empty if the order is the same.
   std::vector<int64_t> places;
-  /// --strategy says which groups of nodes are filled first.
+  /// Whether --strategy fixes the order of the groups of nodes.
   bool isArranged = false;
 };
 
-/// What the command line names was read.
 struct Loaded {
-  Machine machine;              ///< Empty where only the program is asked for.
+  Machine machine;              ///< Empty if only the program is printed.
   rt::InitChoice initialValues; ///< --init
   mlir::OwningOpRef<mlir::ModuleOp> model;
 };
 
-/// The model is ready to be sharded.
 struct Prepared {
   Machine machine;
   rt::InitChoice initialValues;
@@ -44,55 +42,64 @@ struct Prepared {
   std::vector<std::string> trained, frozen; ///< Names of parameters.
 };
 
-/// Strategies were compared. The winner is first among the candidates, where
-/// any strategy can be executed.
+/// If any strategy can be executed, the first candidate is the winner.
 struct Searched : Prepared {
   cost::SearchResult result;
   cost::Cluster used; ///< The part of the cluster that the winner uses.
 
-  /// Whether there is a strategy that could be executed, though it may not fit.
+  /// Whether some strategy can be executed. It may need too much memory.
   bool isExecutable() const;
   const cost::Candidate &winner() const { return result.candidates.front(); }
-  /// Returns the winner's degrees, as it was evaluated.
+  /// Returns the degrees with which the winner was evaluated.
   LoweringSpec degrees(const CompileOptions &options) const;
   /// Returns the same degrees as the cost model prices them.
   LoweringSpec priced(const CompileOptions &options) const;
 };
 
-/// The plan and what --emit names beside it lie in a folder that is not yet in
-/// place.
+/// The plan and other files of --emit are in a folder that is not yet in place.
 struct Built : Searched {
   std::unique_ptr<OutputFolder> folder;
-  std::optional<rt::Plan> plan; ///< None where --emit does not name it.
+  std::optional<rt::Plan> plan; ///< Only if --emit names it.
 };
 
-/// The plan was run against one device, or it is known why not.
 struct Verified : Built {
-  cost::Verification verification;
+  cost::Verification verification; ///< Or why the plan was not verified.
 };
 
-/// The folder is in place, with its report.
+/// The folder with its report is in place.
 struct Written : Verified {
-  cost::ReportContext context; ///< What the report says beside the result.
+  cost::ReportContext context; ///< The rest of the report.
 };
 
 mlir::FailureOr<Loaded> load(Session &session);
 /// Adds losses, gradients and the optimizer.
 mlir::FailureOr<Prepared> prepare(Session &session, Loaded loaded);
-/// Fails before it searches where the output folder cannot be replaced; fails
-/// after it where a plan is asked for and no strategy fits.
+/// Fails if the output folder cannot be replaced, and if --emit names a plan
+/// and no strategy fits.
 mlir::FailureOr<Searched> search(Session &session, Prepared prepared);
-/// Refuses exports that cannot express the winner; fails where none can.
+/// Refuses exports that cannot express the winner; fails if none can.
 mlir::FailureOr<Built> build(Session &session, Searched searched);
-/// Fails where the ranks compute something else than one device.
+/// Fails if the ranks and one device compute different results.
 mlir::FailureOr<Verified> verify(Session &session, Built built);
 mlir::FailureOr<Written> write(Session &session, Verified verified);
 
-/// Simulates a step of the winner. Empty where that cannot be done.
+/// Returns the whole program, or reports that it cannot be made.
+mlir::FailureOr<mlir::ModuleOp> wholeProgram(Session &session,
+                                             const Prepared &prepared);
+
+/// Searches once more with other options or another cluster, among the
+/// strategies that `accepts` allows (all if it is empty).
+Expected<cost::SearchResult>
+searchAgain(Session &session, const Prepared &prepared,
+            const CompileOptions &options, const cost::Cluster &cluster,
+            std::function<bool(const cost::Strategy &)> accepts = nullptr,
+            bool baselines = true);
+
+/// Simulates a step of the winner. Returns an empty detail if that fails.
 cost::StepDetail describePlan(Session &session, const Searched &searched);
 
-/// Compiles `options.model`: all stages, and what --report, --explain and
-/// --emit=mlir print. Errors are one line each.
+/// Runs all stages for `options.model`, and prints the output of --report,
+/// --explain and --emit=mlir.
 mlir::LogicalResult compileModel(CompileOptions options, Reporter &reporter);
 
 } // namespace dpc

@@ -1,4 +1,4 @@
-//===- Exports.cpp - The plan for other programs --------------------------===//
+//===- Exports.cpp - Files for other programs -----------------------------===//
 #include "tools/driver/Exports.h"
 
 #include "codegen/export/Chakra.h"
@@ -7,14 +7,12 @@
 #include "tools/driver/ExpressiblePlan.h"
 #include "tools/driver/ModelShape.h"
 #include "tools/driver/Pipelines.h"
-#include "tools/driver/PlanSearch.h"
 #include "tools/driver/TargetForecast.h"
 
 using namespace mlir;
 
 namespace dpc {
 
-/// The targets of exports that --emit names.
 static std::vector<const exports::Target *>
 namedTargets(const CompileOptions &options) {
   std::vector<const exports::Target *> named;
@@ -28,11 +26,7 @@ bool exportsAny(const CompileOptions &options) {
   return options.emit.count("chakra") || !namedTargets(options).empty();
 }
 
-//===----------------------------------------------------------------------===//
-// The job that is exported
-//===----------------------------------------------------------------------===//
-
-/// The outermost level that ranks along each axis reach.
+/// The outermost level that connects the ranks of each axis.
 static std::map<std::string, int64_t>
 levelsOf(const cost::Cluster &cluster, const cost::Evaluation &evaluation) {
   std::map<std::string, int64_t> levels;
@@ -92,37 +86,15 @@ static exports::Job jobOf(const CompileOptions &options,
   job.frozen = options.frozen;
   job.model = shapeOf(searched);
   job.levels = levelsOf(searched.used, winner.evaluation);
-  ModuleOp whole = winner.strategy.pp > 1 ? searched.program.whole() : nullptr;
-  if (whole)
-    job.stageLayers =
-        layersByStage(whole, searched.used, searched.degrees(options));
+  if (winner.strategy.pp > 1)
+    if (FailureOr<ModuleOp> whole = searched.program.whole(); succeeded(whole))
+      job.stageLayers =
+          layersByStage(*whole, searched.used, searched.degrees(options));
   return job;
 }
 
-//===----------------------------------------------------------------------===//
-// Which targets can express it
-//===----------------------------------------------------------------------===//
-
-/// Another search of the same model. With `accepts` it sees the baselines, too.
-static Expected<cost::SearchResult>
-searchAs(Session &session, const Searched &searched,
-         const CompileOptions &asked, const cost::Cluster &where,
-         const ExpressiblePlan::Accepts &accepts) {
-  std::vector<std::string> remarks;
-  auto found = PlanSearch{.options = asked,
-                          .cluster = where,
-                          .program = searched.program,
-                          .isArranged = searched.machine.isArranged,
-                          .progress = session.reporter().progress(),
-                          .accepts = accepts,
-                          .baselines = static_cast<bool>(accepts)}
-                   .run(remarks);
-  if (!found)
-    return Error{found.message()};
-  return std::move(found->search);
-}
-
-/// What follows the refusal of a target with `rules`: what it takes instead.
+/// What follows the refusal of a target with `rules`: the plans that it can
+/// express.
 static std::string expressibleFor(Session &session, const Searched &searched,
                                   const exports::Job &job,
                                   const std::vector<exports::Rule> &rules,
@@ -130,7 +102,8 @@ static std::string expressibleFor(Session &session, const Searched &searched,
   const cost::Cluster &cluster = searched.machine.cluster;
   auto search = [&](const CompileOptions &asked,
                     const ExpressiblePlan::Accepts &accepts) {
-    return searchAs(session, searched, asked, cluster, accepts);
+    return searchAgain(session, searched, asked, cluster, accepts,
+                       /*baselines=*/static_cast<bool>(accepts));
   };
   return ExpressiblePlan(session.options(), job, rules, searched.result,
                          cluster.numDevices(), search)
@@ -159,11 +132,8 @@ std::optional<PlannedExports> planExports(Session &session,
   return isAnyLeft ? std::optional(std::move(planned)) : std::nullopt;
 }
 
-//===----------------------------------------------------------------------===//
-// Files
-//===----------------------------------------------------------------------===//
-
-/// What the plan takes where `target` runs it, if that is known.
+/// The expected time and memory of the plan under the software of `target`, if
+/// known.
 static std::optional<TargetForecast>
 forecastFor(Session &session, const Searched &searched, const exports::Job &job,
             const exports::Target &target) {
@@ -174,27 +144,28 @@ forecastFor(Session &session, const Searched &searched, const exports::Job &job,
     return std::nullopt;
   CompileOptions asked = session.options();
   asked.strategy = cost::stringifyStrategy(job.strategy, cluster.numDevices());
-  auto found = searchAs(session, searched, asked, *theirs, nullptr);
+  auto found = searchAgain(session, searched, asked, *theirs, nullptr,
+                           /*baselines=*/false);
   return found ? forecastOf(std::string(target.name), software, *found)
                : std::nullopt;
 }
 
-/// The simulated step of every rank. Returns why there is none, or "".
+/// Writes the simulated step of each rank. Returns "" or a one-line error.
 static std::string simulateForChakra(const CompileOptions &options,
                                      const Searched &searched,
                                      exports::Exported &written) {
-  ModuleOp whole = searched.program.whole();
-  if (!whole)
+  FailureOr<ModuleOp> whole = searched.program.whole();
+  if (failed(whole))
     return "the program cannot be made";
   return simulateStep(
-      options, whole, searched.used, searched.degrees(options),
+      options, *whole, searched.used, searched.degrees(options),
       exports::kMostChakraNodes, [&](const SimulatedStep &step) {
         if (!step.leftOut.empty())
           return "the steps of " + std::to_string(step.plan.ranks()) +
-                 " ranks have more than the " +
+                 " ranks have more than " +
                  std::to_string(exports::kMostChakraNodes) +
-                 " nodes that are written at most; expected fewer ranks "
-                 "(--strategy=ranks=N) or micro-batches (--global-batch)";
+                 " nodes; expected fewer ranks (--strategy=ranks=N) or "
+                 "micro-batches (--global-batch)";
         written = exports::writeChakra(step.plan, step.lanes);
         return std::string();
       });
@@ -213,7 +184,7 @@ LogicalResult writeExports(Session &session, const Searched &searched,
     llvm::append_range(files, traces.files);
   }
   if (files.empty() && planned.targets.empty())
-    return success(); // told with the other refusals
+    return success(); // end() reports the refusals.
   for (const exports::Target *target : planned.targets) {
     exports::Exported written = target->write(planned.job);
     llvm::append_range(files, written.files);
@@ -224,7 +195,7 @@ LogicalResult writeExports(Session &session, const Searched &searched,
       continue;
     std::string text = forecastText(*forecast, searched.winner().evaluation);
     session.remark(text);
-    if (!forecast->fits()) // among remarks it may be left out
+    if (!forecast->fits()) // The report may leave out remarks.
       session.reporter().warning(text);
     forecasts.push_back(*forecast);
   }

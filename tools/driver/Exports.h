@@ -1,4 +1,4 @@
-//===- Exports.h - The plan for other programs ------------------*- C++ -*-===//
+//===- Exports.h - Files for other programs ---------------------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_EXPORTS_H
 #define DPC_TOOLS_DRIVER_EXPORTS_H
 
@@ -10,20 +10,19 @@ namespace dpc {
 /// Whether --emit names a file for another program.
 bool exportsAny(const CompileOptions &options);
 
-/// What --emit names for other programs, as far as these can express it.
+/// The targets of --emit that can express the winner.
 struct PlannedExports {
   exports::Job job;
   std::vector<const exports::Target *> targets;
 };
 
-/// Checks the winner against the rules of each target that --emit names, and
-/// refuses the session those that cannot express it. Nullopt where nothing is
-/// left to write.
+/// Checks the winner against the rules of each target of --emit, and refuses
+/// the targets that cannot express it. Nullopt if nothing is left to write.
 std::optional<PlannedExports> planExports(Session &session,
                                           const Searched &searched);
 
-/// Writes them into DIR/exports. Adds remarks on what they cannot say, and on
-/// what the plan takes where a target runs it.
+/// Writes the files into DIR/exports. Adds remarks about settings that they
+/// lack, and about the expected time and memory under the targets' software.
 mlir::LogicalResult writeExports(Session &session, const Searched &searched,
                                  const PlannedExports &planned,
                                  const std::filesystem::path &dir);

@@ -1,4 +1,4 @@
-//===- ExpressiblePlan.cpp - What a target of exports takes ---------------===//
+//===- ExpressiblePlan.cpp - The best plan of an export target ------------===//
 #include "tools/driver/ExpressiblePlan.h"
 
 #include "cost-model/report/Report.h"
@@ -26,7 +26,21 @@ bool ExpressiblePlan::isBetter(const Plan &plan,
                       valueOf(than->stepSeconds, than->memoryBytes);
 }
 
-/// Of one strategy, with all that it names; nothing where it does not fit.
+ExpressiblePlan::Plan
+ExpressiblePlan::planOf(const cost::Candidate &candidate) {
+  const cost::Evaluation &evaluation = candidate.evaluation;
+  return {cost::placedStrategy(candidate.strategy, evaluation.decisions),
+          evaluation.stepSeconds, evaluation.memory.total()};
+}
+
+void ExpressiblePlan::noteTooLarge(const Plan &plan,
+                                   const cost::SearchResult &found) {
+  smallest = cost::stringifyStrategy(plan.strategy, devices) + " needs " +
+             cost::formatBytes(plan.memoryBytes) + " of " +
+             cost::formatBytes(found.memoryLimitBytes);
+}
+
+/// Evaluates exactly `strategy`. Nullopt if it does not fit.
 std::optional<ExpressiblePlan::Plan>
 ExpressiblePlan::evaluate(const Strategy &strategy) {
   CompileOptions asked = options;
@@ -36,21 +50,16 @@ ExpressiblePlan::evaluate(const Strategy &strategy) {
   if (!found || found->candidates.empty() ||
       !found->candidates.front().evaluation.rejected.empty())
     return std::nullopt;
-  const cost::Candidate &candidate = found->candidates.front();
-  Plan plan{
-      cost::placedStrategy(candidate.strategy, candidate.evaluation.decisions),
-      candidate.evaluation.stepSeconds, candidate.evaluation.memory.total()};
-  if (candidate.fits)
+  Plan plan = planOf(found->candidates.front());
+  if (found->candidates.front().fits)
     return plan;
   if (smallest.empty())
-    smallest = cost::stringifyStrategy(plan.strategy, devices) + " needs " +
-               cost::formatBytes(plan.memoryBytes) + " of " +
-               cost::formatBytes(found->memoryLimitBytes);
+    noteTooLarge(plan, *found);
   return std::nullopt;
 }
 
-/// The first that is legal as it was placed, or one before it that is faster
-/// even as the rules have it.
+/// The first candidate that is legal with its placement, or an earlier one that
+/// is faster even after mending.
 std::optional<ExpressiblePlan::Plan>
 ExpressiblePlan::bestOf(const cost::SearchResult &found) {
   constexpr int kMended = 3;
@@ -60,13 +69,11 @@ ExpressiblePlan::bestOf(const cost::SearchResult &found) {
     if (!candidate.fits || !candidate.skipped.empty() ||
         candidate.method == "formula")
       continue;
-    const cost::Evaluation &evaluation = candidate.evaluation;
-    Plan plan{cost::placedStrategy(candidate.strategy, evaluation.decisions),
-              evaluation.stepSeconds, evaluation.memory.total()};
     if (!exports::isExpressible(job, candidate.strategy, rules))
       continue;
+    Plan plan = planOf(candidate);
     bool isLegal = exports::isExpressible(job, plan.strategy, rules);
-    if (!isLegal || evaluation.isComposed) {
+    if (!isLegal || candidate.evaluation.isComposed) {
       if (++mended > kMended)
         continue;
       exports::Job other = job;
@@ -89,6 +96,13 @@ ExpressiblePlan::bestOf(const cost::SearchResult &found) {
   return best;
 }
 
+void ExpressiblePlan::improve(std::optional<Plan> &best,
+                              const cost::SearchResult &found) {
+  std::optional<Plan> next = bestOf(found);
+  if (next && isBetter(*next, best))
+    best = std::move(next);
+}
+
 /// (E1) and (E2) of the header.
 std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestLegal() {
   constexpr double kNear = 1.05;
@@ -105,18 +119,16 @@ std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestLegal() {
     auto found = searchLegal(each);
     if (!found)
       continue;
-    std::optional<Plan> next = bestOf(*found);
-    if (next && isBetter(*next, best))
-      best = next;
+    improve(best, *found);
     if (best)
       return best;
     const auto &all = found->candidates;
     if (!all.empty() && all.front().evaluation.rejected.empty() &&
-        all.front().skipped.empty())
-      smallest = cost::stringifyStrategy(all.front().strategy, devices) +
-                 " needs " +
-                 cost::formatBytes(all.front().evaluation.memory.total()) +
-                 " of " + cost::formatBytes(found->memoryLimitBytes);
+        all.front().skipped.empty()) {
+      Plan plan = planOf(all.front());
+      plan.strategy = all.front().strategy;
+      noteTooLarge(plan, *found);
+    }
   }
   return best;
 }
@@ -142,7 +154,7 @@ std::vector<int64_t> ExpressiblePlan::ranksToTry() const {
     if (most < nodes)
       ranks.push_back(most * job.devicesPerNode);
   }
-  std::sort(ranks.rbegin(), ranks.rend());
+  std::ranges::sort(ranks, std::greater());
   ranks.resize(std::min(ranks.size(), kMost));
   return ranks;
 }
@@ -155,12 +167,8 @@ std::optional<ExpressiblePlan::Plan> ExpressiblePlan::bestOfAll() {
   CompileOptions asked = options;
   for (int64_t ranks : ranksToTry()) {
     asked.strategy = "ranks=" + std::to_string(ranks);
-    auto found = searchLegal(asked);
-    if (!found)
-      continue;
-    std::optional<Plan> next = bestOf(*found);
-    if (next && isBetter(*next, best))
-      best = next;
+    if (auto found = searchLegal(asked))
+      improve(best, *found);
   }
   return best;
 }
@@ -189,10 +197,9 @@ std::string ExpressiblePlan::text(const exports::Legality &legality) {
   if (legality.isOfJob)
     return "";
   std::string words;
-  // Who asked for one strategy wants one like it.
-  bool isAlone = result.considered == 1;
   std::optional<Plan> nearest;
-  if (isAlone && legality.nearest)
+  bool isFixed = result.considered == 1; // The user wants a similar strategy.
+  if (isFixed && legality.nearest)
     nearest = evaluate(*legality.nearest);
   if (nearest && !exports::isExpressible(job, nearest->strategy, rules))
     nearest.reset();
@@ -200,9 +207,9 @@ std::string ExpressiblePlan::text(const exports::Legality &legality) {
     words = "; nearest: " + describe(*nearest);
   std::optional<Plan> best = bestOfAll();
   if (best && (!nearest || best->strategy != nearest->strategy))
-    words += "; best that it takes: " + describe(*best);
+    words += "; best that it can express: " + describe(*best);
   if (words.empty())
-    words = "; of the strategies that it takes none fits" +
+    words = "; no strategy that it can express fits" +
             (smallest.empty() ? "" : ": " + smallest);
   return words;
 }

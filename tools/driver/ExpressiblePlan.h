@@ -1,24 +1,22 @@
-//===- ExpressiblePlan.h - What a target of exports takes -------*- C++ -*-===//
+//===- ExpressiblePlan.h - The best plan of an export target ----*- C++ -*-===//
 //
-// Where a target of --emit cannot express the plan that was chosen: which plan
-// it can express is best, and what that costs. One predicate, the target's
-// rules, refuses and searches:
+// Finds the best plan that a target of --emit can express:
 //
 //   minimize  value(s)  over  s that fit  subject to  rules(s)
 //
-// (E1) The candidates of the search that was made are sorted: the first one
-//      that is legal is the best of them, and where it comes within a few per
-//      cent of the winner, nobody else is looked for.
-// (E2) Else there is one more search, over the strategies that are legal:
-//      first those that --strategy allows, then all.
-// (E3) Where ranks lie, and what they take of the batch, is found when a
-//      strategy is evaluated. Where that breaks a rule, it is evaluated once
-//      more as the rule has it.
-// (E4) Rules ask for pipelines whose stages divide the layers, of which numbers
-//      of nodes that share no factor with these have few: 128 nodes and 126
-//      layers two stages. Where what was found is half as slow again as the
-//      winner, or nothing was, fewer nodes are tried: of d 2^k, with odd
-//      divisors d of the layers, the two most.
+// (E1) The candidates of the finished search are sorted. The first legal one is
+//      the best of them. If its value is within a few per cent of the winner's,
+//      the search ends.
+// (E2) Otherwise it searches the legal strategies: first those that --strategy
+//      allows, then all.
+// (E3) Placement and batch shares are known only after a strategy is evaluated.
+//      If they break a rule, the mended strategy is evaluated instead.
+// (E4) Rules may demand that the number of stages divides the layers. This
+//      leaves few stages if the number of nodes shares no factor with the
+//      layers: 128 nodes and 126 layers allow two stages. If the best plan is
+//      more than half as slow again as the winner, or there is none, the search
+//      tries fewer nodes: the two largest numbers d 2^k, where d is an odd
+//      divisor of the layers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H
@@ -33,12 +31,13 @@ namespace dpc {
 class ExpressiblePlan {
 public:
   using Accepts = std::function<bool(const cost::Strategy &)>;
-  /// Searches as other options say, in the strategies that are accepted; all
-  /// where `accepts` is empty.
+  /// Searches with other options, among the strategies that `accepts` allows
+  /// (all if it is empty).
   using Search = std::function<Expected<cost::SearchResult>(
       const CompileOptions &, const Accepts &accepts)>;
 
-  /// `job` has the strategy of the winner of `result`; all outlive this.
+  /// `job` has the strategy of the winner of `result`. All arguments outlive
+  /// this.
   ExpressiblePlan(const CompileOptions &options, const exports::Job &job,
                   const std::vector<exports::Rule> &rules,
                   const cost::SearchResult &result, int64_t devices,
@@ -46,17 +45,18 @@ public:
       : options(options), job(job), rules(rules), result(result),
         devices(devices), search(std::move(search)) {}
 
-  /// In words that follow a refusal: "nearest: ..." where the strategy that was
-  /// asked for can be mended and then fits, and the best of all; or that none
-  /// fits. "" where the model is what is refused.
+  /// Text that follows a refusal: the nearest plan (if the user fixed the
+  /// strategy and the mended one fits) and the best plan, or that no plan fits.
+  /// "" if the target refuses the model.
   std::string text(const exports::Legality &legality);
 
 private:
   struct Plan {
-    cost::Strategy strategy; ///< As it was placed.
+    cost::Strategy strategy; ///< With its placement.
     double stepSeconds = 0, memoryBytes = 0;
   };
 
+  static Plan planOf(const cost::Candidate &candidate);
   std::optional<Plan> evaluate(const cost::Strategy &strategy);
   std::optional<Plan> bestOf(const cost::SearchResult &found);
   Expected<cost::SearchResult> searchLegal(const CompileOptions &asked) const;
@@ -65,6 +65,9 @@ private:
   std::vector<int64_t> ranksToTry() const;
   bool isWithin(double factor, const Plan &plan) const;
   bool isBetter(const Plan &plan, const std::optional<Plan> &than) const;
+  /// Adds the best plan of `found` to `best` if it is better.
+  void improve(std::optional<Plan> &best, const cost::SearchResult &found);
+  void noteTooLarge(const Plan &plan, const cost::SearchResult &found);
   double valueOf(double seconds, double bytes) const;
   std::string describe(const Plan &plan) const;
 
@@ -74,7 +77,7 @@ private:
   const cost::SearchResult &result;
   int64_t devices;
   Search search;
-  std::string smallest; ///< Of those that do not fit.
+  std::string smallest; ///< The smallest plan that does not fit, as text.
 };
 
 } // namespace dpc

@@ -12,19 +12,13 @@ ModelProgram::ModelProgram(OwningOpRef<ModuleOp> fused, const PassList &passes)
     : given(std::move(fused)),
       family(std::make_unique<ProgramFamily>(*given, passes)) {}
 
-ModuleOp ModelProgram::whole() const {
-  if (!family)
-    return *given;
-  FailureOr<ModuleOp> made = family->whole();
-  return succeeded(made) ? *made : ModuleOp();
+FailureOr<ModuleOp> ModelProgram::whole() const {
+  return family ? family->whole() : FailureOr<ModuleOp>(*given);
 }
 
 ModuleOp ModelProgram::sample() const {
-  if (!isDeep())
-    return whole();
   constexpr int64_t kLayers = 3;
-  FailureOr<ModuleOp> made = family->program(kLayers);
-  return succeeded(made) ? *made : ModuleOp();
+  return (isDeep() ? family->program(kLayers) : whole()).value_or(ModuleOp());
 }
 
 bool ModelProgram::trains() const {

@@ -8,36 +8,36 @@
 
 namespace dpc {
 
-/// A module with @train_step or @forward without shardings. It is given, or it
-/// is made of a fused @forward by a pipeline when somebody asks for it: of a
-/// deep model a search needs a few layers only. Move-only.
+/// A module with @train_step or @forward without shardings. The module is
+/// given, or a pipeline makes it from a fused @forward on demand. A search of a
+/// deep model needs only a few layers of it.
 class ModelProgram {
 public:
-  /// A program that is given.
   explicit ModelProgram(mlir::OwningOpRef<mlir::ModuleOp> whole)
       : given(std::move(whole)) {}
-  /// A program that `passes` make of `fused`, a module with @forward as
-  /// dpc-fuse leaves it.
+  /// The program that `passes` make from `fused`, a module with the @forward of
+  /// dpc-fuse.
   ModelProgram(mlir::OwningOpRef<mlir::ModuleOp> fused, const PassList &passes);
 
-  /// Returns null after a diagnostic where the pipeline fails.
-  mlir::ModuleOp whole() const;
-  /// Returns the same program, or of a deep model one with a few layers, which
-  /// has the same kinds of ops. Null after a diagnostic.
+  /// Fails after a diagnostic if the pipeline fails.
+  mlir::FailureOr<mlir::ModuleOp> whole() const;
+  /// Returns the program, or for a deep model one with a few layers and the
+  /// same kinds of ops. Returns null after a diagnostic.
   mlir::ModuleOp sample() const;
-  /// Returns null where the program was given.
+  /// Returns null if the program was given.
   mlir::ModuleOp fused() const {
     return family ? given.get() : mlir::ModuleOp();
   }
-  /// Returns the fused model where there is one, else the program.
+  /// Returns the fused model if there is one, else the program.
   mlir::ModuleOp source() const { return given.get(); }
 
   bool isDeep() const { return family && family->isDeep(); }
   /// Whether the program is a training step.
   bool trains() const;
 
-  /// Makes what evaluates strategies of this program on `cluster`; both outlive
-  /// it. `isArranged`: the order of the cluster's groups of nodes is decided.
+  /// Makes an evaluator of strategies of this program on `cluster`, both of
+  /// which must outlive it. `isArranged`: the order of the groups of nodes is
+  /// fixed.
   std::unique_ptr<cost::Evaluator> evaluator(const cost::Cluster &cluster,
                                              bool isArranged,
                                              const LoweringSpec &common) const;

@@ -1,4 +1,4 @@
-//===- OutputFolder.cpp - Written beside, then renamed --------------------===//
+//===- OutputFolder.cpp - A folder that appears when complete -------------===//
 #include "tools/driver/OutputFolder.h"
 
 #include <nlohmann/json.hpp>
@@ -6,29 +6,31 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
 
 namespace dpc {
 
-/// What a plan folder may hold, files before the folder they lie in.
+/// The files that a plan folder may hold, each before its folder.
 static constexpr const char *kWritten[] = {
     "plan.json", "command.json", "report.json", "report.html", "program.mlir",
     "trace.json", "annotated.onnx", "constants.bin", "kernels/kernels.so",
-    // Of dpc-run --profile, about the plan beside it.
+    // dpc-run --profile writes the first of these.
     "profile.json", "kernels/kernels.ptx", "kernels",
     // Exports.
     "accelerate.yaml", "calculon-application.json", "calculon-execution.json",
     "colossalai.json", "ds_config.json", "galvatron.json", "megatron.sh",
     "opensora.py", "torchtitan.py", "torchtitan.toml"};
 
-/// Files of exports have names of other programs: an index says which are ours.
+/// Exported files have names of other programs: an index lists those of
+/// dpc-opt.
 static constexpr const char *kExports = "exports",
                             *kExportIndex = "exports/index.json";
 
-/// What the index of exports in `folder` lists, itself and the folder behind
-/// it; nothing without an index of ours.
+/// The files in the index of exports of `folder`, then the index and its
+/// folder. Empty without an index of dpc-opt.
 static std::vector<fs::path> exportsIn(const fs::path &folder) {
   std::ifstream in(folder / kExportIndex);
   auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
@@ -44,14 +46,14 @@ static std::vector<fs::path> exportsIn(const fs::path &folder) {
   return paths;
 }
 
-/// All that may lie in `folder`, files before the folder they lie in.
+/// All files that `folder` may hold, each before its folder.
 static std::vector<fs::path> writtenIn(const fs::path &folder) {
   std::vector<fs::path> paths = exportsIn(folder);
   paths.insert(paths.end(), std::begin(kWritten), std::end(kWritten));
   return paths;
 }
 
-/// A path beside `target` at which there is nothing.
+/// An unused path next to `target`.
 static fs::path besides(const fs::path &target, const char *what) {
   std::error_code ignored;
   for (int attempt = 0;; ++attempt) {
@@ -64,7 +66,7 @@ static fs::path besides(const fs::path &target, const char *what) {
   }
 }
 
-/// "plan/" without its slash; a link is replaced where it leads.
+/// `target` without a trailing slash, or the folder that it links to.
 static fs::path placeOf(fs::path target) {
   if (!target.has_filename())
     target = target.parent_path();
@@ -84,15 +86,23 @@ static bool isReportPage(const fs::path &file) {
          std::string::npos;
 }
 
-/// Whether `file` is JSON with `fields`: other programs call files like ours.
+/// Whether `file` is JSON with `fields`; other programs may use the same name.
 static bool hasFields(const fs::path &file,
-                      std::initializer_list<const char *> fields) {
+                      const std::vector<const char *> &fields) {
   std::ifstream in(file);
   auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   return json.is_object() &&
-         std::all_of(fields.begin(), fields.end(),
-                     [&](const char *field) { return json.contains(field); });
+         std::ranges::all_of(
+             fields, [&](const char *field) { return json.contains(field); });
 }
+
+/// Fields of the JSON files of a plan folder.
+static const std::map<std::string, std::vector<const char *>> kFields = {
+    {"plan.json", {"version", "checksum"}},
+    {"command.json", {"version", "model", "words"}},
+    {"report.json", {"candidates", "baselines"}},
+    {"trace.json", {"traceEvents"}},
+    {"profile.json", {"steps", "queues", "rows"}}};
 
 /// The first entry of a folder that dpc-opt did not write, or "".
 static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
@@ -102,19 +112,11 @@ static std::string foreignEntry(const fs::path &folder, std::error_code &code) {
     fs::path name = entries->path().lexically_relative(folder);
     std::error_code ignored;
     bool isFolder = fs::is_directory(entries->symlink_status(ignored));
-    bool isOurs =
-        std::find(written.begin(), written.end(), name) != written.end() &&
-        isFolder == (name == "kernels" || name == kExports);
-    if (name == "plan.json")
-      isOurs &= hasFields(entries->path(), {"version", "checksum"});
-    if (name == "command.json")
-      isOurs &= hasFields(entries->path(), {"version", "model", "words"});
-    if (name == "report.json")
-      isOurs &= hasFields(entries->path(), {"candidates", "baselines"});
-    if (name == "trace.json")
-      isOurs &= hasFields(entries->path(), {"traceEvents"});
-    if (name == "profile.json")
-      isOurs &= hasFields(entries->path(), {"steps", "queues", "rows"});
+    bool isOurs = std::ranges::find(written, name) != written.end() &&
+                  isFolder == (name == "kernels" || name == kExports);
+    for (const auto &[file, fields] : kFields)
+      if (name == file)
+        isOurs &= hasFields(entries->path(), fields);
     if (name == "report.html")
       isOurs &= isReportPage(entries->path());
     if (!isOurs)
@@ -172,7 +174,7 @@ OutputFolder::~OutputFolder() {
 }
 
 std::string OutputFolder::commit() {
-  // Something may have been put there since.
+  // The folder may have changed since.
   if (std::string why = refusal(target, writesPlan); !why.empty())
     return why;
   std::error_code code;
@@ -197,6 +199,13 @@ std::string OutputFolder::commit() {
   return "";
 }
 
+std::string writeText(const fs::path &path, const std::string &text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? "" : path.string() + ": cannot be written";
+}
+
 std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
                                const std::string &strategy, const fs::path &dir,
                                const std::vector<TargetForecast> &forecasts) {
@@ -218,11 +227,8 @@ std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
   fs::create_directories(dir / kExports, code);
   for (const exports::ExportedFile &file : all) {
     fs::path path = dir / kExports / file.name;
-    std::ofstream out(path, std::ios::binary);
-    out << file.text;
-    out.close();
-    if (!out)
-      return path.string() + ": cannot be written";
+    if (std::string error = writeText(path, file.text); !error.empty())
+      return error;
     if (path.extension() == ".sh")
       fs::permissions(path, fs::perms::owner_exec, fs::perm_options::add, code);
   }

@@ -1,5 +1,4 @@
-//===- OutputFolder.h - Written beside, then renamed -------------*- C++
-//-*-===//
+//===- OutputFolder.h - A folder that appears when complete ----*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_OUTPUTFOLDER_H
 #define DPC_TOOLS_DRIVER_OUTPUTFOLDER_H
 
@@ -12,29 +11,28 @@
 
 namespace dpc {
 
-/// A folder that appears at its place only when it is complete. Until commit()
-/// an existing folder there is untouched; without commit() nothing remains.
+/// A folder that appears in its place only when it is complete. An existing
+/// folder is untouched until commit(). Without commit() nothing remains.
 ///
-/// Only what dpc-opt wrote is ever deleted: plan.json, command.json,
-/// report.json, program.mlir, annotated.onnx, constants.bin,
-/// kernels/kernels.so, and what exports/index.json lists. A folder that holds
-/// anything else is refused, and a plan is replaced by a plan only: a report
-/// alone does not take its place.
+/// Only files of dpc-opt are ever deleted: plan.json, command.json,
+/// report.json, program.mlir, annotated.onnx, constants.bin, kernels/kernels.so
+/// and the files that exports/index.json lists. A folder that holds any other
+/// file is refused. A report without a plan does not replace a plan.
 class OutputFolder {
 public:
-  /// Why `target` cannot be replaced, "" when it can (or does not exist).
+  /// Why `target` cannot be replaced; "" if it can be or does not exist.
   static std::string refusal(const std::filesystem::path &target,
                              bool writesPlan);
 
-  /// Makes the temporary folder beside `target`. On failure `error` is set: the
-  /// parent cannot be written, or refusal() says why.
+  /// Makes the temporary folder next to `target`. Sets `error` if the parent
+  /// cannot be written or refusal() has a reason.
   OutputFolder(const std::filesystem::path &target, bool writesPlan,
                std::string &error);
   ~OutputFolder();
   OutputFolder(const OutputFolder &) = delete;
   OutputFolder &operator=(const OutputFolder &) = delete;
 
-  /// Where to write.
+  /// The folder to write into.
   const std::filesystem::path &path() const { return temporary; }
   /// Puts the folder in place; returns an error message or "".
   std::string commit();
@@ -44,8 +42,12 @@ private:
   bool writesPlan;
 };
 
-/// Writes `files` into DIR/exports, with an index of them and of what is
-/// expected of their targets there. Returns "" or a one-line error.
+/// Writes a file. Returns "" or a one-line error.
+std::string writeText(const std::filesystem::path &path,
+                      const std::string &text);
+
+/// Writes `files` into DIR/exports, with an index that lists them and the
+/// forecasts. Returns "" or a one-line error.
 std::string
 writeExportedFiles(const std::vector<exports::ExportedFile> &files,
                    const std::string &strategy,

@@ -1,4 +1,4 @@
-//===- Session.cpp - What one compilation shares --------------------------===//
+//===- Session.cpp - State that a compilation shares ----------------------===//
 #include "tools/driver/Session.h"
 
 #include "codegen/Codegen.h"
@@ -58,7 +58,7 @@ Session::Session(const CompileOptions &options, Reporter &reporter)
 LogicalResult Session::fail(const std::string &message) {
   clearProgress();
   if (!hasFailed()) {
-    first = rt::oneLine(message); // names of a model may hold anything
+    first = rt::oneLine(message); // names may contain control characters
     sink.error(first);
   }
   return failure();
@@ -72,7 +72,7 @@ LogicalResult Session::end(LogicalResult result) {
 }
 
 void Session::remark(const std::string &text) {
-  // Programs of few layers and the whole program say the same.
+  // The program with few layers and the whole program have the same remarks.
   if (!llvm::is_contained(remarkLines, text))
     remarkLines.push_back(text);
 }
@@ -99,5 +99,13 @@ void Session::dump(StringRef phase, ModuleOp module) {
   if (!code)
     module.print(file);
 }
+
+FirstError::FirstError(MLIRContext *context)
+    : handler(context, [this](Diagnostic &diagnostic) {
+        if (first.empty() &&
+            diagnostic.getSeverity() == DiagnosticSeverity::Error)
+          first = diagnostic.str();
+        return success();
+      }) {}
 
 } // namespace dpc

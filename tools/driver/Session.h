@@ -1,4 +1,4 @@
-//===- Session.h - What one compilation shares ------------------*- C++ -*-===//
+//===- Session.h - State that a compilation shares --------------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_SESSION_H
 #define DPC_TOOLS_DRIVER_SESSION_H
 
@@ -6,6 +6,7 @@
 #include "tools/driver/CompileOptions.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -14,37 +15,36 @@ namespace dpc {
 /// Registers the dialects, passes and interface models of the compiler.
 void registerEverything(mlir::DialectRegistry &registry);
 
-/// Shows how far a compilation is. Each text replaces the one before.
+/// Shows the progress of a compilation. Each text replaces the one before.
 class ProgressView {
 public:
   virtual ~ProgressView() = default;
-  /// Shows `text`, one line, unless the text before it is too recent to be
-  /// read.
+  /// Shows the line `text`, unless the previous one is too recent to be read.
   virtual void show(const std::string &text) = 0;
-  /// Shows `text` at once: something begins that may take long.
+  /// Shows `text` at once, because a long phase begins.
   virtual void begin(const std::string &text) = 0;
   virtual void clear() = 0;
 };
 
-/// Takes what a compilation tells its user. This one drops all of it.
+/// Receives messages and results of a compilation. This class drops them.
 class Reporter {
 public:
   virtual ~Reporter() = default;
-  /// Takes one line that says why there is no result, or what was refused.
+  /// Receives one line: why there is no result, or what was refused.
   virtual void error(const std::string &) {}
-  /// Takes one line that must not be overlooked; the compilation goes on.
+  /// Receives one line that does not end the compilation.
   virtual void warning(const std::string &) {}
-  /// Returns where results are printed: a report, an explanation, a program.
+  /// Returns the stream for results: a report, an explanation, a program.
   virtual llvm::raw_ostream &output() { return llvm::nulls(); }
-  /// Returns the form of the tables that are printed there.
+  /// Returns the form of the tables on output().
   virtual cost::TextForm form() const { return {}; }
-  /// Returns null where nobody watches.
+  /// Returns null if progress is not shown.
   virtual ProgressView *progress() { return nullptr; }
 };
 
-/// The options, the MLIR context and the messages of one compilation. Every
-/// stage of Compile.h takes it. Errors among MLIR's diagnostics are errors of
-/// the session, warnings and remarks are its remarks. Outlives all modules.
+/// The options, the MLIR context and the messages of one compilation. Errors
+/// among MLIR's diagnostics become errors of the session; warnings and remarks
+/// become its remarks. Must outlive all modules.
 class Session {
 public:
   Session(const CompileOptions &options, Reporter &reporter);
@@ -55,29 +55,28 @@ public:
   mlir::MLIRContext &context() { return *mlir; }
   Reporter &reporter() { return sink; }
 
-  /// Reports the first error only: those that follow are consequences. Always
-  /// returns failure.
+  /// Reports only the first error; later ones are consequences. Always returns
+  /// failure.
   mlir::LogicalResult fail(const std::string &message);
-  /// Whether there was an error.
   bool hasFailed() const { return !first.empty(); }
-  /// Returns the line that was reported, or "".
+  /// Returns the reported line, or "".
   const std::string &firstError() const { return first; }
 
-  /// Notes one line for end(): this is refused, and all else goes on.
+  /// Keeps one line for end(). The compilation continues.
   void refuse(const std::string &message) { refusals.push_back(message); }
-  /// Reports what was refused. Returns `result`, or failure after a refusal.
+  /// Reports the refusals. Returns `result`, or failure after a refusal.
   mlir::LogicalResult end(mlir::LogicalResult result);
 
-  /// Adds a line to the report's remarks, unless it is there already.
+  /// Adds a line to the report's remarks once.
   void remark(const std::string &text);
   std::vector<std::string> &remarks() { return remarkLines; }
 
-  /// Shows what begins.
+  /// Shows the name of the phase that begins.
   void begin(const std::string &phase);
   void clearProgress();
 
-  /// Writes `module` into the folder of --dump-ir-dir, where that is given, as
-  /// a file with the next number and the name of the phase.
+  /// With --dump-ir-dir, writes `module` into a file whose name is the next
+  /// number and `phase`.
   void dump(llvm::StringRef phase, mlir::ModuleOp module);
 
 private:
@@ -87,6 +86,19 @@ private:
   std::string first;
   std::vector<std::string> refusals, remarkLines;
   int dumps = 0;
+};
+
+/// Keeps the first error among the diagnostics of its lifetime, and drops all
+/// others.
+class FirstError {
+public:
+  explicit FirstError(mlir::MLIRContext *context);
+  /// Returns the error, or "".
+  const std::string &text() const { return first; }
+
+private:
+  std::string first;
+  mlir::ScopedDiagnosticHandler handler;
 };
 
 } // namespace dpc

@@ -1,4 +1,4 @@
-//===- TargetForecast.cpp - How other programs run the plan ---------------===//
+//===- TargetForecast.cpp - The plan under other software -----------------===//
 #include "tools/driver/TargetForecast.h"
 
 #include "cost-model/report/Report.h"
@@ -14,9 +14,9 @@ std::optional<cost::Cluster> clusterRunBy(const cost::Cluster &cluster,
       precision == "fp32")
     return std::nullopt;
   auto profile = cost::loadSoftware(software);
-  bool hasKernels = std::all_of(
-      cluster.groups.begin(), cluster.groups.end(),
-      [](const auto &group) { return group.device.hasFusedAttention(); });
+  bool hasKernels = std::ranges::all_of(cluster.groups, [](const auto &group) {
+    return group.device.hasFusedAttention();
+  });
   if (!profile || !hasKernels)
     return std::nullopt;
   cost::Cluster theirs = cluster;
@@ -44,16 +44,16 @@ std::string forecastText(const TargetForecast &forecast,
                          const cost::Evaluation &here) {
   using cost::formatBytes;
   using cost::formatSeconds;
-  std::string text =
-      "--emit=" + forecast.target + ": run as " + forecast.software +
-      " runs it, " + formatSeconds(forecast.stepSeconds) + " a step and " +
-      formatBytes(forecast.memoryBytes) + " of " +
-      formatBytes(forecast.limitBytes) + " are expected; by dpc-run, " +
-      formatSeconds(here.stepSeconds) + " and " +
-      formatBytes(here.memory.total());
+  std::string text = "--emit=" + forecast.target + ": with " +
+                     forecast.software + " the plan is expected to take " +
+                     formatSeconds(forecast.stepSeconds) + " a step and " +
+                     formatBytes(forecast.memoryBytes) + " of " +
+                     formatBytes(forecast.limitBytes) + "; with dpc-run, " +
+                     formatSeconds(here.stepSeconds) + " and " +
+                     formatBytes(here.memory.total());
   if (!forecast.fits())
-    text += "; so it does not fit there: \"software\": \"" + forecast.software +
-            "\" in the cluster.json searches for what does";
+    text += "; it does not fit there: \"software\": \"" + forecast.software +
+            "\" in the cluster.json searches for a plan that does";
   return text;
 }
 

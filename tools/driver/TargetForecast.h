@@ -1,4 +1,4 @@
-//===- TargetForecast.h - How other programs run the plan -------*- C++ -*-===//
+//===- TargetForecast.h - The plan under other software ---------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_TARGETFORECAST_H
 #define DPC_TOOLS_DRIVER_TARGETFORECAST_H
 
@@ -9,7 +9,7 @@
 
 namespace dpc {
 
-/// What a plan takes where a target of --emit runs it instead of dpc-run.
+/// The time and memory of a plan that a target of --emit runs.
 struct TargetForecast {
   std::string target, software; ///< "megatron", "megatron-core-2024"
   double stepSeconds = 0;
@@ -18,19 +18,19 @@ struct TargetForecast {
   bool fits() const { return memoryBytes <= limitBytes; }
 };
 
-/// `cluster` run by `software`; nothing where it is that already, where the
-/// profile's kernels are not for its devices and `precision`, or where there is
-/// no such profile.
+/// `cluster` with the profile `software`. Nullopt if the cluster has this
+/// profile already, if the profile does not exist, or if its kernels do not
+/// support the devices or `precision`.
 std::optional<cost::Cluster> clusterRunBy(const cost::Cluster &cluster,
                                           const std::string &software,
                                           const std::string &precision);
 
-/// Of the one strategy that was searched for.
+/// The forecast of the only strategy in `found`, if it can run.
 std::optional<TargetForecast> forecastOf(const std::string &target,
                                          const std::string &software,
                                          const cost::SearchResult &found);
 
-/// One sentence, beside what `here` says of the plan.
+/// A sentence that compares the forecast with dpc-run's prediction `here`.
 std::string forecastText(const TargetForecast &forecast,
                          const cost::Evaluation &here);
 

@@ -1,4 +1,4 @@
-//===- Write.cpp - The report, and the folder is put in place -------------===//
+//===- Write.cpp - Writes the report and puts the folder in place ---------===//
 #include "tools/driver/Alternatives.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/Remarks.h"
@@ -10,9 +10,8 @@ using namespace mlir;
 
 namespace dpc {
 
-/// What fp8 was asked for in vain is known from a rank's own program: of a
-/// report without a plan from the step that it describes, described for this
-/// alone where need be.
+/// Adds the remark on fp8. Without a plan it follows from the simulated step,
+/// which is described here if necessary.
 static void remarkOnPlanOfFp8(Session &session, const Verified &verified,
                               cost::StepDetail &detail) {
   if (session.options().precision != "fp8" || verified.plan)
@@ -21,14 +20,14 @@ static void remarkOnPlanOfFp8(Session &session, const Verified &verified,
     detail = describePlan(session, verified);
   if (detail.empty())
     return;
-  if (std::string text =
-          remarkOnFp8(session.options(), /*hasFp8=*/detail.fp8Share > 0);
-      !text.empty())
+  std::string text =
+      remarkOnFp8(session.options(), /*hasFp8=*/detail.fp8Share > 0);
+  if (!text.empty())
     session.remark(text);
 }
 
-/// What the report says beside the result. Describes the step and asks
-/// --what-if where it `reports` on a strategy that can be executed.
+/// The rest of the report. `reports`: a report is written, with the simulated
+/// step and the answers of --what-if.
 static cost::ReportContext contextOf(Session &session, const Verified &verified,
                                      bool reports) {
   const CompileOptions &options = session.options();

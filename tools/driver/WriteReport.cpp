@@ -1,11 +1,11 @@
 //===- WriteReport.cpp - report.json and report.html ----------------------===//
 #include "tools/driver/WriteReport.h"
+
 #include "codegen/report/Page.h"
 #include "cost-model/strategy/Strategy.h"
+#include "tools/driver/OutputFolder.h"
 
 #include <nlohmann/json.hpp>
-
-#include <fstream>
 
 namespace dpc {
 
@@ -24,7 +24,7 @@ std::string reportText(const ordered_json &report) {
   std::string detail = textOf(chosen["detail"], -1);
   chosen["detail"] = mark;
   std::string text = textOf(outline, 2);
-  // Nothing behind it can be the mark but the last one, a key's value.
+  // The first match is the key: quotes inside texts are escaped.
   std::string quoted = "\"detail\": \"" + mark + "\"";
   text.replace(text.find(quoted), quoted.size(), "\"detail\": " + detail);
   return text + "\n";
@@ -38,31 +38,23 @@ static void fill(std::string &page, std::string_view mark,
     page.replace(at, mark.size(), content);
 }
 
-/// So that no text in it ends the script that holds it.
+/// `json` without "<", so that no text ends the surrounding script element.
 static std::string embeddable(std::string json) {
   for (size_t at = 0; (at = json.find('<', at)) != std::string::npos; at += 6)
     json.replace(at, 1, "\\u003c");
   return json;
 }
 
-std::string reportPage(const ordered_json &report) {
+static std::string reportPage(const ordered_json &report) {
   report::PageParts parts = report::pageParts();
   std::string page(parts.page);
   fill(page, "/*STYLE*/", parts.style);
   fill(page, "/*LIBRARY*/", parts.charts);
   fill(page, "/*SCRIPT*/", parts.script);
   fill(page, "@KEYS@", embeddable(cost::keysToJson().dump()));
-  // Last: nothing in it is to be filled.
+  // Last, because the report may contain the other marks.
   fill(page, "@REPORT@", embeddable(textOf(report, -1)));
   return page;
-}
-
-static std::string writeText(const std::filesystem::path &path,
-                             const std::string &text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file ? "" : path.string() + ": cannot be written";
 }
 
 std::string writeReportFiles(const ordered_json &report,

@@ -9,14 +9,12 @@
 
 namespace dpc {
 
-/// report.json as text: a line for each value, but what is there to be drawn in
-/// one.
+/// The text of report.json: one value per line, and the simulated step in one
+/// line.
 std::string reportText(const nlohmann::ordered_json &report);
 
-/// report.html as text: all that it needs is in it (report/README.md).
-std::string reportPage(const nlohmann::ordered_json &report);
-
-/// Writes both into `dir`; returns "" or a one-line error.
+/// Writes report.json and report.html (codegen/report) into `dir`. Returns ""
+/// or a one-line error.
 std::string writeReportFiles(const nlohmann::ordered_json &report,
                              const std::filesystem::path &dir);
 

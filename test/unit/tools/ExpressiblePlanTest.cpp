@@ -71,7 +71,7 @@ TEST_F(ExpressiblePlanTest, NearCandidatesNeedNoSearch) {
                      candidateOf("dp=4,tp=2,zero=1,micro_batch=1", 1.02, false),
                      candidateOf("dp=8,zero=1,micro_batch=2", 1.04),
                      candidateOf("dp=8,zero=3,micro_batch=2", 1.045)});
-  EXPECT_EQ(text(), "; best that it takes: --strategy=dp=8,tp=1,zero=1,"
+  EXPECT_EQ(text(), "; best that it can express: --strategy=dp=8,tp=1,zero=1,"
                     "micro_batch=2 (1.04 s a step, 4.0 % slower, 1.00 GiB)");
   EXPECT_TRUE(asked.empty());
 }
@@ -80,7 +80,7 @@ TEST_F(ExpressiblePlanTest, FarOnesAreSearchedForAmongTheLegal) {
   result = resultOf({candidateOf("dp=4,tp=2,sp=true,micro_batch=1", 1),
                      candidateOf("dp=8,zero=1,micro_batch=2", 1.5)});
   answers = {resultOf({candidateOf("dp=8,zero=3,micro_batch=4", 1.25)})};
-  EXPECT_EQ(text(), "; best that it takes: --strategy=dp=8,tp=1,zero=3,"
+  EXPECT_EQ(text(), "; best that it can express: --strategy=dp=8,tp=1,zero=3,"
                     "micro_batch=4 (1.25 s a step, 25.0 % slower, 1.00 GiB)");
   EXPECT_EQ(asked, std::vector<std::string>{"legal: auto"});
 }
@@ -90,7 +90,7 @@ TEST_F(ExpressiblePlanTest, FewerNodesAreTriedWhereTheBestIsFar) {
   result = resultOf({candidateOf("dp=4,tp=2,sp=true,micro_batch=1", 1)});
   answers = {resultOf({candidateOf("dp=8,zero=3,micro_batch=4", 1.6)}),
              resultOf({candidateOf("dp=2,pp=3,micro_batch=1,ranks=6", 1.2)})};
-  EXPECT_EQ(text(), "; best that it takes: --strategy=dp=2,tp=1,pp=3,"
+  EXPECT_EQ(text(), "; best that it can express: --strategy=dp=2,tp=1,pp=3,"
                     "micro_batch=1,ranks=6 (1.20 s a step, 20.0 % slower, "
                     "1.00 GiB)");
   EXPECT_EQ(asked, (std::vector<std::string>{"legal: auto", "legal: ranks=6"}));
@@ -106,7 +106,7 @@ TEST_F(ExpressiblePlanTest, PlacementsAreMended) {
   answers = {resultOf({candidateOf("dp=4,pp=2,zero=1,micro_batch=1,"
                                    "placement=tp.cp.dp.pp",
                                    1.03)})};
-  EXPECT_EQ(text(), "; best that it takes: --strategy=dp=4,tp=1,pp=2,zero=1,"
+  EXPECT_EQ(text(), "; best that it can express: --strategy=dp=4,tp=1,pp=2,zero=1,"
                     "micro_batch=1,placement=tp.cp.dp.pp (1.03 s a step, "
                     "3.0 % slower, 1.00 GiB)");
   EXPECT_EQ(asked,
@@ -122,7 +122,7 @@ TEST_F(ExpressiblePlanTest, OneStrategyIsMendedAndComparedWithTheBest) {
   answers = {resultOf({candidateOf("dp=4,tp=2,micro_batch=1", 1.1)}),
              resultOf({}), resultOf({candidateOf("dp=8,micro_batch=1", 0.8)})};
   EXPECT_EQ(text(), "; nearest: --strategy=dp=4,tp=2,micro_batch=1 (1.10 s a "
-                    "step, 10.0 % slower, 1.00 GiB); best that it takes: "
+                    "step, 10.0 % slower, 1.00 GiB); best that it can express: "
                     "--strategy=dp=8,tp=1,micro_batch=1 (800 ms a step, "
                     "20.0 % faster, 1.00 GiB)");
   EXPECT_EQ(asked, (std::vector<std::string>{"one: dp=4,tp=2,micro_batch=1",
@@ -133,7 +133,7 @@ TEST_F(ExpressiblePlanTest, OneStrategyIsMendedAndComparedWithTheBest) {
 TEST_F(ExpressiblePlanTest, NothingThatDoesNotFitIsNamedAsTheBest) {
   result = resultOf({candidateOf("dp=4,tp=2,sp=true,micro_batch=1", 1)});
   answers = {resultOf({candidateOf("dp=8,zero=3,micro_batch=1", 1.5, false)})};
-  EXPECT_EQ(text(), "; of the strategies that it takes none fits: dp=8,tp=1,"
+  EXPECT_EQ(text(), "; no strategy that it can express fits: dp=8,tp=1,"
                     "zero=3,micro_batch=1 needs 1.00 GiB of 512 MiB");
 }
 

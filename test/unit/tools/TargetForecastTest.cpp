@@ -1,4 +1,4 @@
-//===- TargetForecastTest.cpp - How other programs run the plan -----------===//
+//===- TargetForecastTest.cpp - The plan under other software -------------===//
 #include "tools/driver/TargetForecast.h"
 
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@ TEST(TargetForecast, SaysWhereThePlanDoesNotFit) {
   here.stepSeconds = 2;
   here.memory[cost::MemoryCategory::Optimizer] = 70 * kGibi;
   EXPECT_EQ(forecastText(*forecast, here),
-            "--emit=megatron: run as megatron-core-2024 runs it, 3.00 s a step "
-            "and 90.0 GiB of 80.0 GiB are expected; by dpc-run, 2.00 s and "
-            "70.0 GiB; so it does not fit there: \"software\": "
-            "\"megatron-core-2024\" in the cluster.json searches for what "
-            "does");
+            "--emit=megatron: with megatron-core-2024 the plan is expected to "
+            "take 3.00 s a step and 90.0 GiB of 80.0 GiB; with dpc-run, 2.00 s "
+            "and 70.0 GiB; it does not fit there: \"software\": "
+            "\"megatron-core-2024\" in the cluster.json searches for a plan "
+            "that does");
   // A device's own limit is the narrower one.
   found.candidates[0].evaluation.memoryLimitBytes = 100 * kGibi;
   EXPECT_TRUE(forecastOf("megatron", "megatron-core-2024", found)->fits());
