@@ -1,12 +1,11 @@
-//===- ShrunkVerify.cpp - Verification of models too large to run ---------===//
+//===- ShrunkVerify.cpp - Verification of large models --------------------===//
 #include "tools/driver/ShrunkVerify.h"
 
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
 #include "runtime/base/Random.h"
 #include "tools/driver/Pipelines.h"
-
-#include "mlir/IR/Diagnostics.h"
+#include "tools/driver/Session.h"
 
 #include <chrono>
 #include <cmath>
@@ -17,16 +16,13 @@ namespace fs = std::filesystem;
 
 namespace dpc {
 
-/// Ranks that one process runs.
 static constexpr int64_t kMostRanks = 16;
-/// Sizes of a shrunk model are not smaller.
 static constexpr int64_t kLeastSize = 8;
 
-/// Even, and split evenly by all axes at once.
+/// The smallest even size of at least kLeastSize that all axes together divide.
 static int64_t sizeFor(const cost::Strategy &strategy) {
   int64_t ways = strategy.dp * strategy.cp * strategy.tp;
-  ways *= ways % 2 == 0 ? 1 : 2;
-  return (kLeastSize + ways - 1) / ways * ways;
+  return llvm::alignTo(kLeastSize, ways % 2 == 0 ? ways : 2 * ways);
 }
 
 static ShrinkOptions shrinkOptions(const cost::Strategy &full,
@@ -49,7 +45,7 @@ static bool computesNarrow(func::FuncOp func, const CompileOptions &options) {
          });
 }
 
-/// Makes `forward` what can be sharded.
+/// Makes the program that is sharded.
 static LogicalResult finish(ModuleOp module, const CompileOptions &options) {
   func::FuncOp forward = findProgram(module);
   bool trains = false;
@@ -61,7 +57,7 @@ static LogicalResult finish(ModuleOp module, const CompileOptions &options) {
   });
 }
 
-/// The module with sizes as `shrink` says, made ready to be sharded.
+/// Shrinks a copy of `fused` and makes the program that is sharded.
 static FailureOr<OwningOpRef<ModuleOp>>
 shrinkModule(ModuleOp fused, const CompileOptions &options,
              const ShrinkOptions &shrink, ShrinkSummary &summary) {
@@ -85,7 +81,7 @@ FailureOr<ShrunkProgram> shrinkForStrategy(ModuleOp fused,
   if (failed(program))
     return failure();
   result.program = std::move(*program);
-  // Only as deep.
+  // Reduces the depth only.
   shrink.size = std::numeric_limits<int64_t>::max();
   shrink.batch = 0;
   ShrinkSummary depth;
@@ -97,8 +93,7 @@ FailureOr<ShrunkProgram> shrinkForStrategy(ModuleOp fused,
   return std::move(result);
 }
 
-/// About as many products are summed up for an element of what the weight
-/// makes.
+/// About the number of terms in each element of the product with a weight.
 static double fanIn(llvm::ArrayRef<int64_t> shape) {
   double elements = 1, largest = 1;
   for (int64_t size : shape) {
@@ -108,9 +103,9 @@ static double fanIn(llvm::ArrayRef<int64_t> shape) {
   return elements / largest;
 }
 
-/// Weights under which every part of a small model matters: deviations that are
-/// right for wide layers would let its branches vanish beside the residual, and
-/// with them what is wrong there. Scales, biases and variances are positive.
+/// Weights for which each part of a small model affects the outputs. With the
+/// deviations of wide layers the residual would hide errors in the branches.
+/// Scales, biases and variances are positive.
 static NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
   constexpr double kMiddle = 0.5, kSpread = 0.1;
   NamedTensors weights;
@@ -132,9 +127,9 @@ static NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
   return weights;
 }
 
-/// Rounding may grow beyond any tolerance where a small model happens to be
-/// near a singular point (a batch norm over equal values); what is wrong is
-/// wrong for all weights. So only what differs twice counts.
+/// Near a singular point (a batch norm over equal values) rounding may exceed
+/// any tolerance, while an error shows with all weights. So a plan fails only
+/// if it differs for two sets of weights.
 static Verdict compareTwice(const PlanInFolder &plan,
                             const PlanInFolder &reference) {
   Verdict verdict;
@@ -207,24 +202,20 @@ verifyInShrunkForm(ModuleOp fused, const PlanSettings &settings,
                    double linkSpeed, int64_t globalBatch, const fs::path &dir,
                    std::string &mismatch) {
   auto begin = std::chrono::steady_clock::now();
-  std::string error;
-  ScopedDiagnosticHandler handler(fused.getContext(), [&](Diagnostic &d) {
-    if (error.empty() && d.getSeverity() == DiagnosticSeverity::Error)
-      error = d.str();
-    return success();
-  });
+  FirstError error(fused.getContext());
   cost::Verification verification;
   auto shrunk =
       shrinkForStrategy(fused, settings.options, strategy, globalBatch);
   if (failed(shrunk)) {
-    verification.why = "the model cannot be shrunk: " + error;
+    verification.why = "the model cannot be shrunk: " + error.text();
     return verification;
   }
   shrunk->wideDegrees.linkSpeed = linkSpeed;
   bool keepsLayouts = false;
   Verdict verdict = verifyShrunk(*shrunk, settings, cluster, dir, keepsLayouts);
   if (!verdict.ok() && verdict.cannotBeChecked)
-    verification.why = verdict.why + (error.empty() ? "" : ": " + error);
+    verification.why =
+        verdict.why + (error.text().empty() ? "" : ": " + error.text());
   else if (!verdict.ok())
     mismatch = verdict.why;
   else

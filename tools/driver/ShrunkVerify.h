@@ -1,5 +1,4 @@
-//===- ShrunkVerify.h - Verification of models too large to run --*- C++
-//-*-===//
+//===- ShrunkVerify.h - Verification of large models -----------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_SHRUNKVERIFY_H
 #define DPC_TOOLS_DRIVER_SHRUNKVERIFY_H
 
@@ -11,48 +10,46 @@
 
 namespace dpc {
 
-/// A model's program of the same structure that runs here, and the strategy on
-/// few ranks that goes with it.
+/// A small program with the structure of the model, and its strategy on few
+/// ranks.
 struct ShrunkProgram {
   mlir::OwningOpRef<mlir::ModuleOp> program; ///< Ready to be sharded.
-  /// The same with all sizes as they were, for which layouts are chosen; and
-  /// the degrees of the full strategy.
+  /// The same program with the original sizes, and the degrees of the original
+  /// strategy. Layouts are chosen for these.
   mlir::OwningOpRef<mlir::ModuleOp> wide;
   LoweringSpec wideDegrees;
   cost::ShrunkStrategy choice;
   ShrinkSummary summary;
-  bool inFp32 = false; ///< The model computes in a narrower type.
+  bool inFp32 = false; ///< Although the model computes in a narrow type.
 };
 
-/// Shrinks `fused` (a module with @forward as dpc-fuse leaves it, which is not
-/// changed) for `strategy`, and makes the training step. Computes in fp32,
-/// whose roundings hide least. Fails with one diagnostic.
+/// Shrinks a copy of `fused`, a module with the @forward of dpc-fuse, for
+/// `strategy`, and makes the training step. The step computes in fp32, whose
+/// rounding hides the fewest errors. Fails with one diagnostic.
 mlir::FailureOr<ShrunkProgram> shrinkForStrategy(mlir::ModuleOp fused,
                                                  const CompileOptions &options,
                                                  const cost::Strategy &strategy,
                                                  int64_t globalBatch);
 
-/// Compiles the shrunk program for its ranks and for one device, in folders
-/// inside `dir` that are removed again, and compares them. What tensor and
-/// sequence axes do in every op is chosen for the sizes and degrees of the
-/// large model; should the programs turn out to be unlike (`keepsLayouts` is
-/// set to false), for the small ones. `observer` sees the ranks' program, and
-/// may damage it to see what becomes of that.
+/// Compiles the shrunk program for its ranks and for one device, in temporary
+/// folders inside `dir`, and compares them. Layouts are those chosen for the
+/// large model. If the two programs do not match, `keepsLayouts` is set to
+/// false and layouts are chosen for the small model. `observer` sees the
+/// program of the ranks, and may change it to test verification.
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
                      const cost::Cluster &cluster,
                      const std::filesystem::path &dir, bool &keepsLayouts,
                      PhaseObserver observer = nullptr);
 
-/// Both, with diagnostics caught (`linkSpeed`: see cost::Decisions): what is
-/// verified, or why nothing is. Sets `mismatch` to a line when the ranks
-/// computed something else.
+/// Shrinks and verifies without reporting diagnostics (`linkSpeed`: see
+/// cost::Decisions). Returns the scope of the verification or why it is not
+/// possible. Sets `mismatch` to a line if the ranks compute a different result.
 cost::Verification
 verifyInShrunkForm(mlir::ModuleOp fused, const PlanSettings &settings,
                    const cost::Cluster &cluster, const cost::Strategy &strategy,
                    double linkSpeed, int64_t globalBatch,
                    const std::filesystem::path &dir, std::string &mismatch);
 
-/// Copies what was compared.
 void setVerdict(cost::Verification &verification, const Verdict &verdict);
 
 } // namespace dpc

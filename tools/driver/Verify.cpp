@@ -13,14 +13,13 @@ namespace {
 
 constexpr int64_t kSteps = 2;
 
-/// Learning rate of the step after which tensors are compared: an update should
-/// be no smaller than the weight whose last digits it changes. (What the step
-/// puts out does not depend on it.)
+/// Learning rate of the step after which tensors are compared. It makes updates
+/// at least as large as the weights. Outputs of this step do not depend on it.
 constexpr double kVerifyLr = 1;
 
-/// Integers that index nothing: from -3 to 1. Mostly negative, so that zeros
-/// of padding would show in a maximum; not above 1, which a mask turns into
-/// +inf (1 - mask times the least float).
+/// Sets integers that are no indices to values from -3 to 1. Most are negative,
+/// so that zeros from padding change a maximum. None exceeds 1, because a mask
+/// above 1 gives +inf in (1 - mask) * lowest.
 void spreadIntegers(rt::HostTensor &tensor, const rt::RandomStream &stream) {
   if (rt::isFloat(tensor.dtype) || tensor.dtype == rt::DType::Bool ||
       tensor.dtype == rt::DType::U8)
@@ -61,59 +60,44 @@ double largest(const rt::HostTensor &tensor) {
   return result;
 }
 
-/// fp32 keeps a number with half of this relative error.
+/// Twice the relative rounding error of fp32.
 constexpr double kUlp = 1.2e-7;
 
-/// What rounding may change, all relative.
+/// Relative errors that rounding may cause.
 struct Rounding {
-  double output = 2e-4; ///< To the largest element of an output.
-  double own = 2e-4;    ///< To the largest element of a state or parameter.
-  double across = 2e-5; ///< To the largest of all states of a kind.
-  double noise = 1e-5;  ///< To the largest first moment, or change, of all.
-  double ownNoise = 0;  ///< To the largest first moment of the tensor.
+  double output = 2e-4; ///< Of the largest element of an output.
+  double own = 2e-4;    ///< Of the largest element of a state or parameter.
+  double across = 2e-5; ///< Of the largest state of a kind.
+  double noise = 1e-5;  ///< Of the largest first moment, or change, of all.
+  double ownNoise = 0;  ///< Of the largest first moment of the tensor.
   double ulp = kUlp;    ///< Of one element.
-  /// Share of a state's or parameter's elements that may differ more: a relu
-  /// near zero lets a sample's gradient through on one side only.
+  /// Share of the elements of a state or parameter that may differ more,
+  /// because rounding decides whether a relu near zero passes a gradient.
   double outliers = 0;
 };
 
-/// Products in a narrow type round every term to its precision, and which terms
-/// meet depends on the layout.
+/// Rounding with GEMMs in the narrowest type of the plans. The layout decides
+/// which terms are summed together.
 Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference) {
-  Rounding rounding;
-  // Shards have scales of their own, and some sizes stay in bf16: all of a
-  // plan's perhaps, but not one device's.
+  // The fields are output, own, across, noise, ownNoise, ulp and outliers.
+  // Shards have scales of their own, and some GEMMs stay in bf16: perhaps all
+  // of a plan, but not those of one device.
   if (rt::hasFp8(plan) || rt::hasFp8(reference))
-    return {.output = 6e-2,
-            .own = 4e-1,
-            .across = 6e-3,
-            .noise = 2e-2,
-            .ownNoise = 4e-1,
-            .ulp = 0x1p-8,
-            .outliers = 1e-1};
-  for (const rt::Buffer &buffer : plan.buffers) {
-    if (buffer.dtype == rt::DType::BF16)
-      return {.output = 3e-2,
-              .own = 2e-1,
-              .across = 3e-3,
-              .noise = 1e-2,
-              .ownNoise = 2e-1,
-              .ulp = 0x1p-8,
-              .outliers = 5e-2};
-    if (buffer.dtype == rt::DType::F16)
-      rounding = {.output = 4e-3,
-                  .own = 2e-2,
-                  .across = 4e-4,
-                  .noise = 1e-3,
-                  .ownNoise = 2e-2,
-                  .ulp = 0x1p-11,
-                  .outliers = 1e-2};
-  }
-  return rounding;
+    return {6e-2, 4e-1, 6e-3, 2e-2, 4e-1, 0x1p-8, 1e-1};
+  auto uses = [&](rt::DType type) {
+    return std::ranges::any_of(plan.buffers, [&](const rt::Buffer &buffer) {
+      return buffer.dtype == type;
+    });
+  };
+  if (uses(rt::DType::BF16))
+    return {3e-2, 2e-1, 3e-3, 1e-2, 2e-1, 0x1p-8, 5e-2};
+  if (uses(rt::DType::F16))
+    return {4e-3, 2e-2, 4e-4, 1e-3, 2e-2, 0x1p-11, 1e-2};
+  return {};
 }
 
-/// And with gradients that are off by `compression` of the largest near them: a
-/// square by twice that; parts of ranks may be larger than their sum.
+/// Adds gradients that are off by `compression` of the largest near them:
+/// squares are off by twice as much, and terms may be larger than their sum.
 Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference,
                     double compression) {
   Rounding rounding = roundingOf(plan, reference);
@@ -131,13 +115,13 @@ double largestDifference(const rt::HostTensor &a, const rt::HostTensor &b) {
   return result;
 }
 
-/// What a model makes of weights that differ in their last digits: deep ones
-/// with batch norms of random weights magnify them a thousandfold, on one
-/// device too, and a relu near zero lets a gradient through or not. Rounding of
-/// sums in another order does as much.
+/// The effect of changes in the last digits of the weights on one device. Deep
+/// models with batch norms and random weights magnify them a thousandfold, and
+/// a relu near zero passes a gradient or not. Another order of a sum has the
+/// same effect.
 class Sensitivity {
 public:
-  /// Takes in one more run from weights that differ so.
+  /// Adds one run from changed weights.
   void add(const rt::RunResult &reference, const rt::RunResult &nudged) {
     outputs.resize(reference.outputs.size());
     for (size_t step = 0; step < outputs.size(); ++step)
@@ -145,8 +129,7 @@ public:
     note(tensors, reference.tensors, nudged.tensors);
   }
 
-  /// What an output with elements up to `scale` is known up to; 0 as long as no
-  /// run was added.
+  /// The uncertainty of an output with elements up to `scale`; 0 before add().
   double ofOutput(size_t step, const std::string &name, double scale) const {
     return outputs.empty() ? 0 : bounded(outputs[step].at(name), scale);
   }
@@ -166,15 +149,15 @@ private:
           std::max(differences[name], largestDifference(value, b.at(name)));
   }
 
-  /// A few runs are samples of what may happen. What is wrong in a plan (a part
-  /// of a sum lost or taken twice) differs by more than kMost of the whole.
+  /// A few runs are only samples. An error in a plan (a lost or doubled term of
+  /// a sum) exceeds kMost of the whole.
   static double bounded(double difference, double scale) {
     constexpr double kSamples = 2, kMost = 0.1;
     return std::min(kSamples * difference, kMost * scale);
   }
 };
 
-/// Compares one run with the reference run, which began with `start`.
+/// Compares a run with the reference run, which starts with `start`.
 class Comparison {
 public:
   Comparison(const rt::Plan &plan, const rt::RunResult &got,
@@ -233,7 +216,8 @@ private:
   const Sensitivity &sensitivity;
   Verdict &verdict;
   Rounding rounding;
-  /// Of all states of a slot, and (under "") of all changes of parameters.
+  /// The largest element of all states of a slot; under "" the largest change
+  /// of a parameter.
   std::map<std::string, double> largestOf;
 
   void note(const std::string &slot, double value) {
@@ -247,8 +231,8 @@ private:
           std::max(verdict.outputError, std::abs(a.at(i) - b.at(i)) / scale);
   }
 
-  /// Tables that the compiler folded: numbered as each layout needs them, so
-  /// that equal names mean nothing. The outputs depend on them.
+  /// Whether the tensor is a folded table. Their names depend on the layout;
+  /// the outputs show their errors.
   static bool isConstant(const rt::Tensor &tensor) {
     return tensor.source && tensor.source->file == "constants.bin";
   }
@@ -261,17 +245,17 @@ private:
     return nullptr;
   }
 
-  /// What a gradient's first moments are known up to.
+  /// The uncertainty of the first moments of a gradient.
   double noiseOf(const std::string &name, const rt::HostTensor &moment) const {
     double scale = largest(moment);
     return rounding.noise * largestOf.at("exp_avg") +
            rounding.ownNoise * scale + sensitivity.ofTensor(name, scale);
   }
 
-  /// What rounding may do to an AdamW update. A gradient is known up to
-  /// `noise`; the update, at most about twice the learning rate, divides it by
-  /// its own size and is uncertain by its relative error: wholly where the
-  /// gradient is noise, hardly where it is large.
+  /// The uncertainty of an AdamW update. The update divides the gradient, which
+  /// is uncertain by `noise`, by its size, and is at most about twice the
+  /// learning rate. So it is as uncertain as the relative error of the
+  /// gradient.
   static double roundedUpdate(double moment, double noise) {
     double share = std::abs(moment) <= noise ? 1.0 : noise / std::abs(moment);
     return 4 * kVerifyLr * share;
@@ -299,7 +283,7 @@ private:
     return compareUpdated(tensor, a, b, where);
   }
 
-  /// Of a parameter or buffer not the value counts but what the step changed.
+  /// Compares a parameter or buffer relative to its change in the step.
   std::string compareUpdated(const rt::Tensor &tensor, const rt::HostTensor &a,
                              const rt::HostTensor &b,
                              const std::string &where) const {
@@ -321,7 +305,7 @@ private:
   }
 
   int64_t outliersOf(const rt::HostTensor &tensor) const {
-    constexpr int64_t kMany = 8; // One of fewer would be too large a part.
+    constexpr int64_t kMany = 8; // One of fewer elements is too large a share.
     return rounding.outliers > 0 && tensor.elements() >= kMany
                ? std::max<int64_t>(
                      1, static_cast<int64_t>(rounding.outliers *
@@ -367,8 +351,8 @@ static rt::Plan withVerifyLr(rt::Plan plan) {
   return plan;
 }
 
-/// `plan` with a loss scale that the gradients of fp16 do not overflow with: a
-/// skipped step would show nothing.
+/// `plan` with a loss scale that is small enough to avoid overflows in fp16. A
+/// skipped step would verify nothing.
 static rt::Plan withVerifyLossScale(rt::Plan plan) {
   constexpr double kLossScale = 64;
   for (rt::Tensor &tensor : plan.tensors)
@@ -377,8 +361,8 @@ static rt::Plan withVerifyLossScale(rt::Plan plan) {
   return plan;
 }
 
-/// `weights` with every float off by as much as a long sum in fp32 rounds, or
-/// the type of narrow products.
+/// `weights` with each float changed by the rounding of a long sum in fp32, or
+/// by that of the type of GEMMs.
 static NamedTensors nudged(NamedTensors weights, const rt::Plan &plan,
                            uint64_t seed) {
   constexpr double kRoundedSum = 16 * kUlp;
@@ -397,8 +381,8 @@ static NamedTensors nudged(NamedTensors weights, const rt::Plan &plan,
   return weights;
 }
 
-/// Runs both plans for `request.steps` from `start` and compares them; the
-/// tensors too when `tensors`.
+/// Runs both plans for `request.steps` from `start` and compares the outputs,
+/// and with `tensors` also the tensors.
 static std::string compareRuns(const PlanInFolder &plan,
                                const PlanInFolder &reference,
                                const rt::RunRequest &request,
@@ -422,7 +406,7 @@ static std::string compareRuns(const PlanInFolder &plan,
   std::string why = compared({});
   if (why.empty() || verdict.cannotBeChecked)
     return why;
-  // Only now what the model itself makes of rounding: it costs runs.
+  // The sensitivity costs further runs, so it is measured only now.
   Sensitivity sensitivity;
   for (uint64_t seed : {1, 2, 3}) {
     rt::RunRequest again = request;

@@ -10,28 +10,28 @@
 
 namespace dpc {
 
-/// A plan whose kernels lie in `dir`.
+/// A plan with its kernels in `dir`.
 struct PlanInFolder {
   const rt::Plan &plan;
   std::string dir;
-  /// Of a gradient, relative to the largest near it, when it is compressed.
+  /// Relative error of a compressed gradient; 0 without compression.
   double compression = 0;
 };
 
 /// What a comparison found.
 struct Verdict {
-  /// "" or one line: the first tensor that differs, or what cannot be run.
+  /// "" or one line: the first tensor that differs, or the plan that fails.
   std::string why;
-  /// Nothing was learned about the plan: one device yields no numbers either.
+  /// The plan may be right: one device yields no numbers either.
   bool cannotBeChecked = false;
-  int64_t outputs = 0; ///< Outputs of all steps that were compared.
-  int64_t tensors = 0; ///< Parameters, buffers and states.
+  int64_t outputs = 0; ///< Compared outputs of all steps.
+  int64_t tensors = 0; ///< Compared parameters, buffers and states.
   /// Largest error of an output, relative to its largest element.
   double outputError = 0;
   /// Largest error of an output or a tensor, relative to its tolerance.
   double toleranceShare = 0;
-  /// Something differs by more than the usual tolerances, but by no more than
-  /// the model on one device magnifies a change of its weights' last digits.
+  /// A difference exceeds the usual tolerances, but one device differs as much
+  /// from itself after a change of the last digits of its weights.
   bool isSensitive = false;
 
   bool ok() const { return why.empty(); }
@@ -40,37 +40,39 @@ struct Verdict {
 /// Parameters and buffers by name.
 using NamedTensors = std::map<std::string, rt::HostTensor>;
 
-/// Trains (or infers) with both plans in this process, from the same weights
-/// and the same random inputs, with NaN in all padding. Compares every output
-/// and every tensor after one step, and the outputs of a second one. The line
-/// says which tensor differs first, and by how much.
+/// Runs both plans in this process from the same weights and random inputs,
+/// with NaN in all padding. Compares each output and each tensor after one
+/// step, and the outputs of a second step.
 ///
-/// Weights are `given` ones, else those of the model, else as `init` says.
+/// Weights come from `given`, else from the model, else from `init`.
 ///
-/// Tolerances, for products in fp32 (in bf16 150 to 1000 and in fp16 20 to 100
-/// times as much, in fp8 of either plan 2000, see Verify.cpp): of an output
-/// 2e-4 of its largest element and 1e-6; of a state 2e-4 of its largest element
-/// and 2e-5 of the largest of all states of its kind; of a parameter 2e-4 of
-/// its largest *change* and fp32's rounding of the sum (that step's learning
-/// rate is 1). An AdamW update divides a gradient by its own size, so it may
-/// also differ by the gradient's relative error, which is 1 where the
-/// reference's first moment is rounding noise (1e-5 of the largest of all) and
-/// falls as it grows. Constants that the compiler folded are not compared: they
-/// are numbered by layout.
+/// Tolerances for GEMMs in fp32 (larger by 150 to 1000 in bf16, by 20 to 100 in
+/// fp16, and by 2000 if either plan has fp8; see Verify.cpp):
+///   * output: 2e-4 of its largest element, plus 1e-6;
+///   * state: 2e-4 of its largest element, plus 2e-5 of the largest state of
+///   its
+///     kind;
+///   * parameter: 2e-4 of its largest change, plus the fp32 rounding of the
+///   sum.
+///     The learning rate is 1. AdamW divides a gradient by its size, so an
+///     update may also differ by the relative error of the gradient: by 1 if
+///     the first moment is rounding noise (1e-5 of the largest), and by less
+///     the larger the first moment is.
+/// Folded constants are not compared, because their numbers depend on the
+/// layout.
 ///
-/// Where that is not enough, one device runs three times again from weights
-/// whose last digits differ (by 2e-6, or the rounding of a narrow type); a
-/// tolerance grows by twice the most that changed, at most by a tenth of the
-/// largest element (of the largest change, of a parameter).
+/// If a tolerance is exceeded, one device runs three more times from weights
+/// that differ in their last digits (by 2e-6, or the rounding of a narrow
+/// type). The tolerance grows by twice the largest resulting change, at most by
+/// a tenth of the largest element (of the largest change, for a parameter).
 ///
-/// With a `compression` c of gradients: c, 4 c and c / 5 more, and an update is
-/// uncertain from 2 c of the largest on. This tells a rounded sum from a wrong
-/// one, no more.
+/// A `compression` c of gradients adds c, 4 c and c / 5 to the tolerances, and
+/// makes updates uncertain below 2 c of the largest moment. This distinguishes
+/// a rounded sum from a wrong one, no more.
 ///
-/// A residual of gradients must be zero: topk is verified with all of them.
+/// A residual of gradients must be zero: topk is verified with share 1.
 ///
-/// What is NaN on one device cannot be checked, and fails: a loss that is NaN
-/// for random inputs would accept any plan.
+/// A NaN on one device is an error, because it would match any plan.
 Verdict verifyAgainstOneDevice(const PlanInFolder &plan,
                                const PlanInFolder &reference,
                                const std::string &init,

@@ -3,8 +3,6 @@
 #include "tools/driver/Compile.h"
 #include "tools/driver/ShrunkVerify.h"
 
-#include "mlir/IR/Diagnostics.h"
-
 #include <chrono>
 
 using namespace mlir;
@@ -13,8 +11,8 @@ namespace fs = std::filesystem;
 
 namespace dpc {
 
-/// Plans larger than this are verified in shrunk form unless asked for:
-/// elements of all parameters times ranks, operations per step, and ranks.
+/// --verify=auto shrinks plans above these limits: parameters times ranks,
+/// FLOPs per step, and ranks.
 static constexpr double kVerifyParameterLimit = 2e8, kVerifyFlopLimit = 5e11;
 static constexpr int64_t kVerifyRankLimit = 64;
 
@@ -26,7 +24,6 @@ static bool isSmall(const Searched &searched) {
          totals.flopsPerStep <= kVerifyFlopLimit;
 }
 
-/// To verify: kernels are for this machine's CPU.
 static PlanSettings settingsOnCpu(const CompileOptions &options,
                                   const Built &built) {
   return {.options = options,
@@ -35,12 +32,12 @@ static PlanSettings settingsOnCpu(const CompileOptions &options,
           .onCpu = true};
 }
 
-/// Builds what there is not yet: the plan of a report alone, and that for one
-/// device.
+/// Builds the plan for one device, and the plan for ranks unless --emit names
+/// it.
 static Verdict runAgainstOneDevice(const CompileOptions &options,
                                    const Built &built) {
   const LoweringSpec asked = built.degrees(options);
-  // What topk leaves out is not what one device computes.
+  // One device sends whole gradients, unlike topk.
   LoweringSpec degrees = withWholeGradients(asked);
   bool isBuilt = built.plan && built.plan->targetGpu.empty() &&
                  degrees.compressGradients == asked.compressGradients;
@@ -53,16 +50,16 @@ static Verdict runAgainstOneDevice(const CompileOptions &options,
   Verdict verdict;
   verdict.cannotBeChecked = true;
   verdict.why = "the program cannot be compiled";
-  ModuleOp whole = built.program.whole();
-  if (!whole)
+  FailureOr<ModuleOp> whole = built.program.whole();
+  if (failed(whole))
     return verdict;
   PlanSettings settings = settingsOnCpu(options, built);
   std::optional<rt::Plan> ranks =
       isBuilt ? built.plan
-              : buildForRanks(settings, whole, built.used, degrees, ranksDir);
+              : buildForRanks(settings, *whole, built.used, degrees, ranksDir);
   std::optional<rt::Plan> one;
   if (ranks)
-    one = buildForOneDevice(settings, whole, degrees, oneDir);
+    one = buildForOneDevice(settings, *whole, degrees, oneDir);
   if (one)
     verdict = verifyAgainstOneDevice(
         {*ranks, ranksDir.string(), compressionOf(degrees)},
@@ -73,20 +70,14 @@ static Verdict runAgainstOneDevice(const CompileOptions &options,
   return verdict;
 }
 
-/// Runs the plan as it is against one device, in folders inside the one that is
-/// built. A report alone is also worth having where that cannot be done.
+/// Verifies the plan without shrinking, in temporary folders inside the output
+/// folder. A report alone is written even if that is not possible.
 static cost::Verification verifyWhole(Session &session, const Built &built,
                                       std::string &mismatch) {
   auto begin = std::chrono::steady_clock::now();
-  std::string error;
-  std::optional<ScopedDiagnosticHandler> handler;
+  std::optional<FirstError> error;
   if (!built.plan)
-    handler.emplace(&session.context(), [&](Diagnostic &diagnostic) {
-      if (error.empty() &&
-          diagnostic.getSeverity() == DiagnosticSeverity::Error)
-        error = diagnostic.str();
-      return success();
-    });
+    error.emplace(&session.context());
   cost::Verification verification;
   Verdict verdict = runAgainstOneDevice(session.options(), built);
   if (!verdict.ok() && (built.plan || !verdict.cannotBeChecked)) {
@@ -94,7 +85,8 @@ static cost::Verification verifyWhole(Session &session, const Built &built,
     return verification;
   }
   if (!verdict.ok()) {
-    verification.why = verdict.why + (error.empty() ? "" : ": " + error);
+    verification.why =
+        verdict.why + (error->text().empty() ? "" : ": " + error->text());
     return verification;
   }
   verification.scope = cost::Verification::Scope::full;
@@ -108,8 +100,7 @@ static cost::Verification verifyWhole(Session &session, const Built &built,
   return verification;
 }
 
-/// With the shares of the batch that were found: they are part of what ranks
-/// do.
+/// The winner's strategy with its batch shares.
 static cost::Strategy strategyToShrink(const cost::Candidate &winner) {
   cost::Strategy strategy = winner.strategy;
   strategy.batchShares =
@@ -124,14 +115,14 @@ static cost::Verification verificationOf(Session &session, const Built &built,
   if (options.verify == "off")
     verification.why = "--verify=off";
   else if (!built.isExecutable())
-    verification.why = "there is no strategy that could run";
+    verification.why = "no strategy can run";
   else if (options.verify == "on" ||
            (options.verify == "auto" && isSmall(built)))
     verification = verifyWhole(session, built, mismatch);
   else if (!built.program.fused())
-    verification.why = "the model is too large to run here, and only an "
-                       "undifferentiated one can be shrunk (--verify=on runs "
-                       "it all the same)";
+    verification.why = "the model is too large to run here, and a model with "
+                       "gradients cannot be shrunk (--verify=on runs it "
+                       "anyway)";
   else
     verification = verifyInShrunkForm(
         built.program.fused(), settingsOnCpu(options, built), built.used,
