@@ -95,27 +95,27 @@ class Explain(unittest.TestCase):
 
     def test_a_small_parameter(self):
         text = self.check("body.blocks.2.fc.bias", "dp=4,zero=3", "body.blocks.*.fc.bias: a parameter, 4 alike",
-                          r"  planned: 256 f32 lie as \[dp\]: 256 B of 1\.00 KiB on a rank; read by ",
+                          r"  planned: 256 f32 sharded as \[dp\]: 256 B of 1\.00 KiB on a rank; read by ",
                           r"    zero=0: .* a step \(.*\), .* \(.* more\)$", r"    zero=1: ", r"    zero=2: ")
         self.assertNotIn("zero=3:", text)
 
     def test_an_optimizer_state(self):
         self.check("body.wte.weight.exp_avg", "dp=4,zero=1", "body.wte.weight.exp_avg: an optimizer state",
-                   r"  planned: 512 x 64 f32 lie as \[dp, -\]: 32\.0 KiB of 128 KiB on a rank", r"    zero=0: .* \(.* more\)$",
+                   r"  planned: 512 x 64 f32 sharded as \[dp, -\]: 32\.0 KiB of 128 KiB on a rank", r"    zero=0: .* \(.* more\)$",
                    r"    offload=optimizer: .* \(.* less\)$")
 
     def test_an_input(self):
-        self.check("labels", "dp=2,tp=2", "labels: an input", r"  planned: 8 x 32 i\d+ lie as \[dp, -\]: ", r"  an input is split as the batch is")
+        self.check("labels", "dp=2,tp=2", "labels: an input", r"  planned: 8 x 32 i\d+ sharded as \[dp, -\]: ", r"  an input is split along the batch")
 
     def test_an_operator_by_its_name_and_by_its_result(self):
         text = self.check("/body/blocks.1/qkv/MatMul", "dp=2,tp=2", "/body/blocks.*/qkv/MatMul: an operator, 4 alike",
-                          r"  planned: matmul of \[dp, -, -\] and \[tp, -\], result .* lie as \[dp, -, tp\]: .* \(4 times\)$",
+                          r"  planned: matmul of \[dp, -, -\] and \[tp, -\], result .* sharded as \[dp, -, tp\]: .* \(4 times\)$",
                           r"    sp=true: ", r"    recompute=full: .* slower\), ")
         self.assertEqual(text, explain("/body/blocks.1/qkv/MatMul_output_0", "dp=2,tp=2").stdout)
 
     def test_an_activation_that_is_moved(self):
         self.check("blocks.3/proj/MatMul", "dp=2,tp=2", "/body/blocks.*/proj/MatMul: an operator, 4 alike",
-                   r"  planned: matmul .*, partial over tp: .*; then moved to \[dp, -, -\] ")
+                   r"  planned: matmul .*, partial over tp: .*; then resharded to \[dp, -, -\] ")
 
 
 class Diff(unittest.TestCase):

@@ -1,16 +1,22 @@
 //===- Calibration.cpp - Measures this machine ----------------------------===//
 #include "tools/driver/Calibration.h"
 
+#include "codegen/Codegen.h"
 #include "cost-model/calibrate/Calibrate.h"
 #include "cost-model/calibrate/CalibrateGpu.h"
 #include "cost-model/calibrate/LinkMeasurements.h"
+#include "ir/Dialect.h"
 #include "runtime/base/ReadFile.h"
 #include "runtime/comm/MeasureCollectives.h"
 #include "runtime/exec/Device.h"
 #include "runtime/exec/MeasureDevice.h"
+#include "runtime/kernels/KernelLibrary.h"
 #include "runtime/kernels/Matmul.h"
-#include "tools/driver/ElementwiseProbe.h"
+#include "tools/driver/OutputFolder.h"
 
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -23,11 +29,114 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
 
+using namespace mlir;
+
 namespace dpc {
+
+namespace {
+
+/// gelu and its gradient, each a generated kernel for this machine: elementwise
+/// work that is bound by arithmetic. Each copy has its own arrays, which stay
+/// in the caches of its core.
+class ElementwiseProbe {
+public:
+  /// Nullopt, with a line in `error`, if no kernel can be compiled.
+  static std::optional<ElementwiseProbe> compile(std::string &error);
+
+  /// Runs both kernels once.
+  void run();
+  /// Scalar operations of one run, as the cost model counts them.
+  double operations() const { return flops; }
+
+private:
+  rt::KernelLibrary loaded;
+  std::vector<rt::KernelFunction> kernels;
+  std::vector<float> x, y;
+  double flops = 0;
+};
+
+} // namespace
+
+/// Elements of an array: 64 KiB.
+static constexpr int64_t kElements = 16384;
+
+static std::string textOfStep() {
+  std::string type = "tensor<" + std::to_string(kElements) + "xf32>";
+  std::string text = "func.func @step(%x: " + type +
+                     " {dpc.role = \"input\", dpc.name = \"x\"}) -> (" + type +
+                     " {dpc.name = \"y\"}, " + type + " {dpc.name = \"dy\"}) {";
+  for (const char *kind : {"gelu", "gelu_grad"})
+    text += std::string("\n%") + kind + " = dpc.unary " + kind +
+            " %x : " + type + " -> " + type;
+  return text + "\nreturn %gelu, %gelu_grad : " + type + ", " + type + "\n}";
+}
+
+/// Compiles @step into `folder`. Fails after a diagnostic.
+static FailureOr<rt::Plan> compileStep(MLIRContext &context,
+                                       const std::string &folder) {
+  context.loadDialect<DpcDialect, func::FuncDialect>();
+  auto module = parseSourceString<ModuleOp>(textOfStep(), &context);
+  if (!module)
+    return failure();
+  codegen::CodegenOptions options;
+  options.model = "calibration";
+  auto draft =
+      codegen::buildPlan({module->lookupSymbol<func::FuncOp>("step")}, options);
+  if (failed(draft) || failed(codegen::writeKernels(*draft, folder)))
+    return failure();
+  return std::move(draft->plan);
+}
+
+std::optional<ElementwiseProbe> ElementwiseProbe::compile(std::string &error) {
+  llvm::SmallString<128> folder;
+  if (llvm::sys::fs::createUniqueDirectory("dpc-calibrate", folder)) {
+    error = "a folder for kernels cannot be made";
+    return std::nullopt;
+  }
+  llvm::scope_exit remove([&] {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder.str().str(), ignored);
+  });
+  MLIRContext context;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    error = diagnostic.str();
+    return success();
+  });
+  auto plan = compileStep(context, folder.str().str());
+  if (failed(plan))
+    return std::nullopt;
+  auto library = rt::KernelLibrary::load(*plan, folder.str().str());
+  if (!library) {
+    error = library.status().message();
+    return std::nullopt;
+  }
+  ElementwiseProbe probe;
+  probe.loaded = *library;
+  probe.x.assign(kElements, 0.5f);
+  probe.y.resize(kElements);
+  for (const auto &[phase, instructions] : plan->phases)
+    for (const rt::Instruction &instruction : instructions)
+      if (auto *call = std::get_if<rt::KernelOp>(&instruction.op)) {
+        if (call->buffers.size() != 2 || !call->scalars.empty()) {
+          error = "the probe's kernel takes other arguments than x and y";
+          return std::nullopt;
+        }
+        probe.kernels.push_back(library->find(call->symbol));
+        probe.flops += instruction.flops;
+      }
+  return probe;
+}
+
+void ElementwiseProbe::run() {
+  void *buffers[] = {x.data(), y.data()};
+  for (rt::KernelFunction kernel : kernels)
+    kernel(buffers, nullptr);
+}
 
 namespace {
 
@@ -41,10 +150,11 @@ int numCores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-/// Best of several runs: noise only ever adds time.
-template <typename F> double bestSeconds(F run, int repetitions = 7) {
+/// The shortest of several runs, because noise only adds time.
+template <typename F> double bestSeconds(F run) {
+  constexpr int repetitions = 7;
   double best = 1e30;
-  run(); // page in, pick kernels
+  run(); // loads pages, picks kernels
   for (int i = 0; i < repetitions; ++i) {
     Clock::time_point start = Clock::now();
     run();
@@ -53,23 +163,22 @@ template <typename F> double bestSeconds(F run, int repetitions = 7) {
   return best;
 }
 
-/// Seconds that this thread has run.
+/// The CPU time of this thread.
 double threadSeconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * now.tv_nsec;
 }
 
-/// What this process had of the cores while it measured.
+/// The share of the cores that this process had while it measured.
 struct Presence {
-  double ran = 0, passed = 0; ///< Of all cores together.
+  double ran = 0, passed = 0; ///< Seconds of all cores together.
   double share() const { return passed > 0 ? ran / passed : 1; }
 };
 
-/// Runs `work(core)` on so many cores at once, several times. Seconds of the
-/// slowest core, the median of the rounds. Counted is the time that the threads
-/// ran: what others took of the cores meanwhile is added to `presence`, not to
-/// the result.
+/// Runs `work(core)` on several cores at once, in rounds. Returns the median
+/// over the rounds of the CPU time of the slowest core. Adds to `presence`,
+/// which shows how much of the cores other processes took.
 template <typename F>
 double secondsOnCores(int cores, Presence &presence, F work, int rounds) {
   std::barrier<> meet(cores);
@@ -80,7 +189,7 @@ double secondsOnCores(int cores, Presence &presence, F work, int rounds) {
   for (int core = 0; core < cores; ++core)
     threads.emplace_back([&, core] {
       rt::setMatmulThreads(1);
-      work(core); // page in, pick kernels
+      work(core); // loads pages, picks kernels
       for (int round = 0; round < rounds; ++round) {
         meet.arrive_and_wait();
         Clock::time_point start = Clock::now();
@@ -105,7 +214,7 @@ double secondsOnCores(int cores, Presence &presence, F work, int rounds) {
   return slowest[rounds / 2];
 }
 
-/// One core's operands and product.
+/// The operands and the result of one GEMM.
 struct Product {
   explicit Product(const cost::GemmShape &shape)
       : a(shape.m * shape.k, 1.0f), b(shape.k * shape.n, 1.0f),
@@ -126,14 +235,15 @@ rt::MatmulOp productOf(const cost::GemmShape &shape) {
   return op;
 }
 
-/// Small ones often enough that the clock and the meeting do not count.
+/// How often a small GEMM runs, so that clock and barrier take a negligible
+/// time.
 int repeatsOf(const cost::GemmShape &shape) {
   constexpr double kFlopsOfRound = 2e7;
   return std::max(1, static_cast<int>(kFlopsOfRound / shape.flops()));
 }
 
-/// A core's operands and products for `repeats` of them, in turn: as in a plan,
-/// an operand is not in the core's caches because of the product before.
+/// The GEMMs of a core. They take turns, so that operands are not in the
+/// caches, as in a plan.
 class Products {
 public:
   Products(const cost::GemmShape &shape, int repeats)
@@ -181,9 +291,9 @@ void wait(double seconds) {
     ;
 }
 
-/// One product on the threads of a rank that has all cores, the median of
-/// several. By the clock: threads that wait for each other run, too. Before it
-/// the others fall asleep, as they do while a rank runs another kernel.
+/// The median time of one GEMM on the threads of a rank with all cores. It is
+/// wall-clock time, because waiting threads use CPU time, too. Before each GEMM
+/// the threads fall asleep, as they do while a rank runs another kernel.
 double sharedGemmSeconds(const cost::GemmShape &shape) {
   constexpr double kUntilAsleep = 1e-3; // limitSpinning
   int rounds = shape.flops() > 1e9 ? 3 : 9;
@@ -195,7 +305,7 @@ double sharedGemmSeconds(const cost::GemmShape &shape) {
     wait(kUntilAsleep);
     Clock::time_point start = Clock::now();
     ok &= products.multiply();
-    if (round > 0) // pages in, picks kernels
+    if (round > 0) // The first round loads pages and picks kernels.
       seconds.push_back(secondsSince(start));
   }
   std::nth_element(seconds.begin(), seconds.begin() + rounds / 2,
@@ -203,7 +313,7 @@ double sharedGemmSeconds(const cost::GemmShape &shape) {
   return ok ? seconds[rounds / 2] : -1;
 }
 
-/// So many cores read half of the bytes and write the other half.
+/// `cores` read half of the bytes and write the other half.
 double streamSeconds(int cores, Presence &presence, double bytes) {
   auto part = static_cast<size_t>(bytes / 2 / cores);
   std::vector<std::vector<char>> from(cores, std::vector<char>(part, 1));
@@ -214,7 +324,6 @@ double streamSeconds(int cores, Presence &presence, double bytes) {
       7);
 }
 
-/// Runs of a kernel that are timed together.
 constexpr int kElementwiseRuns = 50;
 
 double elementwiseSeconds(Presence &presence, const ElementwiseProbe &kernel) {
@@ -239,7 +348,7 @@ double launchSeconds() {
          kCalls;
 }
 
-/// Two threads reduce `bytes` each, as ranks of a plan do.
+/// Two threads all_reduce `bytes`, as ranks of a plan do.
 double allReduceSeconds(double bytes) {
   std::vector<std::unique_ptr<rt::Communicator>> comms =
       rt::makeLocalComms(2, rt::CommOptions());
@@ -262,13 +371,6 @@ std::string cpuName() {
 }
 
 } // namespace
-
-static std::string writeText(const std::string &file, const std::string &text) {
-  std::ofstream out(file);
-  out << text;
-  out.close();
-  return out ? "" : file + ": cannot be written";
-}
 
 static std::string calibrateLinks(const std::string &cluster,
                                   const std::vector<std::string> &links,
@@ -322,7 +424,7 @@ static std::string calibrateMachine(const std::string &file,
     probe.scalarOperations = kElementwiseRuns * kernel->operations();
   } else {
     reporter.warning(file +
-                     ": without the rate of elementwise kernels: " + missing);
+                     ": lacks the rate of elementwise kernels: " + missing);
   }
   probe.launch = launchSeconds;
   probe.allReduce = allReduceSeconds;
@@ -336,15 +438,15 @@ static std::string calibrateMachine(const std::string &file,
   constexpr double kQuiet = 0.9;
   if (presence.share() < kQuiet)
     reporter.warning(llvm::formatv(
-        "{0}: other work had {1:f0} % of the cores while they were measured; "
-        "memory and links are slower in it than on a quiet machine",
+        "{0}: other processes used {1:f0} % of the cores during the "
+        "measurement; its memory and links are slower than on a quiet machine",
         file, 100 * (1 - presence.share())));
   if (auto table = cost::describeCalibration(*text))
     reporter.output() << *table;
   return writeText(file, *text);
 }
 
-/// Of this machine's first GPU.
+/// Measures the first GPU of this machine.
 static Expected<std::string> measureGpu() {
   auto device = rt::openCudaDevice();
   if (!device)
@@ -356,8 +458,8 @@ static Expected<std::string> measureGpu() {
   return rt::measureDevice(**probe, rt::usualSchedule());
 }
 
-/// Of this machine's GPU (`device` is "cuda"), or of the one that the file
-/// `device` is of.
+/// Calibrates the GPU of this machine (`device` is "cuda"), or the one that the
+/// file `device` describes.
 static std::string calibrateGpu(const std::string &device,
                                 const std::string &file, Reporter &reporter) {
   std::string text, from = "what was measured";

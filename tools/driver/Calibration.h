@@ -6,18 +6,17 @@
 
 namespace dpc {
 
-/// Writes what `options` ask to measure to `options.calibrate`, and prints a
-/// table of it:
+/// Measures what `options` name, writes it to `options.calibrate`, and prints a
+/// table:
 ///
 ///   * without --links and --device, or with --device=cpu: a device file for
-///     `local:N`, from matrix products, memory bandwidth, elementwise kernels,
-///     kernel launch and the exchange between two threads of this machine. It
-///     takes a minute; a warning says where other work had a tenth of the cores
-///     meanwhile.
+///     `local:N`, from GEMMs, memory bandwidth, elementwise kernels, kernel
+///     launches and the exchange between two threads. This takes a minute; a
+///     warning says if other processes used a tenth of the cores.
 ///   * with --device=cuda: a device file of this machine's GPU; with
-///     --device=FILE, of the GPU that dpc-run --measure-device wrote FILE of.
-///   * with --links: `options.cluster`, a cluster.json, with the levels that
-///     these measured (LinkMeasurements.h).
+///     --device=FILE, of the GPU that dpc-run --measure-device measured.
+///   * with --links: `options.cluster`, a cluster.json, with measured levels
+///     (LinkMeasurements.h).
 ///
 /// Returns "" or a one-line error.
 std::string calibrate(const CompileOptions &options, Reporter &reporter);

@@ -1,16 +1,17 @@
-//===- Explain.cpp - Why a value is placed as it is -----------------------===//
+//===- Explain.cpp - How a value is sharded, and alternatives--------------===//
 #include "tools/driver/Explain.h"
 
 #include "cost-model/report/Report.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/Sharding.h"
 #include "passes/lower/Lower.h"
 #include "passes/price/DescribeStep.h"
 #include "passes/shard/Passes.h"
-#include "tools/driver/ExplainValues.h"
+#include "tools/driver/Session.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
 #include <numeric>
@@ -21,7 +22,159 @@ namespace dpc {
 
 using Row = cost::OperatorSharding;
 
-/// A row's name has a star where layers differ by a number.
+namespace {
+
+/// An argument of a sharded step function, or the operators that an operator of
+/// the model became. Those of equal layers are one value.
+struct NamedValue {
+  std::string name;              ///< "*" replaces the number of a layer.
+  std::set<std::string> members; ///< The full names.
+  std::string role;              ///< The role of an argument, or "".
+  /// Lines that describe the sharding, and how many members each describes.
+  std::vector<std::pair<std::string, int64_t>> lines;
+
+  /// Whether `asked` names the value, one of its members, or the first result
+  /// of an operator.
+  bool isCalled(StringRef asked) const {
+    if (asked == name || members.count(asked.str()))
+      return true;
+    asked.consume_back("_output_0") || asked.consume_back(":0");
+    return role.empty() && members.count(asked.str());
+  }
+  /// Whether `part` is in one of the names.
+  bool contains(StringRef part) const {
+    return StringRef(name).contains(part) ||
+           llvm::any_of(members, [&](const std::string &member) {
+             return StringRef(member).contains(part);
+           });
+  }
+};
+
+} // namespace
+
+/// "8 x 32 x 64 f32 sharded as [dp, -, -]: 32.0 KiB of 64.0 KiB on a rank"
+static std::string shardedAs(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type)
+    return "no tensor";
+  auto bytes = [](RankedTensorType of) {
+    return static_cast<double>(of.getNumElements()) *
+           of.getElementTypeBitWidth() / 8;
+  };
+  std::string text, element;
+  for (int64_t size : type.getShape())
+    text += (text.empty() ? "" : " x ") + std::to_string(size);
+  llvm::raw_string_ostream(element) << type.getElementType();
+  std::string sharding = shardingText(value);
+  text = (text.empty() ? "one " : text + " ") + element;
+  if (sharding.empty())
+    return text + ", whole on each rank";
+  return text + " sharded as " + sharding + ": " +
+         cost::formatBytes(bytes(localType(type))) + " of " +
+         cost::formatBytes(bytes(type)) + " on a rank";
+}
+
+static std::string readersOf(Value value) {
+  std::set<std::string> kinds;
+  for (Operation *user : value.getUsers())
+    if (!user->hasTrait<mlir::OpTrait::IsTerminator>())
+      kinds.insert(user->getName().stripDialect().str());
+  return kinds.empty() ? "" : "; read by " + llvm::join(kinds, ", ");
+}
+
+/// The reshards of a result.
+static std::string movesOf(Value value) {
+  std::string text;
+  for (Operation *user : value.getUsers())
+    if (isa<ReshardOp>(user)) {
+      std::string next = shardingText(user->getResult(0));
+      if (!StringRef(text).contains(next))
+        text += "; then resharded to " + next;
+    }
+  return text;
+}
+
+static std::string lineOf(Operation *op) {
+  std::string text = op->getName().stripDialect().str();
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    if (isa<RankedTensorType>(operand.getType()))
+      text += (i == 0 ? " of " : " and ") + shardingText(operand);
+  for (Value result : op->getResults())
+    text += ", result " + shardedAs(result) + movesOf(result);
+  if (std::optional<int64_t> stage = stageOf(op))
+    text += "; stage " + std::to_string(*stage);
+  return text;
+}
+
+namespace {
+
+/// Joins the values of equal layers.
+class Collector {
+public:
+  void add(StringRef name, StringRef role, const std::string &line) {
+    std::string pattern = patternOf(name);
+    auto [it, isNew] = places.try_emplace({pattern, role.str()}, values.size());
+    if (isNew)
+      values.push_back({pattern, {}, role.str(), {}});
+    NamedValue &value = values[it->second];
+    value.members.insert(name.str());
+    auto same = llvm::find_if(
+        value.lines, [&](const auto &other) { return other.first == line; });
+    if (same == value.lines.end())
+      value.lines.emplace_back(line, 1);
+    else
+      ++same->second;
+  }
+  std::vector<NamedValue> values;
+
+private:
+  std::map<std::pair<std::string, std::string>, size_t> places;
+};
+
+} // namespace
+
+static std::vector<NamedValue> namedValues(func::FuncOp sharded) {
+  Collector collector;
+  for (BlockArgument argument : sharded.getArguments()) {
+    unsigned place = argument.getArgNumber();
+    auto name = sharded.getArgAttrOfType<StringAttr>(place, attr::kName);
+    auto role = sharded.getArgAttrOfType<StringAttr>(place, attr::kRole);
+    if (name && role)
+      collector.add(name, role, shardedAs(argument) + readersOf(argument));
+  }
+  for (Operation &op : sharded.getBody().front().without_terminator())
+    if (auto loc = dyn_cast<NameLoc>(op.getLoc());
+        loc && phaseOf(&op) == Phase::forward && !isa<ReshardOp>(op))
+      collector.add(loc.getName(), "", lineOf(&op));
+  return std::move(collector.values);
+}
+
+/// The edit distance from the name, or from its end after a dot or slash
+/// plus 1.
+static unsigned distance(StringRef asked, StringRef name) {
+  unsigned least = asked.edit_distance(name);
+  for (size_t i = 0; i + 1 < name.size(); ++i)
+    if (name[i] == '.' || name[i] == '/')
+      least = std::min(least, asked.edit_distance(name.drop_front(i + 1)) + 1);
+  return least;
+}
+
+/// "; near: a, b, c" with at most five of `names`, or "".
+static std::string nearNames(StringRef asked,
+                             const std::set<std::string> &names) {
+  constexpr size_t kMost = 5;
+  std::vector<std::pair<unsigned, std::string>> byDistance;
+  byDistance.reserve(names.size());
+  for (const std::string &name : names)
+    byDistance.emplace_back(distance(asked, name), name);
+  llvm::sort(byDistance);
+  std::string text;
+  for (const auto &[_, name] : llvm::ArrayRef(byDistance).take_front(kMost))
+    text += (text.empty() ? "; near: " : ", ") + name;
+  return text;
+}
+
+/// Whether `row`, in whose name "*" replaces the number of a layer, matches.
 static bool isOf(const Row &row, StringRef name) {
   auto pattern = llvm::GlobPattern::create(row.name);
   if (!pattern) {
@@ -31,7 +184,7 @@ static bool isOf(const Row &row, StringRef name) {
   return pattern->match(name);
 }
 
-/// The operator whose weight, or kind, `name` is.
+/// The operator with the full name `name`.
 static std::optional<Row> findWholeName(const std::string &name,
                                         const std::vector<Row> &rows) {
   for (const Row &row : rows)
@@ -40,8 +193,7 @@ static std::optional<Row> findWholeName(const std::string &name,
   return std::nullopt;
 }
 
-/// The operator that has `name` as a part of its own; an error where these are
-/// several.
+/// The operator whose name contains `name`; an error if there are several.
 static Expected<std::optional<Row>>
 findPartOfName(const std::string &name, const std::vector<Row> &rows) {
   std::vector<Row> found;
@@ -53,7 +205,7 @@ findPartOfName(const std::string &name, const std::vector<Row> &rows) {
     }
   if (found.empty())
     return std::optional<Row>();
-  // A weight may be read by several.
+  // Several operators may read one weight.
   if (names.size() == 1)
     return std::optional(found.front());
   return Error{"--explain=" + name + ": several operators have this name" +
@@ -67,7 +219,7 @@ static double peakOf(const cost::StepDetail &detail) {
   return peak;
 }
 
-/// Bytes that a rank of the stage that sends the most sends of each kind.
+/// Bytes per kind that a rank sends, of the stage that sends the most.
 static std::map<std::string, double> sentOf(const cost::StepDetail &detail) {
   std::map<std::pair<std::string, int64_t>, double> byStage;
   for (const cost::DetailTraffic &row : detail.traffic)
@@ -79,7 +231,7 @@ static std::map<std::string, double> sentOf(const cost::StepDetail &detail) {
   return most;
 }
 
-/// "12.0 KiB more", "as much".
+/// "12.0 KiB more", or "" if the values are equal.
 template <typename Format>
 static std::string differenceOf(double before, double after, Format format,
                                 const char *more, const char *less) {
@@ -103,7 +255,6 @@ static std::string trafficDifference(const cost::StepDetail &before,
   return text.empty() ? "" : "      a rank sends " + text + "\n";
 }
 
-/// Row by row: a weight held to something makes its layers unlike.
 static std::string splitOf(const Row &row) {
   return row.kind + ": stored " + row.stored + ", used " + row.used +
          ", result " + row.result;
@@ -119,23 +270,18 @@ static bool isWeightOf(func::FuncOp func, BlockArgument argument,
          isOf(row, name.getValue());
 }
 
-/// The step of `program` under `degrees`; an error in one line.
+/// Simulates the step of `program` with `degrees`. An error is one line.
 static Expected<cost::StepDetail> simulate(mlir::ModuleOp program,
                                            const cost::Cluster &cluster,
                                            const LoweringSpec &degrees) {
-  std::string error;
-  ScopedDiagnosticHandler handler(program.getContext(), [&](Diagnostic &said) {
-    if (error.empty() && said.getSeverity() == DiagnosticSeverity::Error)
-      error = said.str();
-    return success();
-  });
+  FirstError error(program.getContext());
   auto detail = describeStep(program, cluster, degrees);
   if (failed(detail))
-    return Error{error.empty() ? "it cannot be compiled" : error};
+    return Error{error.text().empty() ? "it cannot be compiled" : error.text()};
   return std::move(*detail);
 }
 
-/// The step with the weights of `row` held to `dims`.
+/// Simulates the step with the weights of `row` sharded along `dims`.
 static Expected<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
                                                const Row &row,
                                                ArrayRef<int64_t> dims) {
@@ -150,7 +296,7 @@ static Expected<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
   return simulate(*clone, plan.cluster, plan.degrees);
 }
 
-/// How many dimensions the weight of a row has; 0 where it has none.
+/// The rank of the weight of `row`; 0 without a weight.
 static int64_t rankOf(const ExplainedPlan &plan, const Row &row) {
   func::FuncOp func = findProgram(mlir::ModuleOp(plan.program));
   for (BlockArgument argument : func.getArguments())
@@ -159,7 +305,7 @@ static int64_t rankOf(const ExplainedPlan &plan, const Row &row) {
   return 0;
 }
 
-/// ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)"; and whether it fits.
+/// ": 9.1 ms a step (1.2 ms slower), 4 MiB (as much)", and whether it fits.
 static std::string costOf(const ExplainedPlan &plan,
                           const cost::StepDetail &other) {
   std::string time = differenceOf(plan.detail.stepSeconds, other.stepSeconds,
@@ -196,8 +342,8 @@ static std::string describeAlternative(const ExplainedPlan &plan,
          trafficDifference(plan.detail, *detail);
 }
 
-/// What changes where a value of this kind lies, or whether it is kept: keys of
-/// --strategy with other values, the others as they are.
+/// Degrees with another value of one key of --strategy that affects values of
+/// this role.
 static std::vector<std::pair<std::string, LoweringSpec>>
 alternativesOf(StringRef role, const LoweringSpec &degrees) {
   std::vector<std::pair<std::string, LoweringSpec>> all;
@@ -210,7 +356,7 @@ alternativesOf(StringRef role, const LoweringSpec &degrees) {
     if (zero != degrees.zero && degrees.dp * degrees.cp > 1)
       add("zero=" + std::to_string(zero), [&](LoweringSpec &other) {
         other.zero = zero;
-        if (zero == 0) // it needs one
+        if (zero == 0) // hybrid_shard needs ZeRO
           other.hybridShard = 1;
       });
   if (role == role::kState && degrees.offload == cost::Offload::None)
@@ -257,13 +403,14 @@ static std::string explainRow(const Row &row, const ExplainedPlan &plan) {
       cost::formatBytes(peakOf(plan.detail)) + " on the fullest rank\n";
   int64_t rank = rankOf(plan, row);
   if (rank == 0)
-    return text + "  it has no weight: its operands say how it is split\n" +
+    return text +
+           "  it has no weight: its sharding follows from its operands\n" +
            describeKeys("", plan);
   if (plan.degrees.tp == 1) {
-    text += "  no tensor axis could split it: the strategy has tp=1; how "
-            "it is stored follows from zero, hybrid_shard and ep\n";
+    text += "  tensor axes cannot split it, because the strategy has tp=1; "
+            "how it is stored follows from zero, hybrid_shard and ep\n";
   } else {
-    text += "  held to another split, all else chosen anew:\n";
+    text += "  with another split of the weight, and the rest chosen again:\n";
     text += describeAlternative(plan, row, {});
     for (int64_t dim = 0; dim < rank; ++dim)
       text += describeAlternative(plan, row, {dim});
@@ -271,25 +418,26 @@ static std::string explainRow(const Row &row, const ExplainedPlan &plan) {
   return text + describeKeys(role::kParameter, plan);
 }
 
-/// Why a value of this kind lies as it does.
+/// What decides the sharding of values of this role.
 static std::string reasonOf(StringRef role) {
-  if (role == role::kInput)
-    return "an input is split as the batch is, over the data ranks, and along "
-           "the sequence over cp: other degrees are other strategies";
-  if (role == role::kState)
-    return "an optimizer state lies as the part of its parameter that a rank "
-           "updates: as the parameter, with zero=1 to 3 also over the ranks "
-           "that zero splits over";
-  if (role == role::kParameter)
-    return "a small parameter is split as the operators that read it are; "
-           "with zero=3 also over the ranks that zero splits over";
-  if (role == role::kBuffer)
-    return "a buffer is not trained: it lies as the operators that read it "
-           "need it, and zero does not split it";
-  if (role == role::kScalar)
-    return "a number of the step, on every rank";
-  return "an operator follows from its operands, and from what the operators "
-         "around it cost; what it keeps for backward from recompute";
+  return llvm::StringSwitch<std::string>(role)
+      .Case(role::kInput,
+            "an input is split along the batch over the data ranks and along "
+            "the sequence over cp; another split needs other degrees")
+      .Case(role::kState,
+            "an optimizer state is split as the part of its parameter that a "
+            "rank updates: as the parameter, with zero=1 to 3 also over the "
+            "ranks of zero")
+      .Case(role::kParameter,
+            "a small parameter is split as its operators are; with zero=3 also "
+            "over the ranks of zero")
+      .Case(role::kBuffer, "a buffer is not trained: it is split as its "
+                           "operators need it, and zero does not split it")
+      .Case(role::kScalar, "a number of the step, on every rank")
+      .Default(
+          "the split of an operator follows from its operands and from the "
+          "costs of the operators around it; recompute decides what it "
+          "keeps for the backward pass");
 }
 
 static std::string explainValue(const NamedValue &value,
@@ -314,7 +462,7 @@ static std::string explainValue(const NamedValue &value,
   return text + describeKeys(value.role, plan);
 }
 
-/// What is named in the plan's sharded program.
+/// The named values of the sharded program.
 static std::vector<NamedValue> valuesOf(const ExplainedPlan &plan) {
   std::vector<NamedValue> values;
   (void)lowerForStrategy(
@@ -327,7 +475,7 @@ static std::vector<NamedValue> valuesOf(const ExplainedPlan &plan) {
   return values;
 }
 
-/// Of a value whose name has `part` in it, where that is one only.
+/// Explains the only value whose name contains `part`.
 static Expected<std::string> explainPart(const std::string &part,
                                          const std::vector<NamedValue> &values,
                                          const ExplainedPlan &plan) {
@@ -354,8 +502,7 @@ static Expected<std::string> explainPart(const std::string &part,
 Expected<std::string> explain(const std::string &name,
                               const ExplainedPlan &plan) {
   std::vector<NamedValue> values = valuesOf(plan);
-  // A name in full before parts of names, operators with a weight before
-  // others.
+  // Full names precede parts of names, and operators with a weight others.
   auto called = llvm::find_if(
       values, [&](const NamedValue &value) { return value.isCalled(name); });
   bool isCalled = called != values.end();

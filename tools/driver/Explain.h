@@ -1,4 +1,4 @@
-//===- Explain.h - Why a value is placed as it is ---------------*- C++ -*-===//
+//===- Explain.h - How a value is sharded, and alternatives -----*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_EXPLAIN_H
 #define DPC_TOOLS_DRIVER_EXPLAIN_H
 
@@ -10,23 +10,23 @@
 
 namespace dpc {
 
-/// A plan, and what its simulated step looks like.
+/// A plan and its simulated step.
 struct ExplainedPlan {
   mlir::ModuleOp program; ///< Without shardings.
   const cost::Cluster &cluster;
-  LoweringSpec degrees; ///< As priced.
+  LoweringSpec degrees; ///< As the cost model prices them.
   const cost::StepDetail &detail;
-  double memoryLimitBytes; ///< What a rank can have.
+  double memoryLimitBytes; ///< Of a rank.
 };
 
-/// How what is called `name` lies in `plan` (in full, or a part that only one
-/// has; layers that are alike count as one), and what others cost. Of a weight
-/// of an operator: every other way to split it over tensor axes, where the
-/// whole step is compiled and simulated again with the weight held to it and
-/// all else chosen anew; and other values of zero. Of other parameters,
-/// optimizer states, buffers, inputs and operators with their results: the keys
-/// of --strategy that say where they lie. One line on a name that none or
-/// several have, with near ones.
+/// Explains how the value called `name` is sharded in `plan`, and what other
+/// ways cost. The name may be a part that only one value has; equal layers
+/// count as one. For the weight of an operator it compiles and simulates the
+/// whole step with each other way to shard the weight over tensor axes, and
+/// with other values of zero. For other parameters, optimizer states, buffers,
+/// inputs and operators it does so for the keys of --strategy that affect the
+/// value. An error is one line with similar names, if no value or several
+/// values match.
 Expected<std::string> explain(const std::string &name,
                               const ExplainedPlan &plan);
 
