@@ -83,11 +83,11 @@ class TargetGpu(unittest.TestCase):
 
     def test_is_said(self):
         clusters = os.path.join(e2e.SOURCE, "examples", "clusters")
-        self.assertIn("a100-sxm-80gb runs no such plan: by its device file it has no products of fp8, as sm_89",
+        self.assertIn("a100-sxm-80gb cannot run such a plan: its device file has no peak of fp8, which sm_89",
                       self.remarks("sm_90", f"{clusters}/dgx-a100-128.json"))
-        self.assertIn("v100-sxm2-16gb runs no such plan: by its device file it has no products of bf16, as sm_80",
+        self.assertIn("v100-sxm2-16gb cannot run such a plan: its device file has no peak of bf16, which sm_80",
                       self.remarks("sm_80", f"{clusters}/p3-16xlarge-8.json", "fp16"))
-        self.assertIn("time and memory are those of cpu-local, which is no GPU", self.remarks("sm_90", "local:2"))
+        self.assertIn("time and memory are predicted for cpu-local, which is no GPU", self.remarks("sm_90", "local:2"))
         for target, cluster in (("sm_80", "dgx-a100-128"), ("sm_90", "dgx-h100-16"), ("sm_80", "dgx-h100-16"), ("sm_90", "gb200-nvl72-8")):
             self.assertNotIn("--target-gpu", self.remarks(target, f"{clusters}/{cluster}.json"))
 

@@ -57,7 +57,7 @@ class Products(unittest.TestCase):
                 plan = compile_plan(folder, "llama-tiny", f"--strategy={strategy}", "--verify=on", ranks=ranks)
                 self.assertEqual({key[1] for key in formats(plan)}, {None})
                 report = e2e.read_report(f"{folder}/plan")
-                self.assertIn("no product of this plan is one", " ".join(report["remarks"]))
+                self.assertIn("all GEMMs of this plan are in bf16", " ".join(report["remarks"]))
                 self.assertEqual(report["verification"]["scope"], "full")
                 self.assertFalse(report["verification"]["magnifies_rounding"])
 
@@ -76,7 +76,7 @@ class Products(unittest.TestCase):
                 done = e2e.call([e2e.tool("dpc-opt"), e2e.model("llama-tiny"), "--cluster=local:3", "--global-batch=12", "--precision=fp8",
                                  "--strategy=tp=3", f"--emit={emit}", "--verify=off", "-o", f"{folder}/plan"])
                 text = " ".join(done.stdout.split())
-                self.assertIn("no product of this plan is one", text)
+                self.assertIn("all GEMMs of this plan are in bf16", text)
                 self.assertNotIn("operations in fp8", text)
                 if "report" in emit:
                     self.assertEqual(e2e.read_report(f"{folder}/plan")["step"]["fp8_fraction"], 0)
@@ -102,8 +102,8 @@ class Refusals(unittest.TestCase):
 
     def test_devices_without(self):
         self.assertRegex(self.refused(f"--cluster={CLUSTERS}/a100-2x8.json"),
-                         "--precision=fp8: device a100-sxm-[48]0gb has no products of fp8; --precision=bf16 is accepted here")
-        self.assertIn("--precision=fp8: sm_80 has no products of fp8; sm_89 and later are accepted",
+                         "--precision=fp8: device a100-sxm-[48]0gb has no fp8 GEMMs; --precision=bf16 is accepted here")
+        self.assertIn("--precision=fp8: sm_80 has no fp8 GEMMs; sm_89 and later are accepted",
                       self.refused("--cluster=local:1", "--target-gpu=sm_80"))
 
     def test_scale(self):

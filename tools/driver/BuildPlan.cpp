@@ -33,7 +33,7 @@ codegen::CodegenOptions codegenOptions(const CompileOptions &options,
   return result;
 }
 
-/// What estimates and plans make of attention.
+/// The form of attention in estimates and plans.
 static AttentionForm attentionForm(const CompileOptions &options) {
   bool onGpus = !options.targetGpu.empty();
   if (options.attention == "expanded")
@@ -44,8 +44,8 @@ static AttentionForm attentionForm(const CompileOptions &options) {
                                       : AttentionForm::automatic;
 }
 
-/// Moves ranks from the devices that they have to `places[device]`, counted
-/// over those that are used.
+/// Replaces the device of each rank by its place in cluster.json, counted among
+/// the used devices.
 static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
   if (places.empty())
     return;
@@ -72,7 +72,7 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   degrees.attention = attentionForm(options);
   degrees.attentionMustFuse = options.attention == "fused";
   degrees.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
-  // Plans are verified phase by phase: an observer says so.
+  // lowerForStrategy verifies after each phase only with an observer.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
       lowerForStrategy(program, cluster, degrees,
@@ -107,13 +107,12 @@ LoweringSpec withWholeGradients(LoweringSpec degrees) {
 }
 
 double compressionOf(const LoweringSpec &degrees) {
-  // An int8 code is off by 1/254 of the largest of its block: once for every
-  // rank that adds to a gradient and once for the sum.
+  // An int8 code is off by 1/254 of the largest element of its block, once for
+  // each rank that adds to a gradient and once for the sum.
   double rounding = 0;
   if (degrees.compressGradients == "int8")
     rounding += static_cast<double>(degrees.dp * degrees.cp + 1) / 254;
-  // Weights that are off by as much change all that is computed with them,
-  // about as bf16 would.
+  // Rounded weights change all values that depend on them, about as bf16 does.
   if (!degrees.compressWeights.empty())
     rounding += 0.1;
   return rounding;

@@ -14,39 +14,39 @@
 
 namespace dpc {
 
-/// What options fix for every strategy.
+/// The degrees that options fix for all strategies.
 LoweringSpec commonDegrees(const CompileOptions &options);
 
-/// The same with nothing left out: what is verified of topk.
+/// `degrees` with topk:1, which sends whole gradients, in place of topk.
 LoweringSpec withWholeGradients(LoweringSpec degrees);
 
-/// What compressed collectives round, for PlanInFolder.
+/// The relative error of compressed collectives, for PlanInFolder.
 double compressionOf(const LoweringSpec &degrees);
 
-/// Returns what codegen is told; `onCpu`: see PlanSettings.
+/// Returns the options of codegen; `onCpu`: see PlanSettings.
 codegen::CodegenOptions codegenOptions(const CompileOptions &options,
                                        bool trains, bool onCpu = false);
 
-/// What the plans of one command have in common.
+/// Settings that all plans of one command share.
 struct PlanSettings {
   const CompileOptions &options;
   const rt::InitChoice &initialValues;
-  /// By device, its place in the order of cluster.json; empty: as it is.
+  /// The place of each device in cluster.json; empty if the order is the same.
   std::vector<int64_t> places = {};
-  /// Kernels are for this machine's CPU, whatever the plan is for: to verify.
+  /// Compiles kernels for this machine's CPU, to verify a plan for GPUs.
   bool onCpu = false;
 };
 
-/// Lowers `program` for `degrees` and compiles its kernels into `dir`; does not
-/// write plan.json. Nullopt after a diagnostic.
+/// Lowers `program` for `degrees` and compiles its kernels into `dir`. Does not
+/// write plan.json. Returns nullopt after a diagnostic.
 std::optional<rt::Plan>
 buildForRanks(const PlanSettings &settings, mlir::ModuleOp program,
               const cost::Cluster &cluster, const LoweringSpec &degrees,
               const std::filesystem::path &dir,
               PhaseObserver observer = nullptr, LayoutModel *layouts = nullptr);
 
-/// The same program for one device. What a batch norm computes depends on the
-/// micro-batches: it groups the samples as the ranks under `degrees` do.
+/// The same for one device. Batch norms group the samples as the ranks and
+/// micro-batches of `degrees` do.
 std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
                                           mlir::ModuleOp program,
                                           const LoweringSpec &degrees,

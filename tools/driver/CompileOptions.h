@@ -1,4 +1,4 @@
-//===- CompileOptions.h - What a compilation is asked for -------*- C++ -*-===//
+//===- CompileOptions.h - The options of a compilation ----------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_COMPILEOPTIONS_H
 #define DPC_TOOLS_DRIVER_COMPILEOPTIONS_H
 
@@ -13,11 +13,11 @@
 
 namespace dpc {
 
-/// What the user asked for; the fields are named like the options.
+/// The fields have the names of the options.
 struct CompileOptions {
   std::string model;
   std::string cluster;
-  std::string output; ///< Plan folder; MODEL.plan when not given.
+  std::string output; ///< The plan folder.
 
   std::map<std::string, int64_t> bind;
   int64_t globalBatch = 0;
@@ -35,16 +35,16 @@ struct CompileOptions {
   std::optional<double> weightDecay; ///< PyTorch's: 0.01 for adamw, 0 for sgd.
   double momentum = 0.0, clipGradNorm = 0.0;
   std::string lrSchedule = "constant";
-  int64_t warmup = 0, totalSteps = 0; ///< Of lrSchedule.
-  double minLr = 0;                   ///< Where lrSchedule ends.
+  int64_t warmup = 0, totalSteps = 0; ///< Steps of lrSchedule.
+  double minLr = 0;                   ///< The rate at the end of lrSchedule.
 
   std::string strategy = "auto";
   std::string objective = "throughput";
   int64_t top = 10;
   std::string precision = "fp32";
-  bool givesPrecision = false; ///< The command line does.
-  /// The loss scale of the first step, and after how many good steps in a row
-  /// it doubles (0: it stays); GradScaler's of PyTorch. See Pipelines.h.
+  bool givesPrecision = false; ///< The command line has --precision.
+  /// The loss scale of the first step, and the number of good steps after which
+  /// it doubles (0: never), as PyTorch's GradScaler. See scalesLoss.
   double lossScale = 65536;
   int64_t lossScaleInterval = 2000;
   std::string targetCpu = "native";
@@ -53,22 +53,22 @@ struct CompileOptions {
   std::string init;
   std::set<std::string> emit = {"plan", "report"};
   std::string verify = "auto";
-  std::string report = "text"; ///< What is printed: "text" or "json".
+  std::string report = "text"; ///< "text" or "json".
   bool whatIf = false;
   bool printPipeline = false; ///< Print the winner's passes and stop.
   std::string dumpIrDir;
-  std::string calibrate;  ///< Write a measured device file (cluster) here.
-  std::string calibrated; ///< "cpu", "cuda" or a file of measurements.
+  std::string calibrate;          ///< The file (device or cluster) to write.
+  std::string calibrated;         ///< "cpu", "cuda" or a file of measurements.
   std::vector<std::string> links; ///< Tables of measured collectives.
   std::string device;             ///< Device file used for local:N.
   std::vector<std::string> diff;  ///< Two folders to compare, or none.
-  std::string explain;            ///< A weight, or a part of its name.
-  std::vector<std::string> notes; ///< For the report's remarks.
-  /// The FILE of --strategy=@FILE, and what it says of the model.
+  std::string explain;            ///< A name of a value, or a part of one.
+  std::vector<std::string> notes; ///< Remarks for the report.
+  /// The FILE of --strategy=@FILE, and its sizes of the model.
   std::string strategyFile;
-  std::string readAs; ///< As the report shows it.
+  std::string readAs; ///< The options that the file became, for the report.
   std::vector<exports::StatedSize> statedSizes;
-  /// Of the command line, those that say what a step computes
+  /// The words of the command line that affect the computation of a step
   /// (runtime/plan/PlanCommand.h).
   std::vector<std::string> words;
 };

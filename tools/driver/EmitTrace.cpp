@@ -14,32 +14,32 @@ namespace dpc {
 
 namespace {
 
-/// Seconds since the phase began.
+/// In seconds since the begin of the phase.
 struct Span {
   double begin = 0, end = 0;
 };
 
-/// What a stage's instructions and phases take.
+/// The times of the ops and phases of a stage.
 class StageTimes {
 public:
   StageTimes(func::FuncOp step, const StageRecord &record);
-  /// When a phase begins for a micro-batch; -1 where it never does.
+  /// When a phase begins for a micro-batch; -1 if it never does.
   double beginOf(const rt::PhaseName &phase, int64_t microBatch) const;
-  /// Of the op at `place` of the step function, or nothing.
+  /// The time of the op at `place` of the step function, if known.
   std::optional<Span> spanOf(const rt::PhaseName &phase, int64_t place) const;
 
 private:
   using Key = std::pair<Phase, int64_t>; ///< Phase and chunk.
   static Key keyOf(const rt::PhaseName &phase);
-  std::map<std::pair<Key, int64_t>, double> begins; ///< With the micro-batch.
-  std::map<std::pair<Key, int64_t>, Span> spans;    ///< With the place.
+  std::map<std::pair<Key, int64_t>, double> begins; ///< By micro-batch.
+  std::map<std::pair<Key, int64_t>, Span> spans;    ///< By place.
 };
 
-/// Of a kind of data-parallel ranks: what each stage takes. All are of one kind
-/// but those with unlike shares of the batch.
+/// The times of each stage, for one kind of data-parallel ranks. Ranks with
+/// different batch shares are of different kinds.
 using KindTimes = std::vector<StageTimes>;
 
-/// Makes the lanes of one rank after the other.
+/// Makes the lanes of all shown ranks.
 class TraceOfPlan {
 public:
   TraceOfPlan(const codegen::PlanDraft &draft, std::vector<KindTimes> kinds,
@@ -51,7 +51,7 @@ public:
 private:
   const codegen::PlanDraft &draft;
   std::vector<KindTimes> kinds;
-  ArrayRef<size_t> kindOfDataRank; ///< Empty: all are of the first.
+  ArrayRef<size_t> kindOfDataRank; ///< Empty: all are of the first kind.
   int64_t mostEvents;
 
   const StageTimes &timesOf(int64_t rank) const;
@@ -92,8 +92,7 @@ StageTimes::StageTimes(func::FuncOp step, const StageRecord &record) {
   std::vector<Key> keys;
   for (const RecordedPhase &phase : record.phases) {
     Key key{phase.phase, isInLoop(phase.phase) ? phase.chunk : 0};
-    // Of ranks that take turns at cores, the first run of a phase stands for
-    // all.
+    // The first run of a phase represents all, if ranks take turns at cores.
     bool isKnown = llvm::is_contained(keys, key);
     keys.push_back(key);
     if (isKnown)
@@ -101,7 +100,7 @@ StageTimes::StageTimes(func::FuncOp step, const StageRecord &record) {
     for (const RecordedOp &op : phase.ops) {
       auto [it, isNew] = spans.try_emplace({keys.back(), placeOf(op.op)},
                                            Span{op.begin, op.end});
-      if (!isNew) // once more
+      if (!isNew) // The op runs once more.
         it->second.end = op.end;
     }
   }
@@ -141,7 +140,7 @@ std::vector<int64_t> TraceOfPlan::ranksToShow() const {
   }
   if (events <= mostEvents)
     return all;
-  // First, last, second, last but one, ...: the ends of a pipeline differ most.
+  // In the order first, last, second, ..., because the ends differ most.
   events = 0;
   for (size_t i = 0; i < firsts.size(); ++i) {
     int64_t rank = firsts[i % 2 == 0 ? i / 2 : firsts.size() - 1 - i / 2];
@@ -161,9 +160,10 @@ std::string TraceOfPlan::leftOut(ArrayRef<int64_t> shown) const {
   std::string all = std::to_string(plan.ranks()) + " ranks";
   int64_t first = rt::eventsOfStep(plan, shown.front());
   if (ranks == 1 && first > mostEvents)
-    return "holds the beginning of rank " + std::to_string(shown.front()) +
-           "'s step" + (plan.ranks() == 1 ? "" : ", of " + all) + ": it has " +
-           std::to_string(first) + " events, of which at most " +
+    return "holds the beginning of the step of rank " +
+           std::to_string(shown.front()) +
+           (plan.ranks() == 1 ? "" : ", of " + all) + ": the step has " +
+           std::to_string(first) + " events, and at most " +
            std::to_string(mostEvents) + " are written";
   if (ranks == plan.ranks())
     return "";
@@ -175,7 +175,8 @@ std::string TraceOfPlan::leftOut(ArrayRef<int64_t> shown) const {
          ", of " + all + ": at most " + most + " are written";
 }
 
-/// Adds the events of one entry; `free` says when each queue's last one ends.
+/// Adds the events of one entry. `free` is when the last event of each queue
+/// ends.
 void TraceOfPlan::addEntry(std::vector<rt::TraceLane> &lanes,
                            std::vector<double> &free, int64_t rank,
                            const rt::ScheduleEntry &entry) const {
@@ -186,7 +187,7 @@ void TraceOfPlan::addEntry(std::vector<rt::TraceLane> &lanes,
   double start = times.beginOf(*phase, entry.microBatch);
   const std::vector<codegen::SourceOps> &sources =
       draft.sources.at(entry.phase);
-  std::map<int64_t, int64_t> instructions, done; // by op
+  std::map<int64_t, int64_t> instructions, done; // by the place of the op
   for (const codegen::SourceOps &source : sources)
     ++instructions[source.first];
   for (auto [instruction, source] :
@@ -218,7 +219,7 @@ std::vector<rt::TraceLane> TraceOfPlan::lanesOf(int64_t rank) const {
   std::vector<double> free(rt::kNumQueues, 0);
   int64_t events = 0;
   for (const rt::ScheduleEntry &entry : draft.plan.schedule[rank]) {
-    // In whole phases: what is cut is the end.
+    // Phases are written as a whole, so that only the end is missing.
     events += draft.plan.phases.at(entry.phase).size();
     if (events > mostEvents)
       break;
@@ -235,7 +236,7 @@ SimulatedStep TraceOfPlan::run() const {
   return step;
 }
 
-/// While the step functions are as they were recorded.
+/// `steps` must be unchanged since the record was made.
 static std::vector<KindTimes> timesOf(ArrayRef<func::FuncOp> steps,
                                       const StepRecord &record) {
   auto kindOf = [&](const std::vector<StageRecord> &stages) {
@@ -279,7 +280,7 @@ simulateStep(const CompileOptions &options, ModuleOp program,
 std::string emitTrace(const CompileOptions &options, ModuleOp program,
                       const cost::Cluster &cluster, const LoweringSpec &degrees,
                       const std::filesystem::path &path, std::string &leftOut) {
-  // More is too much for a browser to load.
+  // A browser cannot load more.
   constexpr int64_t kMostEvents = 200000;
   return simulateStep(options, program, cluster, degrees, kMostEvents,
                       [&](const SimulatedStep &step) {

@@ -1,7 +1,8 @@
-//===- Inputs.cpp - What is known about a program's inputs ----------------===//
+//===- Inputs.cpp - Inputs, weights and their files -----------------------===//
 #include "tools/driver/Inputs.h"
 
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 
 #include <filesystem>
 
@@ -10,12 +11,8 @@ namespace fs = std::filesystem;
 using namespace mlir;
 using namespace dpc;
 
-static int64_t dimOf(Value value, int64_t dim) {
-  return cast<RankedTensorType>(value.getType()).getDimSize(dim);
-}
-
-/// The smallest size that `value` indexes, directly or through data movement;
-/// 0 when it indexes nothing.
+/// The smallest size that `value` indexes, also through data movement; 0 if it
+/// indexes nothing.
 static int64_t indexedSize(Value value) {
   int64_t limit = 0;
   auto note = [&](int64_t size) {
@@ -26,11 +23,11 @@ static int64_t indexedSize(Value value) {
     Operation *user = use.getOwner();
     unsigned index = use.getOperandNumber();
     if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && index == 1)
-      note(dimOf(embedding.getTable(), 0));
+      note(shapeOf(embedding.getTable())[0]);
     else if (auto loss = dyn_cast<CrossEntropyOp>(user); loss && index == 1)
-      note(dimOf(loss.getLogits(), 1));
+      note(shapeOf(loss.getLogits())[1]);
     else if (auto sums = dyn_cast<CrossEntropySumsOp>(user); sums && index == 2)
-      note(dimOf(sums.getLogits(), 1));
+      note(shapeOf(sums.getLogits())[1]);
     else if (isa<ReshapeOp, TransposeOp, SliceOp, ConvertOp, BroadcastOp>(user))
       note(indexedSize(user->getResult(0)));
   }
@@ -74,11 +71,11 @@ void dpc::makeSourcesAbsolute(ModuleOp module) {
     }
 }
 
-/// The entry's bytes become the tensor's source, when the file has them.
+/// Makes the bytes in the files the source of the tensor, if they exist.
 static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
   const rt::WeightFiles::Weight *weight = files.find(tensor.name);
   if (!weight || weight->entry.shape != tensor.globalShape)
-    return; // dpc-run says what is missing.
+    return; // dpc-run reports missing weights.
   tensor.source =
       rt::TensorSource{absoluteFile(weight->file.path()), weight->entry.offset,
                        weight->entry.bytes, weight->entry.dtype};
@@ -86,9 +83,9 @@ static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
 
 void dpc::setInitialValues(rt::Plan &plan, const rt::InitChoice &choice) {
   for (rt::Tensor &tensor : plan.tensors) {
-    // A file takes the place of what the model holds, the rest fills gaps.
+    // A file replaces values of the model and the optimizer; other choices only
+    // set weights without values.
     bool isFile = choice.kind == rt::InitChoice::Kind::File;
-    // States start from what their optimizer says, or a file.
     bool isState = tensor.role == rt::TensorRole::State;
     if ((tensor.source || isState) && !isFile)
       continue;

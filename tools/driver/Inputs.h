@@ -1,5 +1,4 @@
-//===- Inputs.h - What is known about a program's inputs ---------*- C++
-//-*-===//
+//===- Inputs.h - Inputs, weights and their files ------------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_INPUTS_H
 #define DPC_TOOLS_DRIVER_INPUTS_H
 
@@ -11,20 +10,18 @@
 
 namespace dpc {
 
-/// Sets Port::limit of the plan's integer inputs that index a table or the
-/// classes of a cross entropy in `program`: values lie below the smallest of
-/// those sizes.
+/// Sets Port::limit of the plan's integer inputs that index tables or the
+/// classes of a cross entropy in `program` to the smallest indexed size.
 void setInputLimits(mlir::func::FuncOp program, rt::Plan &plan);
 
-/// The path of `file` from the root on; `file` itself where the working folder
-/// is gone.
+/// The absolute path of `file`, or `file` if the current folder does not exist.
 std::string absoluteFile(const std::string &file);
 
-/// Makes the file names of all `dpc.source` absolute: they are relative to the
-/// current folder, a plan may be run from any other.
+/// Makes the file names of all `dpc.source` absolute, because a plan may run
+/// from another folder.
 void makeSourcesAbsolute(mlir::ModuleOp module);
 
-/// Records in `plan` what --init says about weights that the model lacks.
+/// Applies --init to the tensors of `plan`.
 void setInitialValues(rt::Plan &plan, const rt::InitChoice &choice);
 
 } // namespace dpc

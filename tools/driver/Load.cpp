@@ -1,4 +1,4 @@
-//===- Load.cpp - What the command line names -----------------------------===//
+//===- Load.cpp - Reads the files of the command line ---------------------===//
 #include "tools/driver/Load.h"
 
 #include "codegen/export/Legality.h"
@@ -19,10 +19,6 @@
 using namespace mlir;
 
 namespace dpc {
-
-//===----------------------------------------------------------------------===//
-// The model
-//===----------------------------------------------------------------------===//
 
 ImportOptions importOptions(const CompileOptions &options) {
   ImportOptions import;
@@ -70,8 +66,8 @@ OwningOpRef<ModuleOp> loadModel(const CompileOptions &options,
   return succeeded(imported) ? std::move(*imported) : OwningOpRef<ModuleOp>();
 }
 
-/// One line if `program` is a training step as it stands, which what `options`
-/// ask for would change; else "".
+/// Why `options` cannot apply to a program that is already a training step, or
+/// "".
 static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
   if (!program->hasAttr(attr::kWholeStep))
     return "";
@@ -89,12 +85,8 @@ static std::string whyNoStep(const CompileOptions &options, ModuleOp program) {
                               option + " is for models without";
 }
 
-//===----------------------------------------------------------------------===//
-// --strategy=@FILE
-//===----------------------------------------------------------------------===//
-
-/// The batch and the precision: the file's, unless the command line says
-/// others. What was taken is added to `taken` as options. Returns "" or a
+/// Takes the batch, the precision and the optimizer from the file, unless the
+/// command line has them. Adds them to `taken` as options. Returns "" or a
 /// one-line error.
 static std::string takeBatch(CompileOptions &options, const std::string &path,
                              const exports::Imported &imported,
@@ -104,7 +96,7 @@ static std::string takeBatch(CompileOptions &options, const std::string &path,
     return path + ": a global batch of " +
            std::to_string(imported.globalBatch) +
            ", but --global-batch=" + std::to_string(options.globalBatch) +
-           "; leave that out, or change the file";
+           "; remove this option, or change the file";
   if (imported.globalBatch > 0) {
     options.globalBatch = imported.globalBatch;
     taken += " --global-batch=" + std::to_string(imported.globalBatch);
@@ -156,10 +148,6 @@ std::string readNamedStrategy(CompileOptions &options) {
   return "";
 }
 
-//===----------------------------------------------------------------------===//
-// The stage
-//===----------------------------------------------------------------------===//
-
 bool printsProgram(const CompileOptions &options) {
   return options.cluster.empty() && options.emit.count("mlir");
 }
@@ -186,26 +174,18 @@ static LogicalResult loadMachine(Session &session, Machine &machine) {
   return arranged ? success() : session.fail(arranged.message());
 }
 
-static LogicalResult loadInitialValues(Session &session,
-                                       rt::InitChoice &values) {
-  if (session.options().init.empty())
-    return success();
-  Expected<rt::InitChoice> choice =
-      rt::InitChoice::parse(session.options().init);
-  if (!choice)
-    return session.fail(choice.status().message());
-  values = std::move(*choice);
-  return success();
-}
-
 FailureOr<Loaded> load(Session &session) {
   const CompileOptions &options = session.options();
   session.begin("reading " + rt::oneLine(options.model));
   Loaded loaded;
   if (!printsProgram(options) && failed(loadMachine(session, loaded.machine)))
     return failure();
-  if (failed(loadInitialValues(session, loaded.initialValues)))
-    return failure();
+  if (!options.init.empty()) {
+    Expected<rt::InitChoice> choice = rt::InitChoice::parse(options.init);
+    if (!choice)
+      return session.fail(choice.status().message());
+    loaded.initialValues = std::move(*choice);
+  }
   loaded.model = loadModel(options, session.context());
   if (!loaded.model)
     return session.fail(options.model + ": cannot be imported");

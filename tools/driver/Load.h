@@ -1,4 +1,5 @@
-//===- Load.h - What the command line names ---------------------*- C++ -*-===//
+//===- Load.h - Reads the files of the command line --------------*- C++
+//-*-===//
 #ifndef DPC_TOOLS_DRIVER_LOAD_H
 #define DPC_TOOLS_DRIVER_LOAD_H
 
@@ -10,21 +11,21 @@
 
 namespace dpc {
 
-/// What a frontend is told of `options`.
+/// The options for a frontend.
 ImportOptions importOptions(const CompileOptions &options);
 
-/// Reads `options.model`: .onnx, .pt2, or .mlir of StableHLO or of dpc,
-/// whatever it holds. Null after a diagnostic.
+/// Reads `options.model`: .onnx, .pt2, or .mlir of StableHLO or of dpc. Returns
+/// null after a diagnostic.
 mlir::OwningOpRef<mlir::ModuleOp> loadModel(const CompileOptions &options,
                                             mlir::MLIRContext &context);
 
-/// Where --strategy names a file (a configuration of DeepSpeed, flags of
-/// Megatron-LM): puts what it says into `options`, and into its notes what has
-/// no effect. Returns "" or a one-line error. Does nothing otherwise, or
-/// without a cluster.
+/// If --strategy names a file (a configuration of DeepSpeed, flags of
+/// Megatron-LM) and there is a cluster, adds the options that the file states
+/// to `options`, and the ignored settings to its notes. Returns "" or a
+/// one-line error.
 std::string readNamedStrategy(CompileOptions &options);
 
-/// Whether `options` ask for the program alone, which needs no cluster.
+/// Whether the compilation only prints the program, without a cluster.
 bool printsProgram(const CompileOptions &options);
 
 } // namespace dpc

@@ -1,8 +1,9 @@
-//===- ModelShape.cpp - Sizes of a transformer, by its graph --------------===//
+//===- ModelShape.cpp - Sizes of a transformer from its graph -------------===//
 #include "tools/driver/ModelShape.h"
 
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/TensorUtils.h"
 #include "passes/price/StepEstimate.h"
 #include "passes/shard/Passes.h"
 #include "passes/shard/Stages.h"
@@ -13,25 +14,22 @@ using namespace mlir;
 
 namespace dpc {
 
-static int64_t lastDim(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape().back();
-}
+static int64_t lastDim(Value value) { return shapeOf(value).back(); }
 
-/// The sizes [in, out] of the weight of a product, nothing where both operands
-/// depend on samples.
+/// The sizes [in, out] of the weight of a GEMM; nullopt if both operands depend
+/// on samples.
 static std::optional<std::pair<int64_t, int64_t>> weightOf(MatmulOp product) {
   Value weight = product.getB();
   while (auto convert = weight.getDefiningOp<ConvertOp>())
     weight = convert.getX();
   if (!isa<BlockArgument>(weight))
     return std::nullopt;
-  ArrayRef<int64_t> shape =
-      cast<RankedTensorType>(product.getB().getType()).getShape();
+  ArrayRef<int64_t> shape = shapeOf(product.getB());
   int64_t rows = shape[shape.size() - 2], columns = shape.back();
   return product.getTb() ? std::pair(columns, rows) : std::pair(rows, columns);
 }
 
-/// What feeds back into the hidden size: the widest is the feed-forward's.
+/// The widest input of a GEMM whose result has the hidden size.
 static int64_t feedForwardOf(func::FuncOp func, int64_t hidden) {
   int64_t widest = 0;
   func.walk([&](MatmulOp product) {
@@ -52,7 +50,7 @@ static bool isGate(UnaryOp op) {
          });
 }
 
-/// A product plus a vector of weights.
+/// A GEMM plus a vector of weights.
 static bool isBias(BinaryOp op) {
   auto isVector = [](Value value) {
     while (Operation *made = value.getDefiningOp()) {
@@ -60,7 +58,7 @@ static bool isBias(BinaryOp op) {
         return false;
       value = made->getOperand(0);
     }
-    return cast<RankedTensorType>(value.getType()).getRank() == 1;
+    return shapeOf(value).size() == 1;
   };
   auto isProduct = [](Value value) {
     while (auto reshape = value.getDefiningOp<ReshapeOp>())
@@ -73,7 +71,7 @@ static bool isBias(BinaryOp op) {
           (isProduct(op.getB()) && isVector(op.getA())));
 }
 
-/// What a layer is made of.
+/// Notes the kinds of ops in layers.
 static void readKinds(Operation *op, exports::ModelShape &shape) {
   if (auto norm = dyn_cast<NormOp>(op))
     shape.hasRmsNorm |= norm.getKind() == NormKind::rms;
@@ -84,40 +82,35 @@ static void readKinds(Operation *op, exports::ModelShape &shape) {
     shape.hasSwiglu |= isGate(unary);
 }
 
-/// Whether each position sees all others, as far as is shown: a mask that is
-/// the same for all positions is of padding.
+/// Whether each position attends to all others. A mask that is the same for all
+/// positions is a padding mask.
 static bool seesAll(AttentionOp attention) {
   if (attention.getCausal() || !attention.getMask())
     return !attention.getCausal();
-  return cast<RankedTensorType>(attention.getMask().getType())
-             .getShape()
-             .drop_back()
-             .back() == 1;
+  return shapeOf(attention.getMask()).drop_back().back() == 1;
 }
 
-/// Tokens come in, [samples, sequence], and more than one is predicted for each
-/// sample, by layers that are all of one kind.
+/// A decoder or encoder reads tokens [samples, sequence], predicts more than
+/// one token per sample, and has layers of one kind.
 static exports::ModelKind kindOf(func::FuncOp func) {
   bool readsTokens = false, predictsTokens = false;
   int64_t attentions = 0, thatSeeAll = 0, samples = 0;
   func.walk([&](AttentionOp attention) {
-    samples =
-        cast<RankedTensorType>(attention.getQ().getType()).getShape().front();
+    samples = shapeOf(attention.getQ()).front();
     ++attentions;
     thatSeeAll += seesAll(attention);
   });
   func.walk([&](EmbeddingOp embedding) {
-    auto ids = cast<RankedTensorType>(embedding.getIds().getType());
-    readsTokens |= ids.getRank() == 2 && ids.getShape().front() == samples;
+    ArrayRef<int64_t> ids = shapeOf(embedding.getIds());
+    readsTokens |= ids.size() == 2 && ids.front() == samples;
   });
   auto lookAt = [&](Value logits) {
-    predictsTokens |=
-        cast<RankedTensorType>(logits.getType()).getShape().front() > samples;
+    predictsTokens |= shapeOf(logits).front() > samples;
   };
   func.walk([&](Operation *op) {
     if (auto loss = dyn_cast<CrossEntropyOp>(op))
       lookAt(loss.getLogits());
-    if (auto sums = dyn_cast<CrossEntropySumsOp>(op)) // where it is expanded
+    if (auto sums = dyn_cast<CrossEntropySumsOp>(op)) // the expanded form
       lookAt(sums.getLogits());
   });
   if (!readsTokens || !predictsTokens)
@@ -127,30 +120,27 @@ static exports::ModelKind kindOf(func::FuncOp func) {
                                     : exports::ModelKind::other;
 }
 
-exports::ModelShape modelShapeOf(func::FuncOp func, int64_t layers) {
+exports::ModelShape modelShapeOf(func::FuncOp func) {
   exports::ModelShape shape;
   shape.kind = kindOf(func);
   int64_t attentions = 0;
   func.walk([&](Operation *op) {
     readKinds(op, shape);
     if (auto attention = dyn_cast<AttentionOp>(op)) {
-      ArrayRef<int64_t> q =
-          cast<RankedTensorType>(attention.getQ().getType()).getShape();
-      ArrayRef<int64_t> k =
-          cast<RankedTensorType>(attention.getK().getType()).getShape();
       if (attentions++ > 0)
         return;
+      ArrayRef<int64_t> q = shapeOf(attention.getQ());
       shape.heads = q[1];
       shape.sequence = q[2];
       shape.headSize = q[3];
-      shape.kvHeads = k[1];
+      shape.kvHeads = shapeOf(attention.getK())[1];
     }
     if (auto norm = dyn_cast<NormOp>(op); norm && shape.hidden == 0)
       shape.hidden = lastDim(norm.getX());
     if (auto loss = dyn_cast<CrossEntropyOp>(op))
       shape.vocabulary = lastDim(loss.getLogits());
   });
-  shape.layers = attentions > 0 && layers > 0 ? layers : attentions;
+  shape.layers = attentions;
   if (shape.hidden > 0)
     shape.feedForward = feedForwardOf(func, shape.hidden);
   return shape;

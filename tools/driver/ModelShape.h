@@ -1,4 +1,4 @@
-//===- ModelShape.h - Sizes of a transformer, by its graph ------*- C++ -*-===//
+//===- ModelShape.h - Sizes of a transformer from its graph -----*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_MODELSHAPE_H
 #define DPC_TOOLS_DRIVER_MODELSHAPE_H
 
@@ -11,13 +11,12 @@
 
 namespace dpc {
 
-/// What `func` (a fused @forward, or @train_step) shows of its layers: sizes of
-/// the first attention, of norms, of the products with weights. `layers` where
-/// the function has only some of them, else 0 (it counts its attentions).
-exports::ModelShape modelShapeOf(mlir::func::FuncOp func, int64_t layers = 0);
+/// The sizes of `func` (a fused @forward, or @train_step), from its first
+/// attention, its norms and the weights of its GEMMs.
+exports::ModelShape modelShapeOf(mlir::func::FuncOp func);
 
-/// Attentions by virtual stage when `program` is cut for `degrees`; empty where
-/// there are none, or one stage.
+/// The attentions in each virtual stage of `program`; empty if there are none
+/// or one stage.
 std::vector<int64_t> layersByStage(mlir::ModuleOp program,
                                    const cost::Cluster &cluster,
                                    const LoweringSpec &degrees);

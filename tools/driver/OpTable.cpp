@@ -1,4 +1,4 @@
-//===- OpTable.cpp - What each op of the dialect has ----------------------===//
+//===- OpTable.cpp - Interfaces of each op of the dialect -----------------===//
 #include "tools/driver/OpTable.h"
 
 #include "codegen/Codegen.h"
@@ -11,7 +11,7 @@ namespace dpc {
 
 namespace {
 
-/// Ops that need none of a column, and why.
+/// Ops that lack a column, and the reason.
 struct Exception {
   OpColumn column;
   llvm::StringLiteral reason;

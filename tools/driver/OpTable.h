@@ -1,4 +1,4 @@
-//===- OpTable.h - What each op of the dialect has --------------*- C++ -*-===//
+//===- OpTable.h - Interfaces of each op of the dialect ---------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_OPTABLE_H
 #define DPC_TOOLS_DRIVER_OPTABLE_H
 
@@ -7,22 +7,22 @@
 
 namespace dpc {
 
-/// What the compiler asks ops; a column of the table.
+/// A column of the table.
 enum class OpColumn { rule, cost, gradient, kernel, communication, lowering };
 
-/// One registered op. Indexed by OpColumn.
+/// One registered op.
 struct OpRow {
   std::string name; ///< "dpc.matmul"
-  bool has[6] = {};
+  bool has[6] = {}; ///< By OpColumn.
 };
 
-/// All ops of the dialect by name, as the interfaces that are registered say.
+/// All ops of the dialect with their interfaces, sorted by name.
 std::vector<OpRow> opRows();
 
-/// Why `op` needs none of `column`; "" if nobody has given a reason.
+/// The reason why `op` lacks `column`, or "".
 std::string whyNot(const std::string &op, OpColumn column);
 
-/// The table in Markdown, and below it the reasons for what is missing.
+/// The table in Markdown, with the reasons for missing entries.
 std::string opTable();
 
 } // namespace dpc

@@ -1,4 +1,4 @@
-//===- Pipelines.cpp - The phases that options ask for --------------------===//
+//===- Pipelines.cpp - The pass pipelines of the options ------------------===//
 #include "tools/driver/Pipelines.h"
 
 using namespace mlir;

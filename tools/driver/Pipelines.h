@@ -1,4 +1,4 @@
-//===- Pipelines.h - The phases that options ask for ------------*- C++ -*-===//
+//===- Pipelines.h - The pass pipelines of the options ----------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_PIPELINES_H
 #define DPC_TOOLS_DRIVER_PIPELINES_H
 
@@ -7,15 +7,15 @@
 
 namespace dpc {
 
-/// Returns the passes from a fused @forward to what is sharded: gradients and
-/// the optimizer as `options` say where it `trains`.
+/// Returns the passes from a fused @forward to the program that is sharded,
+/// with gradients and the optimizer of `options` if it `trains`.
 PassList graphPasses(const CompileOptions &options, bool trains);
 
-/// Returns the same passes behind those of --precision.
+/// Returns the same passes after those of --precision.
 PassList stepPasses(const CompileOptions &options, bool trains);
 
-/// Whether the program skips steps whose gradients are not finite: that of fp16
-/// does, others with a fixed scale alone.
+/// Whether the program skips steps whose gradients are not finite: with fp16,
+/// or with a fixed loss scale.
 bool scalesLoss(const CompileOptions &options);
 
 } // namespace dpc

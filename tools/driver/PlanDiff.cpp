@@ -1,4 +1,4 @@
-//===- PlanDiff.cpp - What changes from one plan to another ---------------===//
+//===- PlanDiff.cpp - Differences between two plans -----------------------===//
 #include "tools/driver/PlanDiff.h"
 
 #include "cost-model/report/Report.h"
@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// Lines of a section, printed where there are any.
+/// A section, printed only if it has lines.
 class Section {
 public:
   explicit Section(std::string title) : title(std::move(title)) {}
@@ -26,7 +26,7 @@ public:
       lines.push_back("  " + name + ": " + before + arrow + after +
                       (more.empty() ? "" : ", " + more));
   }
-  /// Long values stand in lines of their own.
+  /// Puts each value into a line of its own.
   void breakLines() { arrow = "\n    -> "; }
   std::string str() const {
     std::string text;
@@ -40,7 +40,7 @@ private:
   std::vector<std::string> lines;
 };
 
-/// What one rank of the stage that sends the most of it sends in a step.
+/// One kind of traffic of a rank in a step, of the stage that sends the most.
 struct Sent {
   double times = 0, bytes = 0, seconds = 0;
 };
@@ -122,7 +122,7 @@ static std::string predictionChanges(const ordered_json &a,
   return section.str();
 }
 
-/// Of objects with bytes by name.
+/// The changes of an object with bytes by name.
 static std::string byteChanges(const std::string &title, const ordered_json &a,
                                const ordered_json &b) {
   Section section(title);
@@ -175,7 +175,7 @@ static std::string trafficChanges(const ordered_json &a,
   return section.str();
 }
 
-/// Operators by weight and kind, and how each is split.
+/// The splits of operators, by weight and kind.
 static std::map<std::string, std::string>
 operatorsOf(const ordered_json &chosen) {
   std::map<std::string, std::string> operators;

@@ -1,4 +1,4 @@
-//===- PlanSearch.cpp - The search as the command line asks for it --------===//
+//===- PlanSearch.cpp - The search of a compilation -----------------------===//
 #include "tools/driver/PlanSearch.h"
 
 #include "cost-model/machine/HeterogeneousCluster.h"
@@ -13,14 +13,14 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Ops that search may compile in all, over all the strategies it evaluates.
+/// The ops that a search compiles at most, over all evaluated strategies.
 static constexpr int64_t kEvaluatedOps = 40000;
 
-/// Strategies that it may evaluate on a part of so many devices: not all of
-/// them are looked at anyway, and there are many parts.
+/// The strategies that a search evaluates at most on a part with more than
+/// kManyDevices: there are too many to evaluate all, and there are many parts.
 static constexpr int64_t kManyDevices = 64, kEvaluationsOnMany = 64;
 
-/// Strategies that it may evaluate of a deep model, of few layers each.
+/// The strategies of a deep model that a search evaluates at most.
 static constexpr int64_t kFoldedEvaluations = 32;
 
 std::unique_ptr<cost::Evaluator>
@@ -30,12 +30,12 @@ PlanSearch::evaluatorFor(const cost::Cluster &part) const {
 
 cost::Objective PlanSearch::objective() const {
   auto objective = cost::symbolizeObjective(options.objective);
-  assert(objective && "reading the options has refused others");
+  assert(objective && "the options are checked");
   return *objective;
 }
 
-/// The degrees of the mesh that the model's own shardings are over; an error
-/// where the command line has others.
+/// Takes the degrees of the mesh of the model's own shardings; an error if the
+/// command line contradicts them.
 static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
                               int64_t devices, cost::StrategyRequest &request) {
   auto degrees = program->getAttrOfType<DictionaryAttr>(attr::kUserDegrees);
@@ -120,8 +120,8 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   search.request = request;
   search.space = cost::spaceFor(evaluator.totals(), part);
   search.top = options.top;
-  // A strategy takes about 0.1 ms an op to evaluate, in every order of unlike
-  // groups; a deep one as some layers.
+  // An evaluation takes about 0.1 ms per op for each order of heterogeneous
+  // groups; that of a deep model takes as long as a few layers.
   int64_t ops =
       findProgram(program.sample()).getBody().front().getOperations().size();
   int64_t orders = isArranged ? 1 : cost::groupOrders(part).size();
@@ -130,10 +130,10 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
     search.maxEvaluations = std::min(search.maxEvaluations, kEvaluationsOnMany);
   if (program.isDeep())
     search.maxEvaluations = kFoldedEvaluations;
-  // All that is written is of the whole program.
+  // The written files need an evaluation of the whole program.
   search.confirmsWinner = true;
   search.objective = objective();
-  // Who takes no ZeRO 1 may take 2, which is hardly better elsewhere.
+  // A target without ZeRO 1 may have ZeRO 2, which is otherwise hardly better.
   if (accepts && search.space.zeros.size() > 1)
     search.space.zeros = {0, 1, 2, 3};
   return search;
@@ -153,7 +153,7 @@ static std::string progressText(const cost::SearchProgress &progress,
   return text + ", " + std::to_string(std::llround(seconds)) + " s";
 }
 
-/// What shows on `progress`, unless that is null, how far a search is.
+/// Shows the state of a search on `progress`, unless that is null.
 static std::function<void(const cost::SearchProgress &)>
 showingOn(ProgressView *progress, cost::Objective objective) {
   if (!progress)
@@ -166,8 +166,9 @@ showingOn(ProgressView *progress, cost::Objective objective) {
   };
 }
 
-/// All groups of nodes, and where devices are unlike some of them: so that a
-/// slow group that is added makes nothing slower.
+/// Searches on all groups of nodes. If devices are heterogeneous, it also
+/// searches on some groups, so that an additional slow group never makes a plan
+/// slower.
 Expected<cost::PartResult>
 PlanSearch::searchGroups(const cost::StrategyRequest &request,
                          const cost::PartProblem &problem) const {
@@ -234,9 +235,9 @@ PlanSearch::run(std::vector<std::string> &remarks) const {
     search.baselines &= baselines;
     search.freesBaselines =
         asked->isFixed() && options.microBatch == 0 && why.empty();
-    if (!why.empty()) { // whole shares
+    if (!why.empty()) { // one micro-batch per rank
       search.request.microBatch = search.space.globalBatch;
-      // Stages would take turns: what each of them saves is memory only.
+      // Stages would run one after another, which only saves memory.
       if (objective() == cost::Objective::Throughput)
         search.space.maxPp = 1;
     }

@@ -1,5 +1,4 @@
-//===- PlanSearch.h - The search as the command line asks for it -*- C++
-//-*-===//
+//===- PlanSearch.h - The search of a compilation ------------*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_PLANSEARCH_H
 #define DPC_TOOLS_DRIVER_PLANSEARCH_H
 
@@ -9,21 +8,21 @@
 
 namespace dpc {
 
-/// The search over a program for a cluster. All must outlive it.
+/// A search for the best strategy of a program on a cluster. All must outlive
+/// it.
 struct PlanSearch {
   const CompileOptions &options;
   const cost::Cluster &cluster;
   const ModelProgram &program;
-  /// The order of the cluster's groups of nodes is decided, and that all are
-  /// used.
+  /// The order of the groups of nodes is fixed, and all are used.
   bool isArranged = false;
   ProgressView *progress = nullptr;
-  /// Of all strategies these only; empty: all. See StrategyRequest.
+  /// Restricts the strategies; empty: all are allowed. See StrategyRequest.
   std::function<bool(const cost::Strategy &)> accepts = nullptr;
-  bool baselines = true; ///< Evaluates these as well.
+  bool baselines = true; ///< Whether to evaluate baselines.
 
-  /// The best plan, and what it uses of the cluster. Appends what is worth
-  /// knowing to `remarks`. Fails in one line on what --strategy asks for.
+  /// Returns the candidates and the part of the cluster that the best one uses.
+  /// Appends to `remarks`. An error is one line about --strategy.
   Expected<cost::PartResult> run(std::vector<std::string> &remarks) const;
 
 private:

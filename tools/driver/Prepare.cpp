@@ -1,4 +1,4 @@
-//===- Prepare.cpp - The model becomes what is sharded --------------------===//
+//===- Prepare.cpp - Makes the program that is sharded --------------------===//
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "ir/StopGradient.h"
@@ -13,10 +13,6 @@ using namespace mlir;
 
 namespace dpc {
 
-//===----------------------------------------------------------------------===//
-// Which parameters are trained
-//===----------------------------------------------------------------------===//
-
 static StringRef roleOf(func::FuncOp func, unsigned argument) {
   auto role = func.getArgAttrOfType<StringAttr>(argument, attr::kRole);
   return role ? role.getValue() : StringRef();
@@ -29,8 +25,8 @@ static bool isLeftOut(func::FuncOp func, unsigned parameter) {
   return llvm::none_of(argument.getUsers(), llvm::IsaPred<AdamWOp, SgdOp>);
 }
 
-/// Whether an optimizer updates every parameter of `program`. One that the loss
-/// does not depend on meets none.
+/// Whether an optimizer updates every parameter of `program`. No optimizer
+/// updates parameters that the loss does not depend on.
 static bool trainsAllParameters(func::FuncOp program) {
   for (unsigned i = 0; i < program.getNumArguments(); ++i)
     if (roleOf(program, i) == role::kParameter && isLeftOut(program, i))
@@ -38,9 +34,9 @@ static bool trainsAllParameters(func::FuncOp program) {
   return true;
 }
 
-/// The names of the parameters of `program`, the trained ones and the others
-/// with the buffers. `trains`: it is, or becomes, a training step; of @forward
-/// then those are left out that nobody reads.
+/// Lists the names of trained parameters, and of frozen parameters and buffers.
+/// `trains`: `program` is a training step, or a @forward that becomes one;
+/// unused parameters of such a @forward count as frozen.
 static void listParameters(func::FuncOp program, bool trains,
                            std::vector<std::string> &trained,
                            std::vector<std::string> &frozen) {
@@ -58,32 +54,34 @@ static void listParameters(func::FuncOp program, bool trains,
   }
 }
 
-/// Makes @forward of `module`, which is not trained, ready for inference:
-/// removes stops of gradients. `message` says what only training does.
+/// Prepares @forward for inference by removing stops of gradients. Fails with a
+/// `message` if it has dropout.
 static LogicalResult prepareInference(ModuleOp module, std::string &message) {
   auto forward = module.lookupSymbol<func::FuncOp>(kForwardFunction);
   removeGradientStops(forward);
   for (unsigned i = 0; i < forward.getNumArguments(); ++i)
     if (roleOf(forward, i) == role::kScalar) {
-      message = "leaves elements out at random, which only training does; "
-                "accepted: a loss to train, or a model without dropout in "
-                "training mode, as .eval() makes it";
+      message = "has dropout in training mode, but no loss; accepted: a loss "
+                "to train, or a model without active dropout, such as after "
+                ".eval()";
       return failure();
     }
   return success();
 }
 
-/// Of the program, its constants among the frozen ones.
+/// Lists the parameters of the program, with its constants among the frozen
+/// ones.
 static LogicalResult listParameters(Session &session, Prepared &prepared) {
   const ModelProgram &program = prepared.program;
   func::FuncOp few = findProgram(program.sample()), all = few;
-  // In all layers as in these few, or it has to be looked up.
+  // The few layers show whether the optimizer updates all parameters. If not,
+  // the whole program is needed.
   if (program.isDeep()) {
-    ModuleOp module =
+    FailureOr<ModuleOp> module =
         trainsAllParameters(few) ? program.fused() : program.whole();
-    if (!module)
+    if (failed(module))
       return session.fail("the program cannot be made");
-    all = findProgram(module);
+    all = findProgram(*module);
   }
   listParameters(all, few.getName() == kTrainStepFunction, prepared.trained,
                  prepared.frozen);
@@ -92,10 +90,6 @@ static LogicalResult listParameters(Session &session, Prepared &prepared) {
       prepared.frozen.push_back(name.getValue().str());
   return success();
 }
-
-//===----------------------------------------------------------------------===//
-// The stage
-//===----------------------------------------------------------------------===//
 
 static LogicalResult run(Session &session, ModuleOp model,
                          const PassList &passes) {
@@ -123,8 +117,7 @@ static bool hasLoss(ModuleOp model) {
          });
 }
 
-/// Makes `model`, an imported @forward, a fused one with its loss. Sets
-/// `trains`.
+/// Adds the loss to `model`, an imported @forward, and fuses it. Sets `trains`.
 static LogicalResult fuse(Session &session, ModuleOp model, bool &trains) {
   const CompileOptions &options = session.options();
   if (failed(appendLoss(session, model)))
@@ -137,8 +130,8 @@ static LogicalResult fuse(Session &session, ModuleOp model, bool &trains) {
         "cross_entropy or mse");
   if (!trains && !options.infer)
     session.remark(
-        "no output is a loss, so it is compiled for inference; "
-        "--loss=cross_entropy or mse adds one, --infer says it is meant");
+        "no output is a loss, so the model is compiled for inference; "
+        "--loss=cross_entropy or mse adds a loss, --infer confirms inference");
   if (std::string why; !trains && failed(prepareInference(model, why)))
     return session.fail(options.model + " " + why);
   if (failed(run(session, model, addFusionPhase)))
@@ -147,7 +140,7 @@ static LogicalResult fuse(Session &session, ModuleOp model, bool &trains) {
   return success();
 }
 
-/// The program that `options` make of a fused model when somebody asks for it.
+/// The program of a fused model, which is made on demand.
 static FailureOr<ModelProgram> makeProgram(Session &session,
                                            OwningOpRef<ModuleOp> fused,
                                            const cost::Cluster &cluster,
@@ -161,14 +154,14 @@ static FailureOr<ModelProgram> makeProgram(Session &session,
   PassList passes = stepPasses(options, trains);
   ModelProgram program(std::move(fused), passes);
   if (!options.dumpIrDir.empty())
-    if (ModuleOp whole = program.whole())
-      session.dump(trains ? "train-step" : "forward", whole);
+    if (FailureOr<ModuleOp> whole = program.whole(); succeeded(whole))
+      session.dump(trains ? "train-step" : "forward", *whole);
   if (!program.sample())
     return session.fail("pass pipeline failed: " + textOf(passes));
   return program;
 }
 
-/// The program of `model`, which is a training step or has to become one.
+/// The program of an imported `model`.
 static FailureOr<ModelProgram> programOf(Session &session,
                                          OwningOpRef<ModuleOp> model,
                                          const cost::Cluster &cluster) {
@@ -180,7 +173,7 @@ static FailureOr<ModelProgram> programOf(Session &session,
   makeSourcesAbsolute(*model);
   session.dump("import", *model);
   if (model->lookupSymbol<func::FuncOp>(kTrainStepFunction))
-    return ModelProgram(std::move(model)); // .mlir that has its gradients
+    return ModelProgram(std::move(model)); // an .mlir with gradients
   if (!model->lookupSymbol<func::FuncOp>(kForwardFunction))
     return session.fail(session.options().model +
                         ": has no function @forward or @train_step");

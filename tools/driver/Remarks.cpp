@@ -1,4 +1,4 @@
-//===- Remarks.cpp - What the user may not have meant ---------------------===//
+//===- Remarks.cpp - Remarks on options that may be a mistake -------------===//
 #include "tools/driver/Remarks.h"
 
 #include "cost-model/machine/Fp8GemmRates.h"
@@ -9,17 +9,15 @@
 
 #include <cstdlib>
 #include <map>
-#include <sstream>
 
 namespace dpc {
 
-/// KEY=VALUE,... that was parsed before.
+/// The pairs of KEY=VALUE,..., which is valid.
 static std::map<std::string, std::string> pairsOf(const std::string &text) {
   std::map<std::string, std::string> pairs;
-  std::istringstream stream(text);
-  for (std::string word; std::getline(stream, word, ',');)
-    if (size_t equals = word.find('='); equals != std::string::npos)
-      pairs[word.substr(0, equals)] = word.substr(equals + 1);
+  for (llvm::StringRef word : llvm::split(text, ','))
+    if (auto [key, value] = word.split('='); key.size() < word.size())
+      pairs[key.str()] = value.str();
   return pairs;
 }
 
@@ -39,7 +37,7 @@ std::string placeOf(mlir::Location location, const std::string &text) {
 
 std::string whyOneMicroBatch(mlir::func::FuncOp program) {
   if (hasBatchNorms(program))
-    return "batch norm computes something else with them; micro_batch=N in "
+    return "they change the results of batch norm; micro_batch=N in "
            "--strategy allows them";
   if (mlir::Operation *op = ProgramFacts(program).wholeBatchOp())
     return "'" + op->getName().getStringRef().str() +
@@ -72,7 +70,7 @@ std::vector<std::string> remarksOn(const std::string &asked,
     if (!hasEffect(key, chosen))
       why = whyIdle(key);
     else if (key.name == "zero" && chosen.dp * chosen.cp == 1)
-      why = "dp=1, there is one rank to split over";
+      why = "dp=1, so no ranks share states";
     else if (key.isTriedFor && !key.isTriedFor(software))
       why = "the software profile " + software.name + " does not provide it";
     if (!why.empty())
@@ -83,7 +81,7 @@ std::vector<std::string> remarksOn(const std::string &asked,
   if (auto found = pairs.find("micro_batch");
       found != pairs.end() &&
       found->second != std::to_string(chosen.microBatch))
-    remarks.push_back("micro_batch=" + found->second + " is more than the " +
+    remarks.push_back("micro_batch=" + found->second + " exceeds the " +
                       std::to_string(share) + " samples of a rank: " +
                       std::to_string(chosen.microBatch) + " is used");
   if (int64_t working = (globalBatch + share - 1) / share; working < chosen.dp)
@@ -107,19 +105,22 @@ std::string remarkOnTarget(const std::string &targetGpu,
     };
     if (device.peak(cost::DType::F16) == 0 &&
         device.peak(cost::DType::BF16) == 0)
-      return "--target-gpu=" + targetGpu + ": time and memory are those of " +
-             device.name +
-             ", which is no GPU; a cluster.json of GPUs predicts for these";
+      return "--target-gpu=" + targetGpu +
+             ": time and memory are predicted for " + device.name +
+             ", which is no GPU; a cluster.json with GPUs gives predictions "
+             "for "
+             "GPUs";
     bool isOlder = lacks(cost::DType::BF16, kFirstWithBf16);
     if (isOlder || lacks(cost::DType::FP8, rt::kFirstWithFp8))
       return "--target-gpu=" + targetGpu + ": " + device.name +
-             " runs no such plan: by its device file it has no products of " +
-             (isOlder ? "bf16, as sm_80" : "fp8, as sm_89") + " and later have";
+             " cannot run such a plan: its device file has no peak of " +
+             (isOlder ? "bf16, which sm_80" : "fp8, which sm_89") +
+             " and later have";
   }
   return "";
 }
 
-// Whoever prices products of fp8 and whoever runs them mean the same.
+// The cost model and the runtime agree on fp8 GEMMs.
 static constexpr int64_t kStep = rt::kFp8Multiple;
 static_assert(cost::takesFp8(kStep, kStep, kStep) &&
               !cost::takesFp8(kStep / 2, kStep, kStep) &&
@@ -132,12 +133,12 @@ std::string whyNoFp8(const CompileOptions &options,
                      const cost::Cluster &cluster) {
   if (options.precision != "fp8")
     return "";
-  // "sm_90" or "sm_90a": checked when options were read.
+  // The form is "sm_90" or "sm_90a".
   if (options.targetGpu.size() > 3 &&
       std::strtol(options.targetGpu.c_str() + 3, nullptr, 10) <
           rt::kFirstWithFp8)
-    return "--precision=fp8: " + options.targetGpu +
-           " has no products of fp8; sm_" + std::to_string(rt::kFirstWithFp8) +
+    return "--precision=fp8: " + options.targetGpu + " has no fp8 GEMMs; sm_" +
+           std::to_string(rt::kFirstWithFp8) +
            " and later are accepted, and --precision=bf16 here";
   for (const cost::NodeGroup &group : cluster.groups) {
     const cost::Device &device = group.device;
@@ -145,8 +146,8 @@ std::string whyNoFp8(const CompileOptions &options,
         device.peak(cost::DType::F16) > 0 || device.peak(cost::DType::BF16) > 0;
     if (isGpu && device.peak(cost::DType::FP8) == 0)
       return "--precision=fp8: device " + device.name +
-             " has no products of fp8; --precision=bf16 is accepted here, and "
-             "fp8 on devices with a peak of it, such as h100-sxm-80gb";
+             " has no fp8 GEMMs; --precision=bf16 is accepted here, and fp8 "
+             "on devices with an fp8 peak, such as h100-sxm-80gb";
   }
   return "";
 }
@@ -154,31 +155,31 @@ std::string whyNoFp8(const CompileOptions &options,
 std::string remarkOnFp8(const CompileOptions &options, bool hasFp8) {
   if (options.precision != "fp8" || hasFp8)
     return "";
-  return "--precision=fp8: no product of this plan is one, all are of bf16: "
-         "fp8 takes those of a linear layer but the last, whose sizes on a "
-         "rank are multiples of 16";
+  return "--precision=fp8: all GEMMs of this plan are in bf16; fp8 needs GEMMs "
+         "of a linear layer other than the last, whose sizes on a rank are "
+         "multiples of 16";
 }
 
 std::string refusedCompression(const LoweringSpec &degrees, bool trains,
                                bool scalesLoss) {
   const std::string &gradients = degrees.compressGradients;
+  std::string why;
   if (!gradients.empty() && !trains)
-    return "--compress-gradients=" + gradients +
-           ": inference has no gradients; it is accepted for training";
-  if (!gradients.empty() && degrees.dp * degrees.cp == 1)
-    return "--compress-gradients=" + gradients +
-           ": ranks with dp=1 and cp=1 sum up no gradients; it is accepted "
-           "with dp=N or cp=N in --strategy";
-  if (topkShare(gradients) && degrees.zero > 0)
-    return "--compress-gradients=" + gradients +
-           ": zero=" + std::to_string(degrees.zero) +
-           " scatters gradients, of which no rank has a whole one; it is "
-           "accepted with zero=0, and int8 with any";
-  if (topkShare(gradients) && scalesLoss)
-    return "--compress-gradients=" + gradients +
-           ": an overflow would stay in what it keeps for later, though the "
-           "step is skipped; it is accepted with fp32 and bf16 without "
-           "--loss-scale";
+    why = "inference has no gradients; it is accepted for training";
+  else if (!gradients.empty() && degrees.dp * degrees.cp == 1)
+    why = "with dp=1 and cp=1 no ranks reduce gradients; it is accepted with "
+          "dp=N or cp=N in --strategy";
+  else if (topkShare(gradients) && degrees.zero > 0)
+    why =
+        "zero=" + std::to_string(degrees.zero) +
+        " scatters gradients, so that no rank has a whole one; it is accepted "
+        "with zero=0, and int8 with any";
+  else if (topkShare(gradients) && scalesLoss)
+    why =
+        "the residual would keep an overflow although the step is skipped; it "
+        "is accepted with fp32 and bf16 without --loss-scale";
+  if (!why.empty())
+    return "--compress-gradients=" + gradients + ": " + why;
   if (!degrees.compressWeights.empty() && degrees.zero != 3)
     return "--compress-weights=" + degrees.compressWeights +
            ": with zero=" + std::to_string(degrees.zero) +

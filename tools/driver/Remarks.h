@@ -1,4 +1,4 @@
-//===- Remarks.h - What the user may not have meant -------------*- C++ -*-===//
+//===- Remarks.h - Remarks on options that may be a mistake -----*- C++ -*-===//
 #ifndef DPC_TOOLS_DRIVER_REMARKS_H
 #define DPC_TOOLS_DRIVER_REMARKS_H
 
@@ -14,36 +14,34 @@
 
 namespace dpc {
 
-/// "model.mlir:3:7: " or "node name: ", unless `text` says it by itself.
+/// "model.mlir:3:7: " or "node name: ", or "" if `text` names the place.
 std::string placeOf(mlir::Location location, const std::string &text);
 
-/// Why micro-batches would change what `program` computes, or "".
+/// Why micro-batches would change the results of `program`, or "".
 std::string whyOneMicroBatch(mlir::func::FuncOp program);
 
-/// One line for each key that `asked` (the text of --strategy) sets without
-/// effect on the plan of `chosen` with this software, for a micro-batch larger
-/// than a rank's share of `globalBatch`, and for data-parallel ranks without a
-/// sample.
+/// One line for each key of `asked` (the text of --strategy) without effect,
+/// for a micro-batch larger than the share of a rank, and for data-parallel
+/// ranks without a sample of `globalBatch`.
 std::vector<std::string> remarksOn(const std::string &asked,
                                    const cost::Strategy &chosen,
                                    int64_t globalBatch,
                                    const cost::Software &software);
 
-/// What speaks against running a plan of `targetGpu` ("sm_90", or "") on the
-/// devices that it is planned for, as far as their peaks tell; or "".
+/// Why a plan for `targetGpu` ("sm_90", or "") does not suit the devices of the
+/// cluster, judged by their peaks; or "".
 std::string remarkOnTarget(const std::string &targetGpu,
                            const cost::Cluster &cluster);
 
-/// Why `options` ask for fp8 where there is none, or "". CPUs, whose device
-/// files know no type of 16 bits either, have the runtime's loops.
+/// Why --precision=fp8 is impossible, or "". It is possible on CPUs, where the
+/// runtime has loops for it.
 std::string whyNoFp8(const CompileOptions &options,
                      const cost::Cluster &cluster);
 
-/// What to say of a plan that fp8 was asked for and that has some, or not; or
-/// "".
+/// A remark if --precision=fp8 has no effect on the plan, or "".
 std::string remarkOnFp8(const CompileOptions &options, bool hasFp8);
 
-/// Why nothing would be compressed that the user wants compressed, or "".
+/// Why the requested compression is impossible, or "".
 std::string refusedCompression(const LoweringSpec &degrees, bool trains,
                                bool scalesLoss);
 

@@ -32,15 +32,15 @@ TEST(Remarks, KeysWithoutTheirDegree) {
                         dataParallel(1, 8), 8, {}),
               ElementsAre("cp_kind=ulysses has no effect: cp=1",
                           "sp=true has no effect: tp=1",
-                          "zero=3 has no effect: dp=1, there is one rank to "
-                          "split over",
+                          "zero=3 has no effect: dp=1, so no ranks share "
+                          "states",
                           "schedule=zb-h1 has no effect: pp=1",
                           "offload_to=disk has no effect: offload=none"));
 }
 
 TEST(Remarks, MicroBatchesLargerThanAShare) {
   EXPECT_THAT(remarksOn("dp=4,micro_batch=4", dataParallel(4, 2), 8, {}),
-              ElementsAre("micro_batch=4 is more than the 2 samples of a rank: "
+              ElementsAre("micro_batch=4 exceeds the 2 samples of a rank: "
                           "2 is used"));
 }
 
