@@ -154,7 +154,7 @@ class Annotated(unittest.TestCase):
     def test_only_onnx_models_are_annotated(self):
         done = e2e.call([e2e.tool("dpc-opt"), "model.pt2", "--cluster=local:2", "--emit=onnx"])
         self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
-        self.assertIn("'model.pt2' is no .onnx file", done.stderr)
+        self.assertIn("'model.pt2' is not an .onnx file", done.stderr)
 
 
 if __name__ == "__main__":

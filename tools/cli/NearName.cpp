@@ -1,8 +1,11 @@
 #include "tools/cli/NearName.h"
 
+#include "tools/cli/Completion.h"
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <iostream>
 #include <numeric>
 #include <vector>
 
@@ -66,6 +69,36 @@ std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
       return text + "; did you mean " + near + "?";
   }
   return text;
+}
+
+int fail(const std::string &program, const std::string &message) {
+  std::cerr << program << ": error: " << message << "\n";
+  return 1;
+}
+
+int runProgram(CLI::App &app, int argc, const char *const *argv,
+               const std::function<int()> &run) {
+  std::string shell;
+  bool showsVersion = false;
+  app.add_flag("--version", showsVersion, "Print the version of dpc");
+  app.add_option("--completion", shell,
+                 "Print a completion script for this shell")
+      ->check(CLI::IsMember({"bash", "zsh"}));
+  try {
+    refuseEmptyValues(argc, argv);
+    app.parse(argc, argv);
+    if (showsVersion)
+      std::cout << app.get_name() << " " << DPC_VERSION << "\n";
+    else if (!shell.empty())
+      std::cout << completionScript(app, app.get_name(), shell);
+    else
+      return run();
+  } catch (const CLI::CallForHelp &) {
+    std::cout << app.help();
+  } catch (const CLI::Error &error) {
+    return fail(app.get_name(), errorText(app, error, argc, argv));
+  }
+  return 0;
 }
 
 void refuseEmptyValues(int argc, const char *const *argv) {

@@ -1,13 +1,11 @@
 //===- dpc-model.cpp - Writes models without weights from their dims ------===//
 #include "frontends/dims/ModelBuilder.h"
-#include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <fstream>
-#include <iostream>
 
 using namespace dpc::model;
 
@@ -88,73 +86,18 @@ std::string familyNames() {
   return names;
 }
 
-/// The options of the chosen family.
-const Options &chosen(const CLI::App &app, const std::vector<Options> &all) {
-  for (size_t i = 0; i < all.size(); ++i)
-    if (app.got_subcommand(std::string(stringifyFamily(allFamilies()[i]))))
-      return all[i];
-  throw CLI::RequiredError::Subcommand(1);
-}
-
-/// Parses the command line; throws CLI::Error.
-Options parse(int argc, char **argv) {
-  CLI::App app(
-      "Writes an ONNX model of the given dims, with its loss, a symbolic "
-      "batch dimension, and weights without data. Defaults are those of "
-      "a published model; see dpc-model FAMILY --help.");
-  app.footer("Example:\n  dpc-model llama --layers=126 --hidden=16384 "
-             "--ffn=53248 --heads=128 --kv-heads=8 --vocab=128256 --seq=8192 "
-             "-o llama.onnx");
-  app.name("dpc-model");
-  app.require_subcommand(0, 1);
-  std::string shell;
-  bool showsVersion = false;
-  app.add_flag("--version", showsVersion, "Print the version of dpc");
-  app.add_option("--completion", shell,
-                 "Print a completion script for this shell")
-      ->check(CLI::IsMember({"bash", "zsh"}));
-  std::vector<Options> all(allFamilies().size());
-  for (size_t i = 0; i < all.size(); ++i)
-    addFamily(app, all[i], allFamilies()[i]);
-  if (argc > 1 && argv[1][0] != '-' && !symbolizeFamily(argv[1]))
-    throw CLI::ValidationError(std::string(argv[1]) +
-                               ": unknown family; accepted: " + familyNames());
-  try {
-    dpc::refuseEmptyValues(argc, argv);
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp &) {
-    std::cout << app.help();
-    throw;
-  } catch (const CLI::ExtrasError &error) {
-    throw CLI::ValidationError(dpc::errorText(app, error, argc, argv));
-  }
-  if (showsVersion) {
-    std::cout << "dpc-model " << DPC_VERSION << "\n";
-    throw CLI::Success();
-  }
-  if (!shell.empty()) {
-    std::cout << dpc::completionScript(app, "dpc-model", shell);
-    throw CLI::Success();
-  }
-  return chosen(app, all);
-}
-
-int fail(const std::string &message) {
-  std::cerr << "dpc-model: error: " << message << "\n";
-  return 1;
-}
-
+/// Writes the model and prints its size.
 int writeModel(const Options &options) {
   ModelDims dims = options.dims;
   dims.complete();
   if (std::string why = dims.refusal(); !why.empty())
-    return fail(why);
+    return dpc::fail("dpc-model", why);
   std::string family(stringifyFamily(dims.family));
   std::string path = options.output.empty() ? family + ".onnx" : options.output;
   Model model = buildModel(dims);
   std::ofstream file(path, std::ios::binary);
   if (!file || !model.proto.SerializeToOstream(&file) || !file.flush())
-    return fail(path + ": cannot be written");
+    return dpc::fail("dpc-model", path + ": cannot be written");
   std::printf("wrote %s: %s, %lld layers, %.2f billion parameters, %zu KiB\n",
               path.c_str(), family.c_str(), static_cast<long long>(dims.layers),
               model.parameters / 1e9,
@@ -165,11 +108,26 @@ int writeModel(const Options &options) {
 } // namespace
 
 int main(int argc, char **argv) {
-  try {
-    return writeModel(parse(argc, argv));
-  } catch (const CLI::Success &) { // help, a script
-    return 0;
-  } catch (const CLI::Error &error) {
-    return fail(error.what());
-  }
+  CLI::App app(
+      "Writes an ONNX model of the given dims, with its loss, a symbolic "
+      "batch dimension, and weights without data. Defaults are those of "
+      "a published model; see dpc-model FAMILY --help.");
+  app.footer("Example:\n  dpc-model llama --layers=126 --hidden=16384 "
+             "--ffn=53248 --heads=128 --kv-heads=8 --vocab=128256 --seq=8192 "
+             "-o llama.onnx");
+  app.name("dpc-model");
+  app.require_subcommand(0, 1);
+  std::vector<Options> all(allFamilies().size());
+  for (size_t i = 0; i < all.size(); ++i)
+    addFamily(app, all[i], allFamilies()[i]);
+  if (argc > 1 && argv[1][0] != '-' && !symbolizeFamily(argv[1]))
+    return dpc::fail("dpc-model",
+                     std::string(argv[1]) +
+                         ": unknown family; accepted: " + familyNames());
+  return dpc::runProgram(app, argc, argv, [&] {
+    for (size_t i = 0; i < all.size(); ++i)
+      if (app.got_subcommand(std::string(stringifyFamily(allFamilies()[i]))))
+        return writeModel(all[i]);
+    throw CLI::RequiredError::Subcommand(1);
+  });
 }

@@ -7,6 +7,7 @@
 #include "runtime/plan/PlanCommand.h"
 #include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
+#include "tools/cli/Validators.h"
 #include "tools/dpc-opt/Doctor.h"
 #include "tools/driver/Inputs.h"
 
@@ -27,206 +28,159 @@ struct RawOptions {
   Strings bind, frozen, trainable, emit, lrSchedule, lossScale;
 };
 
-/// CLI11's own names the largest double in its message.
-CLI::Validator positive() {
-  auto check = [](const std::string &word) -> std::string {
-    double value = 0;
-    if (CLI::detail::lexical_cast(word, value) && value > 0)
-      return "";
-    return "'" + word + "' is not a number above 0";
-  };
-  return CLI::Validator(check, "POSITIVE");
-}
-
-/// Whole numbers of samples. A search tries each divisor of a batch: of 1e14 it
-/// would not end.
+/// Numbers of samples. A search tries each divisor of the batch, which takes
+/// forever for 1e14.
 CLI::Validator samples() {
-  auto check = [](const std::string &word) -> std::string {
-    constexpr int64_t kMost = 1'000'000'000;
-    int64_t value = 0;
-    if (CLI::detail::lexical_cast(word, value) && value >= 1 && value <= kMost)
-      return "";
-    return "'" + word + "' is not a number from 1 to " + std::to_string(kMost);
-  };
-  return CLI::Validator(check, "N");
+  constexpr int64_t kMost = 1'000'000'000;
+  return numbers<int64_t>(
+      "N", [](int64_t n) { return n >= 1 && n <= kMost; },
+      "a number from 1 to " + std::to_string(kMost));
 }
 
-/// Finite numbers from 0 on; `isOpen`: above 0.
+/// Finite numbers from 0 (above 0 if `isOpen`) to below `below`.
 CLI::Validator finite(bool isOpen, double below = INFINITY) {
-  auto check = [=](const std::string &word) -> std::string {
-    double value = 0;
-    if (CLI::detail::lexical_cast(word, value) && value < below &&
-        (isOpen ? value > 0 : value >= 0))
-      return "";
-    std::string range = isOpen ? "above 0" : "of at least 0";
-    if (below < INFINITY)
-      range += " and below " + std::to_string(static_cast<int>(below));
-    return "'" + word + "' is not a finite number " + range;
-  };
-  return CLI::Validator(check, "NUMBER");
+  std::string range = isOpen ? "above 0" : "of at least 0";
+  if (below < INFINITY)
+    range += " and below " + std::to_string(static_cast<int>(below));
+  return numbers<double>(
+      "NUMBER",
+      [=](double value) {
+        return value < below && (isOpen ? value > 0 : value >= 0);
+      },
+      "a finite number " + range);
 }
 
 void addModelOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
+  app.option_defaults()->group("Model");
   app.add_option("MODEL", o.model,
-                 "Model to compile (.onnx, .pt2, StableHLO or dpc .mlir)")
-      ->group("Model");
-  app.add_option(
-         "--bind", raw.bind,
-         "Sizes of symbolic dimensions, values of integer inputs: dim=N,...")
-      ->delimiter(',')
-      ->group("Model");
+                 "Model to compile (.onnx, .pt2, StableHLO or dpc .mlir)");
+  app.add_option("--bind", raw.bind,
+                 "Sizes of symbolic dimensions or values of integer inputs: "
+                 "NAME=N,...")
+      ->delimiter(',');
   app.add_option("--global-batch", o.globalBatch,
                  "Samples per step over all ranks")
-      ->check(samples())
-      ->group("Model");
-  app.add_option("--frozen", raw.frozen, "Weights left alone: NAME|GLOB,...")
-      ->delimiter(',')
-      ->group("Model");
+      ->check(samples());
+  app.add_option("--frozen", raw.frozen,
+                 "Weights that are not trained: NAME|GLOB,...")
+      ->delimiter(',');
   app.add_option("--trainable", raw.trainable,
                  "Weights trained although they look like tables or masks")
-      ->delimiter(',')
-      ->group("Model");
-  app.add_option("--seed", o.seed, "Of what dropout leaves out in training (0)")
-      ->group("Model");
+      ->delimiter(',');
+  app.add_option("--seed", o.seed, "Seed of dropout in training (0)");
   app.add_option("--loss", o.loss,
-                 "Append a loss: cross_entropy[:output] or mse[:output]")
-      ->group("Model");
+                 "Append a loss: cross_entropy[:output] or mse[:output]");
   app.add_option("--init", o.init,
                  "Values for weights the file lacks: random:SEED, zeros, a "
-                 ".safetensors file or a folder of them with its index")
-      ->group("Model");
+                 ".safetensors file or a folder of them with its index");
 }
 
 void addTrainOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
-  const char *group = "Training (PyTorch's meaning)";
+  app.option_defaults()->group("Training (PyTorch's meaning)");
   app.add_option("--train", o.train, "Optimizer: adamw or sgd")
-      ->check(CLI::IsMember({"adamw", "sgd"}))
-      ->group(group);
-  app.add_flag("--infer", o.infer, "Compile the forward pass only")
-      ->group(group);
+      ->check(CLI::IsMember({"adamw", "sgd"}));
+  app.add_flag("--infer", o.infer, "Compile the forward pass only");
   app.add_option("--lr", o.lr, "Learning rate")
       ->check(finite(false))
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--lr-schedule", raw.lrSchedule,
                  "constant|cosine|linear[,warmup=N,total=N,min=RATE]: N steps, "
-                 "the rate at the end")
-      ->delimiter(',')
-      ->group(group);
+                 "RATE at the end")
+      ->delimiter(',');
   app.add_option("--beta1", o.beta1, "AdamW")
       ->check(finite(false, 1))
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--beta2", o.beta2, "AdamW")
       ->check(finite(false, 1))
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--eps", o.eps, "AdamW")
       ->check(finite(true))
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--weight-decay", o.weightDecay,
                  "On all parameters (0.01 for adamw, 0 for sgd)")
-      ->check(finite(false))
-      ->group(group);
+      ->check(finite(false));
   app.add_option("--momentum", o.momentum, "SGD")
       ->check(finite(false))
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--clip-grad-norm", o.clipGradNorm,
                  "Largest norm of all gradients together (0 = no clipping)")
       ->check(finite(false))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--precision", o.precision,
-                 "Compute type: fp32, bf16, fp16, or fp8: bf16 whose linear "
-                 "layers but the last multiply 8-bit codes (masters stay fp32)")
+      ->capture_default_str();
+  app.add_option(
+         "--precision", o.precision,
+         "Compute type: fp32, bf16, fp16, or fp8: bf16 with fp8 GEMMs in "
+         "all linear layers but the last (master weights stay fp32)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16", "fp8"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--loss-scale", raw.lossScale,
-                 "Skips steps whose gradients are not finite; with fp16 "
-                 "dynamic[,init=N,interval=N] (65536, doubled after 2000 good "
-                 "steps, halved on overflow) or N (fixed), with others N only")
-      ->delimiter(',')
-      ->group(group);
+      ->capture_default_str();
+  app.add_option(
+         "--loss-scale", raw.lossScale,
+         "Loss scale; steps whose gradients are not finite are skipped. "
+         "With fp16 dynamic[,init=N,interval=N] (65536, doubled after "
+         "2000 good steps, halved on overflow) or a fixed N, otherwise "
+         "a fixed N")
+      ->delimiter(',');
 }
 
 CLI::Validator compression() {
-  auto check = [](const std::string &word) -> std::string {
-    if (word == "int8" || topkShare(word))
-      return "";
-    return "'" + word + "' is not int8 or topk:SHARE with 0 < SHARE <= 1";
-  };
-  return CLI::Validator(check, "int8|topk:SHARE");
+  return words(
+      "int8|topk:SHARE",
+      [](const std::string &word) { return word == "int8" || topkShare(word); },
+      "int8 or topk:SHARE with 0 < SHARE <= 1");
 }
 
 void addPlanOptions(CLI::App &app, CompileOptions &o) {
-  const char *group = "Strategy";
+  app.option_defaults()->group("Strategy");
   app.add_option("--cluster", o.cluster,
-                 "cluster.json, or local:N for N ranks on this machine")
-      ->group(group);
+                 "cluster.json, or local:N for N ranks on this machine");
   app.add_option("--strategy", o.strategy,
                  "auto, or fixed keys KEY=VALUE,... of the table below; @FILE: "
-                 "what a ds_config.json or a script with Megatron-LM's flags "
-                 "says")
-      ->capture_default_str()
-      ->group(group);
+                 "the strategy of a ds_config.json or of a script with "
+                 "Megatron-LM's flags")
+      ->capture_default_str();
   app.add_option("--micro-batch", o.microBatch,
                  "Samples per micro-batch on one data-parallel rank")
-      ->check(samples())
-      ->group(group);
+      ->check(samples());
   app.add_option("--bucket-mb", o.bucketMb,
                  "Reduce gradients in buckets of at most this many MiB")
       ->check(positive())
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--compress-gradients", o.compressGradients,
-                 "Approximate: gradients travel as int8 with a scale per 256, "
-                 "or (topk:SHARE) that share of them, the largest, and the "
-                 "rest later")
-      ->check(compression())
-      ->group(group);
+                 "Approximate: sends gradients as int8 with a scale per 256 "
+                 "elements, or (topk:SHARE) only the largest SHARE of them, "
+                 "and the rest later")
+      ->check(compression());
   app.add_option("--compress-weights", o.compressWeights,
                  "Approximate: zero=3 gathers weights as int8")
-      ->check(CLI::IsMember({"int8"}))
-      ->group(group);
+      ->check(CLI::IsMember({"int8"}));
 }
 
 void addSearchOptions(CLI::App &app, CompileOptions &o) {
-  const char *group = "Strategy";
+  app.option_defaults()->group("Strategy");
   app.add_flag("--print-pipeline", o.printPipeline,
-               "Instead of writing: the passes that lower the program for the "
-               "chosen strategy, as --pass-pipeline takes them")
-      ->group(group);
+               "Instead of writing: print the passes that lower the program "
+               "for the chosen strategy, in the form of --pass-pipeline");
   app.add_option("--objective", o.objective,
-                 "throughput or latency, which of a fixed batch are both the "
-                 "shortest step; memory")
+                 "throughput or latency (for a fixed batch both mean the "
+                 "shortest step), or memory")
       ->check(CLI::IsMember({"throughput", "memory", "latency"}))
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--top", o.top, "Candidates the report keeps")
       ->check(positive())
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--device-file", o.device,
-                 "Calibrated device file for local:N (see --calibrate)")
-      ->group(group);
+                 "Calibrated device file for local:N (see --calibrate)");
   app.add_option("--calibrate", o.calibrate,
                  "Measure this machine and write a device file; with --links, "
-                 "write the --cluster with measured levels; with a MODEL, use "
-                 "it")
-      ->group(group);
-  app.add_option("--device", o.calibrated,
-                 "For --calibrate: cpu (this machine's, the default), cuda "
-                 "(its GPU), or the FILE that dpc-run --measure-device wrote "
-                 "of one")
-      ->group(group);
+                 "write the --cluster with measured levels; with a MODEL, also "
+                 "use this file");
+  app.add_option(
+      "--device", o.calibrated,
+      "For --calibrate: cpu (default), cuda (this machine's GPU), or "
+      "the FILE that dpc-run --measure-device wrote");
   app.add_option("--links", o.links,
-                 "For --calibrate: what nccl-tests, or dpc-run "
+                 "For --calibrate: files that nccl-tests, or dpc-run "
                  "--measure-links, wrote on the cluster")
-      ->delimiter(',')
-      ->group(group);
+      ->delimiter(',');
 }
 
 /// What --emit may name.
@@ -239,66 +193,57 @@ Strings emitNames() {
 }
 
 void addOutputOptions(CLI::App &app, CompileOptions &o, RawOptions &raw) {
-  const char *group = "Output";
-  app.add_option("-o,--output", o.output, "Plan folder (MODEL.plan)")
-      ->group(group);
+  app.option_defaults()->group("Output");
+  app.add_option("-o,--output", o.output, "Plan folder (MODEL.plan)");
   Strings emits = emitNames();
   app.add_option(
          "--emit", raw.emit,
          "What to write (plan,report): " + CLI::detail::join(emits, ",") +
-             "; the last ones are configurations of other programs")
+             "; those after trace are files for other programs")
       ->delimiter(',')
-      ->check(CLI::IsMember(emits))
-      ->group(group);
+      ->check(CLI::IsMember(emits));
   app.add_option("--report", o.report,
                  "What to print: text, or json (report.json)")
       ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_flag("--what-if", o.whatIf,
-               "Search again with a node more, twice the memory, half the "
-               "bandwidth between nodes, twice the sequence, for the report")
-      ->group(group);
+               "For the report, search again with one more node, twice the "
+               "memory, half the bandwidth between nodes, and twice the "
+               "sequence length");
   app.add_option(
          "--verify", o.verify,
-         "Run the ranks against one device first: on; shrunk, with fewer "
-         "layers, smaller sizes and degrees; auto, shrunk where the "
-         "model is large; or off")
+         "Compare the ranks with one device before writing: on; shrunk "
+         "(with fewer layers, smaller sizes and degrees); auto (shrunk if "
+         "the model is large); or off")
       ->check(CLI::IsMember({"auto", "on", "shrunk", "off"}))
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   app.add_option("--target-cpu", o.targetCpu,
-                 "CPU kernels are compiled for: native, x86-64-v3, ...")
-      ->capture_default_str()
-      ->group(group);
+                 "CPU for which kernels are compiled: native, x86-64-v3, ...")
+      ->capture_default_str();
   app.add_option("--target-gpu", o.targetGpu,
-                 "GPUs kernels are compiled for; without it, CPUs")
-      ->check(CLI::IsMember({"sm_80", "sm_90"}))
-      ->group(group);
+                 "GPU for which kernels are compiled (default: CPUs)")
+      ->check(CLI::IsMember({"sm_80", "sm_90"}));
   app.add_option("--attention", o.attention,
-                 "fused: one instruction, of cuDNN on GPUs and plain loops on "
-                 "CPUs; expanded: products and kernels; auto: on GPUs fused "
-                 "where cuDNN takes it")
+                 "fused: one instruction (cuDNN on GPUs, loops on CPUs); "
+                 "expanded: GEMMs and kernels; auto: fused on GPUs if cuDNN "
+                 "supports it")
       ->check(CLI::IsMember({"auto", "fused", "expanded"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--explain", o.explain,
-                 "Instead of writing: how this parameter, optimizer state, "
-                 "input or operator (or a part of its name) is split, and "
-                 "what other ways would cost")
-      ->group(group);
+      ->capture_default_str();
+  app.add_option(
+      "--explain", o.explain,
+      "Instead of writing: print how this parameter, optimizer state, "
+      "input or operator (or the one with this part of a name) is "
+      "split, and the costs of other ways");
   app.add_option("--diff", o.diff,
-                 "Instead of compiling: what changes from one plan or report "
-                 "folder to another")
+                 "Instead of compiling: print the differences between two plan "
+                 "or report folders")
       ->expected(2)
-      ->type_name("A B")
-      ->group(group);
+      ->type_name("A B");
   app.add_option("--dump-ir-dir", o.dumpIrDir,
-                 "Write the IR after every phase into this folder")
-      ->group(group);
+                 "Write the IR after every phase into this folder");
 }
 
-/// `KEY=N`, with a positive N where it is a size or a count.
+/// Parses `KEY=N`; with `isPositive`, N must be positive.
 std::pair<std::string, int64_t> parseBinding(const std::string &word,
                                              const char *option,
                                              bool isPositive = true) {
@@ -313,7 +258,7 @@ std::pair<std::string, int64_t> parseBinding(const std::string &word,
                              (isPositive ? "positive" : "whole") + " number");
 }
 
-/// Options of the optimizer that was not chosen would be ignored in silence.
+/// Refuses options of the other optimizer, which would have no effect.
 void refuseOptionsOfOthers(const CLI::App &app, const CompileOptions &o) {
   bool isSgd = o.train == "sgd";
   for (const char *name : {"--momentum", "--beta1", "--beta2", "--eps"}) {
@@ -336,7 +281,7 @@ void finishLrSchedule(CompileOptions &o, const Strings &words) {
       if (!CLI::detail::lexical_cast(word.substr(4), o.minLr) ||
           !(o.minLr >= 0 && o.minLr <= o.lr))
         throw CLI::ValidationError("--lr-schedule: " + word +
-                                   " is no rate from 0 to --lr");
+                                   " is not a rate from 0 to --lr");
       continue;
     }
     auto [key, value] = parseBinding(word, "--lr-schedule");
@@ -352,7 +297,7 @@ void finishLrSchedule(CompileOptions &o, const Strings &words) {
         "--lr-schedule=" + o.lrSchedule +
         ": total=" + std::to_string(o.totalSteps) +
         " must exceed warmup=" + std::to_string(o.warmup) +
-        "; give the steps of the whole schedule, as in --lr-schedule=" +
+        "; state the steps of the whole schedule, as in --lr-schedule=" +
         o.lrSchedule + ",total=1000");
 }
 
@@ -368,7 +313,7 @@ void finishLossScale(CompileOptions &o, const Strings &words) {
   if (isDynamic && o.precision != "fp16")
     throw CLI::ValidationError(
         "--loss-scale=dynamic: gradients of --precision=" + o.precision +
-        " need no scale that adapts; --loss-scale=1 skips steps whose "
+        " need no dynamic scale; --loss-scale=1 skips steps whose "
         "gradients are not finite");
   bool good =
       isDynamic || (words.size() == 1 && parse(words.front(), o.lossScale));
@@ -394,20 +339,20 @@ void finishLossScale(CompileOptions &o, const Strings &words) {
 void finish(CompileOptions &o, const RawOptions &raw) {
   if (!o.links.empty() && (o.calibrate.empty() || o.cluster.empty() ||
                            o.cluster.starts_with("local:")))
-    throw CLI::ValidationError("--links needs --cluster=cluster.json, whose "
-                               "levels were measured, and --calibrate=FILE, to "
-                               "write it with what was measured");
+    throw CLI::ValidationError(
+        "--links needs --cluster=cluster.json, whose levels were measured, and "
+        "--calibrate=FILE, the file to write with the measured levels");
   bool isOfGpu = !o.calibrated.empty() && o.calibrated != "cpu";
   if (!o.calibrated.empty() && o.calibrate.empty())
     throw CLI::ValidationError("--device=" + o.calibrated +
-                               " is for --calibrate=FILE, which measures; what "
-                               "a plan is for is --target-gpu=sm_NN, and on "
-                               "what it runs dpc-run's --device");
+                               " is for --calibrate=FILE; --target-gpu=sm_NN "
+                               "compiles for GPUs, and dpc-run's --device runs "
+                               "on them");
   if (isOfGpu && (!o.model.empty() || !o.links.empty() || !o.cluster.empty()))
     throw CLI::ValidationError(
         "--calibrate=" + o.calibrate + " --device=" + o.calibrated +
-        " writes a device file and no plan: name it in a cluster.json, as "
-        "the device of a group, for the next call");
+        " writes a device file and no plan: name the file as the device of a "
+        "group in a cluster.json, and compile with it");
   if (!o.device.empty() && !o.cluster.starts_with("local:"))
     throw CLI::ValidationError("--device-file=" + o.device +
                                " is for --cluster=local:N; name it as "
@@ -429,14 +374,13 @@ void finish(CompileOptions &o, const RawOptions &raw) {
   if (!raw.emit.empty())
     o.emit = {raw.emit.begin(), raw.emit.end()};
   if (o.emit.count("onnx") && !o.model.ends_with(".onnx"))
-    throw CLI::ValidationError("--emit=onnx annotates the model that is read: "
-                               "'" +
-                               o.model + "' is no .onnx file");
+    throw CLI::ValidationError("--emit=onnx annotates an .onnx model: '" +
+                               o.model + "' is not an .onnx file");
   bool hasReport = o.emit.count("plan") || o.emit.count("report");
   if (!hasReport && (o.whatIf || o.report == "json"))
     throw CLI::ValidationError(
         std::string(o.whatIf ? "--what-if" : "--report=json") +
-        " is for the report: it is accepted with plan or report in --emit");
+        " is for the report; it is accepted with plan or report in --emit");
   finishLrSchedule(o, raw.lrSchedule);
   if (o.infer && !o.train.empty())
     throw CLI::ValidationError("--infer and --train exclude each other");
@@ -452,15 +396,15 @@ bool namesFile(const std::string &option, const std::string &value) {
   return option == "init" && !isRule;
 }
 
-/// Options that are written as what they came to: --strategy=@FILE sets the
-/// first three, --calibrate makes the last.
+/// Options that --strategy=@FILE (the first three) or --calibrate may set. The
+/// command of a plan has their final values.
 bool isResolved(const std::string &option) {
   return option == "global-batch" || option == "precision" ||
          option == "train" || option == "device-file";
 }
 
-/// The words of a command line that say what a step computes
-/// (runtime/plan/PlanCommand.h), files from the root on.
+/// The words of a command line that affect the computation of a step
+/// (runtime/plan/PlanCommand.h), with absolute files.
 Strings stepWords(const CLI::App &app) {
   Strings words;
   for (const CLI::Option *option : app.get_options()) {
@@ -480,27 +424,25 @@ Strings stepWords(const CLI::App &app) {
   return words;
 }
 
-/// What is asked for in place of compiling something.
+/// Options that print information instead of compiling.
 struct Questions {
   bool version = false, doctor = false;
   std::string completion;
 };
 
 void addQuestions(CLI::App &app, Questions &questions) {
-  const char *group = "About this program";
+  app.option_defaults()->group("About this program");
   app.add_flag("--version", questions.version,
-               "What it is made of, and in which versions")
-      ->group(group);
+               "Print the versions of this program and its components");
   app.add_flag("--doctor", questions.doctor,
-               "What is there, what is missing, and what that costs")
-      ->group(group);
+               "Print which components exist, and what missing ones prevent");
   app.add_option("--completion", questions.completion,
                  "Print a completion script for this shell")
-      ->check(CLI::IsMember({"bash", "zsh"}))
-      ->group(group);
+      ->check(CLI::IsMember({"bash", "zsh"}));
 }
 
-/// Whether something was asked, and answered; then `exitCode` is set.
+/// Prints the requested information and sets `exitCode`. Returns whether there
+/// was a request.
 bool answer(const Questions &questions, const CLI::App &app, int &exitCode) {
   exitCode = 0;
   if (questions.version)
@@ -520,8 +462,8 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
                                            int &exitCode) {
   CompileOptions options;
   RawOptions raw;
-  CLI::App app("Compiles a model for a cluster: searches a strategy, says why, "
-               "and writes a plan that dpc-run executes.");
+  CLI::App app("Compiles a model for a cluster: searches for a strategy, "
+               "explains it, and writes a plan that dpc-run executes.");
   app.footer("Keys of --strategy, and ranks=N for fewer than all devices:\n" +
              cost::describeKeys() +
              "\nExamples:\n"
@@ -551,9 +493,7 @@ std::optional<CompileOptions> parseOptions(int argc, char **argv,
     exitCode = 0;
     return std::nullopt;
   } catch (const CLI::Error &error) {
-    std::cerr << "dpc-opt: error: " << errorText(app, error, argc, argv)
-              << "\n";
-    exitCode = 1;
+    exitCode = fail("dpc-opt", errorText(app, error, argc, argv));
     return std::nullopt;
   }
   return options;

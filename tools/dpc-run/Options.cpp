@@ -8,6 +8,7 @@
 #include "runtime/plan/Plan.h"
 #include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
+#include "tools/cli/Validators.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,36 +16,20 @@
 
 namespace dpc {
 
-/// The validator of CLI11 would print the largest double in its message.
-static CLI::Validator positive() {
-  auto check = [](const std::string &word) -> std::string {
-    double value = 0;
-    if (CLI::detail::lexical_cast(word, value) && value > 0)
-      return "";
-    return "'" + word + "' is not a number above 0";
-  };
-  return CLI::Validator(check, "POSITIVE");
-}
-
 static CLI::Validator size() {
-  auto check = [](const std::string &word) -> std::string {
-    if (rt::parseSize(word))
-      return "";
-    return "'" + word + "' is not a size such as 5GB, 200MiB or 1000";
-  };
-  return CLI::Validator(check, "SIZE");
+  return words("SIZE", rt::parseSize, "a size such as 5GB, 200MiB or 1000");
 }
 
 static CLI::Validator label() {
-  auto check = [](const std::string &word) -> std::string {
-    size_t split = word.rfind('=');
-    int64_t value = 0;
-    if (split != std::string::npos && split > 0 &&
-        CLI::detail::lexical_cast(word.substr(split + 1), value))
-      return "";
-    return "'" + word + "' is not NAME=VALUE with an integer";
-  };
-  return CLI::Validator(check, "NAME=VALUE");
+  return words(
+      "NAME=VALUE",
+      [](const std::string &word) {
+        size_t split = word.rfind('=');
+        int64_t value = 0;
+        return split != std::string::npos && split > 0 &&
+               CLI::detail::lexical_cast(word.substr(split + 1), value);
+      },
+      "NAME=VALUE with an integer");
 }
 
 /// The options for the samples of --data.

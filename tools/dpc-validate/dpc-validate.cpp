@@ -1,5 +1,4 @@
 //===- dpc-validate.cpp - The cost model against measured runs ------------===//
-#include "tools/cli/Completion.h"
 #include "tools/cli/NearName.h"
 #include "tools/replay/Replay.h"
 #include "tools/replay/Score.h"
@@ -43,54 +42,7 @@ struct Outcome {
 };
 
 int fail(const std::string &message) {
-  std::cerr << "dpc-validate: error: " << message << "\n";
-  return 1;
-}
-
-/// Throws CLI::Error.
-Options parse(int argc, char **argv) {
-  Options o;
-  CLI::App app("Replays measured training runs and compares: models are built "
-               "from the dims of each row and evaluated with exactly its "
-               "strategy on its cluster.");
-  app.footer("The file is a CSV with the columns of "
-             "bench/data/published-runs.csv; rows whose notes do not begin "
-             "with spec=full are left out and counted.");
-  app.name("dpc-validate");
-  app.add_option("FILE", o.file, "Measured runs (.csv)");
-  app.add_option("--rows", o.rows,
-                 "Only rows whose id matches this glob, as {bloom,mpt}-*");
-  app.add_option("--every", o.every, "Only every N-th row of a source")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
-  app.add_flag("--details", o.details, "A line per row");
-  app.add_flag("--json", o.json, "Print JSON instead of tables");
-  std::string shell;
-  bool showsVersion = false;
-  app.add_flag("--version", showsVersion, "Print the version of dpc");
-  app.add_option("--completion", shell,
-                 "Print a completion script for this shell")
-      ->check(CLI::IsMember({"bash", "zsh"}));
-  try {
-    refuseEmptyValues(argc, argv);
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp &) {
-    std::cout << app.help();
-    throw;
-  } catch (const CLI::ExtrasError &error) {
-    throw CLI::ValidationError(errorText(app, error, argc, argv));
-  }
-  if (showsVersion) {
-    std::cout << "dpc-validate " << DPC_VERSION << "\n";
-    throw CLI::Success();
-  }
-  if (!shell.empty()) {
-    std::cout << completionScript(app, "dpc-validate", shell);
-    throw CLI::Success();
-  }
-  if (o.file.empty())
-    throw CLI::RequiredError("FILE");
-  return o;
+  return dpc::fail("dpc-validate", message);
 }
 
 /// Runs of rows that match and can be replayed, one in `every` of a source.
@@ -393,11 +345,25 @@ int validateFile(const Options &options) {
 } // namespace
 
 int main(int argc, char **argv) {
-  try {
-    return validateFile(parse(argc, argv));
-  } catch (const CLI::Success &) { // help, a script
-    return 0;
-  } catch (const CLI::Error &error) {
-    return fail(error.what());
-  }
+  Options o;
+  CLI::App app("Replays measured training runs and compares: models are built "
+               "from the dims of each row and evaluated with exactly its "
+               "strategy on its cluster.");
+  app.footer("The file is a CSV with the columns of "
+             "bench/data/published-runs.csv; rows whose notes do not begin "
+             "with spec=full are left out and counted.");
+  app.name("dpc-validate");
+  app.add_option("FILE", o.file, "Measured runs (.csv)");
+  app.add_option("--rows", o.rows,
+                 "Only rows whose id matches this glob, as {bloom,mpt}-*");
+  app.add_option("--every", o.every, "Only every N-th row of a source")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
+  app.add_flag("--details", o.details, "A line per row");
+  app.add_flag("--json", o.json, "Print JSON instead of tables");
+  return dpc::runProgram(app, argc, argv, [&] {
+    if (o.file.empty())
+      throw CLI::RequiredError("FILE");
+    return validateFile(o);
+  });
 }
