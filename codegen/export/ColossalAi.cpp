@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
 #include "codegen/export/Settings.h"
-#include "codegen/export/Targets.h"
 
 #include <nlohmann/json.hpp>
 

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
 #include "codegen/export/Settings.h"
-#include "codegen/export/Targets.h"
 
 #include <algorithm>
 #include <sstream>

@@ -7,7 +7,7 @@
 #ifndef DPC_CODEGEN_EXPORT_RULES_H
 #define DPC_CODEGEN_EXPORT_RULES_H
 
-#include "codegen/export/Legality.h"
+#include "codegen/export/Targets.h"
 
 #include <set>
 #include <sstream>

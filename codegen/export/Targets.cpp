@@ -6,6 +6,109 @@
 
 namespace dpc::exports {
 
+bool Job::hasUnevenStages() const {
+  return std::ranges::adjacent_find(stageLayers, std::not_equal_to<>()) !=
+         stageLayers.end();
+}
+
+/// Resets keys that have no effect or that contradict others.
+static void normalize(cost::Strategy &strategy) {
+  if (strategy.pp == 1) {
+    strategy.vpp = 1;
+    strategy.schedule = cost::ScheduleKind::OneFOneB;
+  }
+  if (strategy.vpp == 1 && strategy.schedule == cost::ScheduleKind::Interleaved)
+    strategy.schedule = cost::ScheduleKind::OneFOneB;
+  if (strategy.cp == 1)
+    strategy.cpKind = cost::CpKind::Ring;
+  if (strategy.tp.ranks == 1)
+    strategy.sp = false;
+  if (strategy.zero == 0 || strategy.dp % strategy.hybridShard != 0)
+    strategy.hybridShard = 1;
+  if (strategy.offload == cost::Offload::None)
+    strategy.offloadTo = cost::OffloadTarget::Host;
+  bool fits = strategy.dp % strategy.ep == 0 ||
+              (strategy.ep % strategy.tp.ranks == 0 &&
+               strategy.dp % (strategy.ep / strategy.tp.ranks) == 0);
+  if (!fits)
+    strategy.ep = 1;
+}
+
+/// The keys that the rules of every target decide about.
+static constexpr std::string_view kKeysOfAllTargets[] = {
+    "dp",        "tp",          "pp",      "vpp",        "cp",
+    "cp_kind",   "ep",          "sp",      "zero",       "hybrid_shard",
+    "schedule",  "recompute",   "offload", "offload_to", "micro_batch",
+    "placement", "batch_shares"};
+
+/// `rules`, and that other keys are neutral: a target does not lose a key that
+/// its exporter does not know.
+static std::vector<Rule> withOtherKeys(const std::vector<Rule> &rules) {
+  std::vector<Rule> all = rules;
+  cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
+    static const cost::Strategy neutral;
+    bool isKnown = std::ranges::count(kKeysOfAllTargets, key.name) > 0 ||
+                   std::ranges::count(rules, key.name, &Rule::key) > 0;
+    if (!isKnown)
+      all.push_back({"it has no setting for this key (" +
+                         std::string(key.name) + "=" +
+                         cost::printValue(field(neutral)) + ")",
+                     [=](const Job &job) {
+                       return field(job.strategy) == field(neutral);
+                     },
+                     [=](Job &job) {
+                       field(job.strategy) = field(neutral);
+                       return true;
+                     }});
+  });
+  return all;
+}
+
+static const Rule *firstBroken(const Job &job, const std::vector<Rule> &rules) {
+  auto broken = std::ranges::find_if(
+      rules, [&](const Rule &rule) { return !rule.holds(job); });
+  return broken == rules.end() ? nullptr : &*broken;
+}
+
+static bool isAccepted(const cost::Strategy &strategy) {
+  return static_cast<bool>(
+      cost::parseStrategy(cost::stringifyStrategy(strategy), strategy.ranks()));
+}
+
+Legality checkLegality(const Job &job, const std::vector<Rule> &targetRules) {
+  const std::vector<Rule> rules = withOtherKeys(targetRules);
+  Legality result;
+  Job mended = job;
+  // Mending a rule may break an earlier one; the loop is bounded.
+  for (size_t attempt = 0; attempt <= 2 * rules.size(); ++attempt) {
+    const Rule *broken = firstBroken(mended, rules);
+    if (!broken) {
+      if (!result.ok() && isAccepted(mended.strategy))
+        result.nearest = mended.strategy;
+      return result;
+    }
+    if (result.ok()) {
+      result.rule = broken->text;
+      result.isOfJob = broken->isOfJob;
+    }
+    if (!broken->mend || !broken->mend(mended))
+      return result;
+    normalize(mended.strategy);
+    // The stages of the new strategy are unknown.
+    mended.stageLayers.clear();
+  }
+  return result;
+}
+
+bool isExpressible(const Job &job, const cost::Strategy &strategy,
+                   const std::vector<Rule> &rules) {
+  Job other = job;
+  other.strategy = strategy;
+  other.stageLayers.clear();
+  other.cutsStagesFreely = true;
+  return !firstBroken(other, withOtherKeys(rules));
+}
+
 const std::vector<Target> &targets() {
   static const std::vector<Target> all = {accelerate, calculon,  colossalAi,
                                           deepSpeed,  galvatron, megatron,

@@ -1,6 +1,4 @@
-#include "tools/cli/Completion.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/cli/CommandLine.h"
 
 #include <algorithm>
 

@@ -1,8 +1,4 @@
-#include "tools/cli/NearName.h"
-
-#include "tools/cli/Completion.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/cli/CommandLine.h"
 
 #include <algorithm>
 #include <iostream>

@@ -1,12 +1,102 @@
 //===- dpc-cases.cpp - Compiles and runs many small models ----------------===//
-#include "tools/dpc-cases/Workers.h"
+#include "tools/dpc-cases/Case.h"
 
 #include <CLI/CLI.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstring>
 #include <iostream>
+#include <map>
 
 using namespace dpc;
+
+namespace {
+
+/// How cases are run.
+struct WorkerOptions {
+  int64_t ranks = 1;
+  int64_t jobs = 2;       ///< Processes at a time.
+  int64_t seconds = 60;   ///< After which a case is killed.
+  bool gradients = false; ///< Differentiate cases instead of running them.
+};
+
+/// A running case, and the pipe from which its error is read.
+struct Worker {
+  const Case *one;
+  int pipe;
+};
+
+/// The forked process.
+[[noreturn]] void work(const CaseRunner &runner, const Case &one,
+                       const WorkerOptions &options, int pipe) {
+  alarm(static_cast<unsigned>(options.seconds));
+  std::string why =
+      options.gradients ? runner.differentiate(one) : runner.run(one);
+  // The line must fit into the pipe.
+  why.resize(std::min<size_t>(why.size(), 2000));
+  bool told =
+      write(pipe, why.data(), why.size()) == static_cast<ssize_t>(why.size());
+  // Destructors would wait for threads of the parent.
+  _exit(told && why.empty() ? 0 : 1);
+}
+
+std::string readAll(int pipe) {
+  std::string text;
+  char buffer[512];
+  for (ssize_t n; (n = read(pipe, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, n);
+  close(pipe);
+  return text;
+}
+
+/// Why a process with this exit `status` has no outputs, or "".
+std::string verdict(int status, const std::string &said) {
+  if (WIFSIGNALED(status))
+    return WTERMSIG(status) == SIGALRM
+               ? "does not end"
+               : std::string("crashes: ") + strsignal(WTERMSIG(status));
+  return WEXITSTATUS(status) == 0 || !said.empty() ? said : "ends silently";
+}
+
+} // namespace
+
+/// Runs each case in a forked process, so that a crash is the result of that
+/// case. Calls `report` in this process after each case, with "" or one line
+/// that says why the case has no outputs.
+static void
+runCases(const std::vector<Case> &cases, const WorkerOptions &options,
+         const std::function<void(const Case &, std::string)> &report) {
+  CaseRunner runner(options.ranks);
+  std::map<pid_t, Worker> workers;
+  auto collect = [&] {
+    int status = 0;
+    pid_t pid = wait(&status);
+    auto worker = workers.find(pid);
+    if (worker == workers.end())
+      return;
+    report(*worker->second.one, verdict(status, readAll(worker->second.pipe)));
+    workers.erase(worker);
+  };
+  for (const Case &one : cases) {
+    if (static_cast<int64_t>(workers.size()) >= options.jobs)
+      collect();
+    int ends[2];
+    pid_t pid = pipe(ends) == 0 ? fork() : -1;
+    if (pid < 0) {
+      report(one, std::string("no process can be made: ") + strerror(errno));
+      continue;
+    }
+    if (pid == 0)
+      work(runner, one, options, ends[1]);
+    close(ends[1]);
+    workers[pid] = {&one, ends[0]};
+  }
+  while (!workers.empty())
+    collect();
+}
 
 int main(int argc, char **argv) {
   CLI::App app("Compiles small ONNX models and runs each once, in one process "

@@ -1,8 +1,6 @@
 //===- dpc-model.cpp - Writes models without weights from their dims ------===//
 #include "frontends/dims/ModelBuilder.h"
-#include "tools/cli/NearName.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/cli/CommandLine.h"
 
 #include <cstdio>
 #include <fstream>

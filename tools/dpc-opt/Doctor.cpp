@@ -25,17 +25,17 @@ namespace dpc {
 
 namespace {
 
-/// Something that is looked for.
+/// A component.
 struct Finding {
   std::string what;
-  std::string found; ///< Where, or which; "" when it is missing.
-  std::string costs; ///< What cannot be done without it.
+  std::string found; ///< Its place or version; "" if it is missing.
+  std::string costs; ///< What is impossible without it.
   bool isEssential = false;
 };
 
 } // namespace
 
-/// dpc-run, which is installed beside this program; "" when it is not.
+/// The path of dpc-run next to this program, or "".
 static std::string runnerPath() {
   std::error_code code;
   fs::path path =
@@ -59,7 +59,7 @@ static std::string versionOfRunner() {
   return status == 0 && text ? (*text)->getBuffer().str() : "";
 }
 
-/// The value of "NAME: value" in `text`; "" when it is "none" or not there.
+/// The value of "NAME: value" in `text`; "" if it is "none" or missing.
 static std::string valueOf(llvm::StringRef text, llvm::StringRef name) {
   for (llvm::StringRef line : llvm::split(text, '\n'))
     if (line.consume_front(name) && line.consume_front(": "))
@@ -84,7 +84,7 @@ std::string versionText() {
   return text + orNone("MPI") + orNone("CUDA plugin");
 }
 
-/// A library that the system's linker finds; "" when it does not.
+/// `name` if the system's linker finds this library, else "".
 static std::string loadable(const char *name) {
   void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
   if (library)
@@ -102,11 +102,10 @@ static std::vector<Finding> findings() {
   std::string runner = versionOfRunner();
   std::vector<Finding> found = {
       {"linker of kernels", codegen::kernelLinker().value_or(""),
-       "no plan can be written, only reports (--emit=report): install lld-22",
-       true},
+       "only reports can be written (--emit=report): install lld-22", true},
       {"LLVM and MLIR", LLVM_VERSION_STRING, ""},
       {"oneDNN", rt::productLibrary(),
-       "plans with products or convolutions cannot be verified, nor run, on "
+       "plans with GEMMs or convolutions cannot be verified or run on "
        "CPUs: install libdnnl-dev and build again"},
       {"device files", devices > 0 ? std::to_string(devices) + " devices" : "",
        "no cluster can be described: install again, or set DPC_DEVICE_DIR",
@@ -115,7 +114,7 @@ static std::vector<Finding> findings() {
        report::pageParts().charts.empty() ? "" : "built in",
        "reports have tables only: tools/build fetches echarts.min.js"},
       {"dpc-run", runner.empty() ? "" : runnerPath(),
-       "plans can be written, but not run, here: install it beside dpc-opt"},
+       "plans cannot be run here: install it next to dpc-opt"},
       {"MPI", valueOf(runner, "MPI"),
        "ranks are threads of one process: install libopenmpi-dev and build "
        "again"},
@@ -123,12 +122,11 @@ static std::vector<Finding> findings() {
        "no processes can be started on this machine by MPI: install "
        "openmpi-bin"},
       {"CUDA plugin", valueOf(runner, "CUDA plugin"),
-       "plans for GPUs can be written, but not run, here: build with CUDA 13 "
-       "and NCCL"},
+       "plans for GPUs cannot be run here: build with CUDA 13 and NCCL"},
       {"NVIDIA's driver", loadable("libcuda.so.1"),
        "no GPU of this machine can be used"},
   };
-  // It alone knows what it was built with.
+  // Only dpc-run knows its MPI and CUDA plugin.
   if (runner.empty())
     std::erase_if(found, [](const Finding &finding) {
       return finding.what == "MPI" || finding.what == "CUDA plugin";

@@ -6,12 +6,12 @@
 
 namespace dpc {
 
-/// Names and versions of what this program is made of, a line each, and of what
-/// dpc-run beside it has.
+/// The versions of this program, its components and dpc-run next to it, one per
+/// line.
 std::string versionText();
 
-/// Prints what is there, what is missing and what that costs. Returns 1 when
-/// something is missing without which no plan can be written, else 0.
+/// Prints which components exist, and what missing ones prevent. Returns 1 if a
+/// component that every plan needs is missing, else 0.
 int runDoctor();
 
 } // namespace dpc

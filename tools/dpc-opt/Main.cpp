@@ -1,33 +1,127 @@
 //===- Main.cpp - dpc-opt -------------------------------------------------===//
 //
-// Two tools in one binary: the compiler (a model and a cluster in, a plan out),
-// and an mlir-opt for the dialect when it is given .mlir without --cluster.
+// Two tools in one binary: the compiler, which makes a plan from a model and a
+// cluster, and an mlir-opt for the dialect, for .mlir without --cluster.
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/Main.h"
 
 #include "tools/dpc-opt/Options.h"
-#include "tools/dpc-opt/Terminal.h"
 #include "tools/driver/Calibration.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/OpTable.h"
 #include "tools/driver/PlanDiff.h"
+#include "tools/driver/Session.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <malloc.h>
 #include <new>
 #include <string_view>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 using namespace dpc;
 using namespace mlir;
 
-/// Whether the words ask for the mlir-opt side.
+static bool canRewrite() {
+  const char *kind = std::getenv("TERM");
+  return isatty(STDERR_FILENO) && kind && *kind && std::string(kind) != "dumb";
+}
+
+/// The current width of the terminal, which may have changed.
+static size_t columns() {
+  constexpr size_t kUnknown = 80;
+  winsize size{};
+  bool isKnown = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col;
+  return isKnown ? size.ws_col : kUnknown;
+}
+
+namespace {
+
+/// A line on stderr that is rewritten in place, at most ten times a second, and
+/// never wider than the terminal. It is shown only if stderr is a terminal that
+/// can move its cursor (TERM is set, and not "dumb"), and erased before
+/// anything else is printed.
+class ProgressLine : public ProgressView {
+public:
+  const bool isShown = canRewrite();
+
+  ProgressLine() = default;
+  ~ProgressLine() override { clear(); }
+  ProgressLine(const ProgressLine &) = delete;
+  ProgressLine &operator=(const ProgressLine &) = delete;
+
+  void show(const std::string &text) override {
+    constexpr auto kPause = std::chrono::milliseconds(100);
+    if (!isDirty || std::chrono::steady_clock::now() - last >= kPause)
+      begin(text);
+  }
+  void begin(const std::string &text) override {
+    if (!isShown)
+      return;
+    last = std::chrono::steady_clock::now();
+    isDirty = true;
+    // Some terminals wrap after a character in the last column.
+    llvm::errs() << '\r' << text.substr(0, columns() - 1) << "\x1b[K";
+    llvm::errs().flush();
+  }
+  void clear() final {
+    if (!isDirty)
+      return;
+    llvm::errs() << "\r\x1b[K";
+    llvm::errs().flush();
+    isDirty = false;
+  }
+
+private:
+  bool isDirty = false;
+  std::chrono::steady_clock::time_point last;
+};
+
+/// Prints results to stdout, and messages and progress to stderr.
+class Terminal : public Reporter {
+public:
+  void error(const std::string &text) override { print("error", text); }
+  void warning(const std::string &text) override { print("warning", text); }
+  llvm::raw_ostream &output() override { return llvm::outs(); }
+  /// The width and colors of stdout; 100 columns and no colors if stdout is no
+  /// terminal.
+  cost::TextForm form() const override;
+  ProgressView *progress() override { return line.isShown ? &line : nullptr; }
+
+private:
+  ProgressLine line;
+
+  void print(const char *kind, const std::string &text) {
+    line.clear();
+    llvm::errs() << "dpc-opt: " << kind << ": " << text << "\n";
+  }
+};
+
+} // namespace
+
+cost::TextForm Terminal::form() const {
+  cost::TextForm form;
+  winsize size{};
+  if (!isatty(STDOUT_FILENO))
+    return form;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 60)
+    form.width = size.ws_col;
+  const char *refused = std::getenv("NO_COLOR"); // no-color.org: not empty
+  const char *term = std::getenv("TERM");
+  form.hasColors =
+      !(refused && *refused) && term && llvm::StringRef(term) != "dumb";
+  return form;
+}
+
+/// Whether the words select mlir-opt.
 static bool isPassTool(int argc, char **argv) {
   bool textual = argc == 1 && !isatty(STDIN_FILENO);
   for (int i = 1; i < argc; ++i) {
@@ -60,7 +154,7 @@ static int runPassTool(int argc, char **argv) {
                         "dpc-opt: passes of the dpc dialect\n", registry));
 }
 
-/// The last resort for what nobody foresaw: one line all the same.
+/// Reports an unexpected exception in one line.
 static int failOn(const std::exception &exception) {
   std::string text = exception.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -68,15 +162,14 @@ static int failOn(const std::exception &exception) {
   return 1;
 }
 
-/// Not by an exception: LLVM's frames end the process when one passes them.
+/// Replaces an exception, which cannot pass through LLVM's frames.
 static void endWithoutMemory() {
   constexpr std::string_view line = "dpc-opt: error: out of memory\n";
   (void)!write(STDERR_FILENO, line.data(), line.size());
   _exit(1);
 }
 
-/// Search makes and drops programs all the time: memory that is free again is
-/// kept rather than given back.
+/// A search makes and drops programs all the time, so freed memory is kept.
 static void keepFreedMemory() {
 #ifdef __GLIBC__
   constexpr int kTrimBytes = 256 << 20, kMapBytes = 64 << 20;
@@ -85,36 +178,33 @@ static void keepFreedMemory() {
 #endif
 }
 
-/// --diff
-static LogicalResult printDiff(const CompileOptions &options,
-                               Reporter &reporter) {
-  auto text = diffOfPlans(options.diff[0], options.diff[1]);
-  if (!text) {
+/// Prints a result or its error.
+static LogicalResult print(const Expected<std::string> &text,
+                           Reporter &reporter) {
+  if (text)
+    reporter.output() << *text;
+  else
     reporter.error(text.message());
-    return failure();
-  }
-  reporter.output() << *text;
-  return success();
+  return success(text.ok());
 }
 
 /// --calibrate without a model.
-static LogicalResult calibrateOnly(const CompileOptions &options,
-                                   Reporter &reporter) {
+static Expected<std::string> calibrateOnly(const CompileOptions &options,
+                                           Reporter &reporter) {
   std::string error = calibrate(options, reporter);
-  if (!error.empty()) {
-    reporter.error(error);
-    return failure();
-  }
-  reporter.output() << "wrote " << options.calibrate << "\n";
-  return success();
+  if (!error.empty())
+    return Error{error};
+  return "wrote " + options.calibrate + "\n";
 }
 
 static int runCommand(const CompileOptions &options) {
   Terminal terminal;
-  LogicalResult done = !options.diff.empty() ? printDiff(options, terminal)
-                       : options.model.empty()
-                           ? calibrateOnly(options, terminal)
-                           : compileModel(options, terminal);
+  LogicalResult done =
+      !options.diff.empty()
+          ? print(diffOfPlans(options.diff[0], options.diff[1]), terminal)
+      : options.model.empty()
+          ? print(calibrateOnly(options, terminal), terminal)
+          : compileModel(options, terminal);
   return mlir::asMainReturnCode(done);
 }
 

@@ -5,13 +5,9 @@
 #include "cost-model/strategy/Strategy.h"
 #include "passes/shard/Degrees.h"
 #include "runtime/plan/PlanCommand.h"
-#include "tools/cli/Completion.h"
-#include "tools/cli/NearName.h"
-#include "tools/cli/Validators.h"
+#include "tools/cli/CommandLine.h"
 #include "tools/dpc-opt/Doctor.h"
 #include "tools/driver/Inputs.h"
-
-#include <CLI/CLI.hpp>
 
 #include <cmath>
 #include <filesystem>

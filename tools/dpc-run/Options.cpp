@@ -6,11 +6,7 @@
 #include "runtime/io/WeightFiles.h"
 #include "runtime/kernels/Matmul.h"
 #include "runtime/plan/Plan.h"
-#include "tools/cli/Completion.h"
-#include "tools/cli/NearName.h"
-#include "tools/cli/Validators.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/cli/CommandLine.h"
 
 #include <iostream>
 

@@ -1,5 +1,5 @@
 //===- dpc-validate.cpp - The cost model against measured runs ------------===//
-#include "tools/cli/NearName.h"
+#include "tools/cli/CommandLine.h"
 #include "tools/replay/Replay.h"
 #include "tools/replay/Score.h"
 

@@ -11,7 +11,6 @@
 #include "tools/driver/Load.h"
 #include "tools/driver/ModelShape.h"
 #include "tools/driver/PlanSearch.h"
-#include "tools/driver/WriteReport.h"
 
 #include "mlir/IR/Diagnostics.h"
 

@@ -19,6 +19,8 @@
 
 #include "mlir/IR/OwningOpRef.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace dpc {
 
 struct Machine {
@@ -70,6 +72,10 @@ struct Verified : Built {
 struct Written : Verified {
   cost::ReportContext context; ///< The rest of the report.
 };
+
+/// The text of report.json: one value per line, and the simulated step in one
+/// line.
+std::string reportText(const nlohmann::ordered_json &report);
 
 mlir::FailureOr<Loaded> load(Session &session);
 /// Adds losses, gradients and the optimizer.

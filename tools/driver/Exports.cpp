@@ -2,16 +2,101 @@
 #include "tools/driver/Exports.h"
 
 #include "codegen/export/Chakra.h"
+#include "cost-model/report/Report.h"
 #include "passes/shard/Passes.h"
 #include "tools/driver/EmitTrace.h"
 #include "tools/driver/ExpressiblePlan.h"
 #include "tools/driver/ModelShape.h"
 #include "tools/driver/Pipelines.h"
-#include "tools/driver/TargetForecast.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
 
 using namespace mlir;
 
 namespace dpc {
+
+std::optional<cost::Cluster> clusterRunBy(const cost::Cluster &cluster,
+                                          const std::string &software,
+                                          const std::string &precision) {
+  if (software.empty() || cluster.software.name == software ||
+      precision == "fp32")
+    return std::nullopt;
+  auto profile = cost::loadSoftware(software);
+  bool hasKernels = std::ranges::all_of(cluster.groups, [](const auto &group) {
+    return group.device.hasFusedAttention();
+  });
+  if (!profile || !hasKernels)
+    return std::nullopt;
+  cost::Cluster theirs = cluster;
+  theirs.setSoftware(*profile);
+  return theirs;
+}
+
+std::optional<TargetForecast> forecastOf(const std::string &target,
+                                         const std::string &software,
+                                         const cost::SearchResult &found) {
+  if (found.candidates.empty() ||
+      !found.candidates.front().evaluation.rejected.empty())
+    return std::nullopt;
+  const cost::Evaluation &plan = found.candidates.front().evaluation;
+  return TargetForecast{.target = target,
+                        .software = software,
+                        .stepSeconds = plan.stepSeconds,
+                        .memoryBytes = plan.memory.total(),
+                        .limitBytes = plan.memoryLimitBytes > 0
+                                          ? plan.memoryLimitBytes
+                                          : found.memoryLimitBytes};
+}
+
+std::string forecastText(const TargetForecast &forecast,
+                         const cost::Evaluation &here) {
+  using cost::formatBytes;
+  using cost::formatSeconds;
+  std::string text = "--emit=" + forecast.target + ": with " +
+                     forecast.software + " the plan is expected to take " +
+                     formatSeconds(forecast.stepSeconds) + " a step and " +
+                     formatBytes(forecast.memoryBytes) + " of " +
+                     formatBytes(forecast.limitBytes) + "; with dpc-run, " +
+                     formatSeconds(here.stepSeconds) + " and " +
+                     formatBytes(here.memory.total());
+  if (!forecast.fits())
+    text += "; it does not fit there: \"software\": \"" + forecast.software +
+            "\" in the cluster.json searches for a plan that does";
+  return text;
+}
+
+std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
+                               const std::string &strategy,
+                               const std::filesystem::path &dir,
+                               const std::vector<TargetForecast> &forecasts) {
+  nlohmann::ordered_json index = {{"generator", "dpc-opt"},
+                                  {"strategy", strategy},
+                                  {"files", nlohmann::json::array()}};
+  std::vector<exports::ExportedFile> all = files;
+  for (const exports::ExportedFile &file : files)
+    index["files"].push_back(file.name);
+  for (const TargetForecast &forecast : forecasts)
+    index["expected"][forecast.target] = {
+        {"software", forecast.software},
+        {"step_seconds", forecast.stepSeconds},
+        {"memory_bytes", std::llround(forecast.memoryBytes)},
+        {"memory_limit_bytes", std::llround(forecast.limitBytes)},
+        {"fits", forecast.fits()}};
+  all.push_back({"index.json", index.dump(2) + "\n"});
+  std::error_code code;
+  std::filesystem::create_directories(dir / kExports, code);
+  for (const exports::ExportedFile &file : all) {
+    std::filesystem::path path = dir / kExports / file.name;
+    if (std::string error = writeText(path, file.text); !error.empty())
+      return error;
+    if (path.extension() == ".sh")
+      std::filesystem::permissions(path, std::filesystem::perms::owner_exec,
+                                   std::filesystem::perm_options::add, code);
+  }
+  return "";
+}
 
 static std::vector<const exports::Target *>
 namedTargets(const CompileOptions &options) {

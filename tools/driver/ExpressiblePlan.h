@@ -22,7 +22,7 @@
 #ifndef DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H
 #define DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H
 
-#include "codegen/export/Legality.h"
+#include "codegen/export/Targets.h"
 #include "cost-model/search/Search.h"
 #include "tools/driver/CompileOptions.h"
 

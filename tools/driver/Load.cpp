@@ -1,7 +1,7 @@
 //===- Load.cpp - Reads the files of the command line ---------------------===//
 #include "tools/driver/Load.h"
 
-#include "codegen/export/Legality.h"
+#include "codegen/export/Import.h"
 #include "cost-model/machine/HeterogeneousCluster.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/stablehlo/Import.h"

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <map>
 #include <unistd.h>
@@ -23,11 +22,6 @@ static constexpr const char *kWritten[] = {
     "accelerate.yaml", "calculon-application.json", "calculon-execution.json",
     "colossalai.json", "ds_config.json", "galvatron.json", "megatron.sh",
     "opensora.py", "torchtitan.py", "torchtitan.toml"};
-
-/// Exported files have names of other programs: an index lists those of
-/// dpc-opt.
-static constexpr const char *kExports = "exports",
-                            *kExportIndex = "exports/index.json";
 
 /// The files in the index of exports of `folder`, then the index and its
 /// folder. Empty without an index of dpc-opt.
@@ -204,35 +198,6 @@ std::string writeText(const fs::path &path, const std::string &text) {
   file << text;
   file.close();
   return file ? "" : path.string() + ": cannot be written";
-}
-
-std::string writeExportedFiles(const std::vector<exports::ExportedFile> &files,
-                               const std::string &strategy, const fs::path &dir,
-                               const std::vector<TargetForecast> &forecasts) {
-  nlohmann::ordered_json index = {{"generator", "dpc-opt"},
-                                  {"strategy", strategy},
-                                  {"files", nlohmann::json::array()}};
-  std::vector<exports::ExportedFile> all = files;
-  for (const exports::ExportedFile &file : files)
-    index["files"].push_back(file.name);
-  for (const TargetForecast &forecast : forecasts)
-    index["expected"][forecast.target] = {
-        {"software", forecast.software},
-        {"step_seconds", forecast.stepSeconds},
-        {"memory_bytes", std::llround(forecast.memoryBytes)},
-        {"memory_limit_bytes", std::llround(forecast.limitBytes)},
-        {"fits", forecast.fits()}};
-  all.push_back({"index.json", index.dump(2) + "\n"});
-  std::error_code code;
-  fs::create_directories(dir / kExports, code);
-  for (const exports::ExportedFile &file : all) {
-    fs::path path = dir / kExports / file.name;
-    if (std::string error = writeText(path, file.text); !error.empty())
-      return error;
-    if (path.extension() == ".sh")
-      fs::permissions(path, fs::perms::owner_exec, fs::perm_options::add, code);
-  }
-  return "";
 }
 
 } // namespace dpc

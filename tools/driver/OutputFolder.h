@@ -2,12 +2,8 @@
 #ifndef DPC_TOOLS_DRIVER_OUTPUTFOLDER_H
 #define DPC_TOOLS_DRIVER_OUTPUTFOLDER_H
 
-#include "codegen/export/Job.h"
-#include "tools/driver/TargetForecast.h"
-
 #include <filesystem>
 #include <string>
-#include <vector>
 
 namespace dpc {
 
@@ -42,17 +38,13 @@ private:
   bool writesPlan;
 };
 
+/// The folder of exports, and its index.
+inline constexpr const char *kExports = "exports",
+                            *kExportIndex = "exports/index.json";
+
 /// Writes a file. Returns "" or a one-line error.
 std::string writeText(const std::filesystem::path &path,
                       const std::string &text);
-
-/// Writes `files` into DIR/exports, with an index that lists them and the
-/// forecasts. Returns "" or a one-line error.
-std::string
-writeExportedFiles(const std::vector<exports::ExportedFile> &files,
-                   const std::string &strategy,
-                   const std::filesystem::path &dir,
-                   const std::vector<TargetForecast> &forecasts = {});
 
 } // namespace dpc
 

@@ -106,9 +106,10 @@ TEST_F(ExpressiblePlanTest, PlacementsAreMended) {
   answers = {resultOf({candidateOf("dp=4,pp=2,zero=1,micro_batch=1,"
                                    "placement=tp.cp.dp.pp",
                                    1.03)})};
-  EXPECT_EQ(text(), "; best that it can express: --strategy=dp=4,tp=1,pp=2,zero=1,"
-                    "micro_batch=1,placement=tp.cp.dp.pp (1.03 s a step, "
-                    "3.0 % slower, 1.00 GiB)");
+  EXPECT_EQ(text(),
+            "; best that it can express: --strategy=dp=4,tp=1,pp=2,zero=1,"
+            "micro_batch=1,placement=tp.cp.dp.pp (1.03 s a step, "
+            "3.0 % slower, 1.00 GiB)");
   EXPECT_EQ(asked,
             std::vector<std::string>{"one: dp=4,tp=1,pp=2,zero=1,micro_batch=1,"
                                      "placement=tp.cp.dp.pp"});

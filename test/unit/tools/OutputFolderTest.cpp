@@ -1,5 +1,6 @@
 //===- OutputFolderTest.cpp - what -o may replace -------------------------===//
 #include "tools/driver/OutputFolder.h"
+#include "tools/driver/Exports.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 //===- TargetForecastTest.cpp - The plan under other software -------------===//
-#include "tools/driver/TargetForecast.h"
+#include "tools/driver/Exports.h"
 
 #include <gtest/gtest.h>
 

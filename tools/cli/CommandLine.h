@@ -1,0 +1,74 @@
+//===- CommandLine.h - common parts of the command lines --------*- C++ -*-===//
+#ifndef DPC_TOOLS_CLI_COMMANDLINE_H
+#define DPC_TOOLS_CLI_COMMANDLINE_H
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+
+namespace dpc {
+
+/// A script with which `shell` ("bash" or "zsh") completes the options of
+/// `program`, the values of options with a list of values, and subcommands with
+/// their options.
+std::string completionScript(const CLI::App &app, const std::string &program,
+                             const std::string &shell);
+
+/// The number of letters to insert, delete or change to turn one word into the
+/// other (Levenshtein, Soviet Physics Doklady 10, 1966).
+size_t editDistance(const std::string &from, const std::string &to);
+
+/// The text of `error`. For an option that does not exist, suggests the option
+/// of `app` or its subcommands with a similar name, if there is one.
+std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
+                      const char *const *argv);
+
+/// Prints "PROGRAM: error: MESSAGE" and returns 1.
+int fail(const std::string &program, const std::string &message);
+
+/// Runs a program whose options `app` has. Adds --version and --completion,
+/// parses the command line, and calls `run`, which returns the exit status and
+/// may throw CLI::Error.
+int runProgram(CLI::App &app, int argc, const char *const *argv,
+               const std::function<int()> &run);
+
+/// Throws a CLI::Error for a word "--name=". CLI11 would use the next word,
+/// which may be an option, as its value.
+void refuseEmptyValues(int argc, const char *const *argv);
+
+/// Accepts the words for which `accepts` is true. The message for any other
+/// word is "'WORD' is not EXPECTED". Help shows `type`.
+template <typename Accepts>
+CLI::Validator words(const std::string &type, Accepts accepts,
+                     const std::string &expected) {
+  return CLI::Validator(
+      [=](const std::string &word) {
+        return accepts(word) ? "" : "'" + word + "' is not " + expected;
+      },
+      type);
+}
+
+/// The same for numbers.
+template <typename Number, typename Accepts>
+CLI::Validator numbers(const std::string &type, Accepts accepts,
+                       const std::string &expected) {
+  return words(
+      type,
+      [=](const std::string &word) {
+        Number value{};
+        return CLI::detail::lexical_cast(word, value) && accepts(value);
+      },
+      expected);
+}
+
+/// Numbers above 0. The message of CLI::PositiveNumber contains the largest
+/// double.
+inline CLI::Validator positive() {
+  return numbers<double>(
+      "POSITIVE", [](double value) { return value > 0; }, "a number above 0");
+}
+
+} // namespace dpc
+
+#endif // DPC_TOOLS_CLI_COMMANDLINE_H
