@@ -1,16 +1,14 @@
-//===- Case.cpp - One model, compiled and run once ------------------------===//
+//===- Case.cpp - Compiles and runs one model -----------------------------===//
 #include "tools/dpc-cases/Case.h"
 
-#include "frontends/onnx/Import.h"
-#include "frontends/torch/Import.h"
 #include "passes/graph/Passes.h"
 #include "passes/shard/Passes.h"
 #include "tools/dpc-cases/CaseProgram.h"
 #include "tools/driver/Inputs.h"
+#include "tools/driver/Load.h"
 #include "tools/driver/Pipelines.h"
 #include "tools/driver/Session.h"
 
-#include "mlir/Parser/Parser.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <filesystem>
@@ -33,20 +31,20 @@ std::vector<Case> readCases(const std::string &path, std::string &error) {
     if (fields.size() != 3)
       error = path + ": line " + std::to_string(cases.size() + 1) + " has " +
               std::to_string(fields.size()) +
-              " fields; expected name, model and folder between tabs";
+              " fields; expected name, model and folder, separated by tabs";
     else
       cases.push_back({fields[0].str(), fields[1].str(), fields[2].str()});
   }
   return error.empty() ? cases : std::vector<Case>();
 }
 
-CaseRunner::CaseRunner(int64_t ranks) : state(std::make_unique<State>()) {
-  state->ranks = ranks;
-  registerEverything(state->registry);
-  // Threads would not live on in forked processes.
-  state->context = std::make_unique<MLIRContext>(
-      state->registry, MLIRContext::Threading::DISABLED);
-  state->context->loadAllAvailableDialects();
+CaseRunner::CaseRunner(int64_t ranks) : ranks(ranks) {
+  DialectRegistry registry;
+  registerEverything(registry);
+  // Forked processes have no threads of the parent.
+  context =
+      std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
 }
 
 CaseRunner::~CaseRunner() = default;
@@ -56,22 +54,29 @@ std::string fileOf(const std::string &folder, std::string name) {
   return folder + "/" + name + ".npy";
 }
 
+Expected<rt::HostTensor> readTensor(const std::string &path, rt::DType type) {
+  Expected<rt::NpyArray> array = rt::openNpy(path);
+  if (!array)
+    return array.status();
+  rt::HostTensor tensor = rt::HostTensor::zeros(type, array->shape);
+  rt::convertElements(array->data, array->dtype, tensor.data.data(), type,
+                      tensor.elements());
+  return tensor;
+}
+
 Expected<std::map<std::string, rt::HostTensor>>
 readInputs(const rt::Plan &plan, const std::string &folder) {
   std::map<std::string, rt::HostTensor> inputs;
   for (const rt::Port &port : plan.inputs) {
     std::string path = fileOf(folder, port.name);
-    Expected<rt::NpyArray> array = rt::openNpy(path);
-    if (!array)
-      return array.status();
-    if (array->shape != port.globalShape)
+    auto tensor = readTensor(path, port.dtype);
+    if (!tensor)
+      return tensor.status();
+    if (tensor->shape != port.globalShape)
       return Status::invalid(
-          path + ": found " + rt::describe(array->dtype, array->shape) +
+          path + ": found " + rt::describe(tensor->dtype, tensor->shape) +
           ", expected " + rt::describe(port.dtype, port.globalShape));
-    rt::HostTensor tensor = rt::HostTensor::zeros(port.dtype, array->shape);
-    rt::convertElements(array->data, array->dtype, tensor.data.data(),
-                        tensor.dtype, tensor.elements());
-    inputs[port.name] = std::move(tensor);
+    inputs[port.name] = std::move(*tensor);
   }
   return inputs;
 }
@@ -99,42 +104,14 @@ std::string writeTensors(const std::map<std::string, rt::HostTensor> &tensors,
   return "";
 }
 
-static FailureOr<OwningOpRef<ModuleOp>>
-importModel(const std::string &model, MLIRContext &context,
-            const ImportOptions &options) {
-  StringRef file = model;
-  if (file.ends_with(".pt2"))
-    return importTorch(file, context, options);
-  if (!file.ends_with(".mlir"))
-    return importOnnx(file, context, options);
-  auto parsed = parseSourceFile<ModuleOp>(file, &context);
-  if (!parsed)
-    return failure();
-  return parsed;
-}
-
-OwningOpRef<ModuleOp> loadFused(const std::string &model, MLIRContext &context,
-                                const ImportOptions &options) {
-  auto imported = importModel(model, context, options);
-  if (failed(imported))
+OwningOpRef<ModuleOp> loadFused(const CompileOptions &options,
+                                MLIRContext &context) {
+  OwningOpRef<ModuleOp> program = loadModel(options, context);
+  if (!program)
     return {};
-  OwningOpRef<ModuleOp> program = std::move(*imported);
   makeSourcesAbsolute(*program);
   bool isFused = succeeded(runPasses(*program, addFusionPhase));
   return isFused ? std::move(program) : OwningOpRef<ModuleOp>();
-}
-
-std::string CaseRunner::attempt(
-    const std::function<std::string(MLIRContext &)> &work) const {
-  MLIRContext &context = *state->context;
-  std::string why;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (why.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      why = diagnostic.str();
-    return success();
-  });
-  std::string error = work(context);
-  return error.empty() || why.empty() ? error : why;
 }
 
 std::optional<rt::Plan> buildOnRanks(ModuleOp program,
@@ -152,16 +129,19 @@ std::optional<rt::Plan> buildOnRanks(ModuleOp program,
 }
 
 std::string CaseRunner::run(const Case &one) const {
-  return attempt([&](MLIRContext &context) -> std::string {
-    CompileOptions options;
-    options.model = one.model;
-    options.infer = true;
-    OwningOpRef<ModuleOp> program = loadFused(one.model, context, {});
-    if (!program || failed(runPasses(*program, graphPasses(options, false))))
-      return "import failed";
-    auto plan = buildOnRanks(*program, options, state->ranks, one.folder);
-    return plan ? runPlan(*plan, one.folder) : "compilation failed";
-  });
+  FirstError error(context.get());
+  CompileOptions options;
+  options.model = one.model;
+  options.infer = true;
+  std::string why;
+  OwningOpRef<ModuleOp> program = loadFused(options, *context);
+  if (!program || failed(runPasses(*program, graphPasses(options, false))))
+    why = "import failed";
+  else if (auto plan = buildOnRanks(*program, options, ranks, one.folder))
+    why = runPlan(*plan, one.folder);
+  else
+    why = "compilation failed";
+  return why.empty() || error.text().empty() ? why : error.text();
 }
 
 } // namespace dpc

@@ -1,8 +1,9 @@
-//===- Gradients.cpp - A compiled gradient and finite differences ---------===//
+//===- Gradients.cpp - Compiled gradients and finite differences ----------===//
 #include "passes/graph/Autodiff.h"
 #include "passes/graph/Passes.h"
 #include "tools/dpc-cases/CaseProgram.h"
 #include "tools/driver/Pipelines.h"
+#include "tools/driver/Session.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -18,8 +19,8 @@ namespace dpc {
 
 using Tensors = std::map<std::string, rt::HostTensor>;
 
-/// Half the distance of the points of a central difference: in f64 the error
-/// of the formula, step^2 f''' / 6, is about that of rounding, 1e-16 f / step.
+/// Half the distance of the points of a central difference. In f64 the error of
+/// the formula, step^2 f''' / 6, is about the rounding error 1e-16 f / step.
 static constexpr double kStep = 2e-5;
 
 template <typename Kind>
@@ -30,7 +31,7 @@ static void addKinds(std::vector<std::string> &ops, StringRef name, Kind last) {
 
 std::vector<std::string> CaseRunner::listDifferentiable() const {
   std::vector<std::string> ops;
-  for (RegisteredOperationName name : state->context->getRegisteredOperations())
+  for (RegisteredOperationName name : context->getRegisteredOperations())
     if (name.getDialectNamespace() == "dpc" &&
         name.hasInterface<VjpOpInterface>()) {
       StringRef text = name.getStringRef();
@@ -79,7 +80,7 @@ static void writeOps(ModuleOp program, const std::string &path) {
     file << name << "\n";
 }
 
-/// Parameters that FOLDER/in has.
+/// The parameters in FOLDER/in.
 static Expected<Tensors> givenParameters(const rt::Plan &plan,
                                          const std::string &folder) {
   Tensors given;
@@ -87,20 +88,17 @@ static Expected<Tensors> givenParameters(const rt::Plan &plan,
     std::string path = fileOf(folder + "/in", tensor.name);
     if (tensor.role != rt::TensorRole::Parameter || !fs::exists(path))
       continue;
-    Expected<rt::NpyArray> array = rt::openNpy(path);
-    if (!array)
-      return array.status();
-    rt::HostTensor value = rt::HostTensor::zeros(tensor.dtype, array->shape);
-    rt::convertElements(array->data, array->dtype, value.data.data(),
-                        value.dtype, value.elements());
-    given[tensor.name] = std::move(value);
+    auto value = readTensor(path, tensor.dtype);
+    if (!value)
+      return value.status();
+    given[tensor.name] = std::move(*value);
   }
   return given;
 }
 
 namespace {
 
-/// A plan that is run again and again.
+/// A plan that runs several times.
 class Runner {
 public:
   Runner(const rt::Plan &plan, std::string folder)
@@ -147,7 +145,8 @@ static bool isTrained(const rt::Plan &plan, const std::string &name) {
   });
 }
 
-/// Central differences of the only output in every element of every parameter.
+/// Writes central differences of the only output for each element of each
+/// parameter.
 static std::string writeDifferences(const rt::Plan &plan, const Runner &runner,
                                     const Tensors &values,
                                     const std::string &folder) {
@@ -173,7 +172,7 @@ static std::string writeDifferences(const rt::Plan &plan, const Runner &runner,
   return writeTensors(slopes, folder);
 }
 
-/// What the step of `plan` subtracted from its parameters.
+/// Writes the changes of the parameters in the step of `plan`.
 static std::string writeGradients(const rt::Plan &plan, const Runner &runner,
                                   const Tensors &before,
                                   const std::string &folder) {
@@ -194,45 +193,48 @@ static std::string writeGradients(const rt::Plan &plan, const Runner &runner,
   return writeTensors(gradients, folder);
 }
 
+static std::string differentiateModel(const Case &one, int64_t ranks,
+                                      MLIRContext &context) {
+  CompileOptions options;
+  options.model = one.model;
+  options.train = "sgd";
+  options.lr = 1;
+  if (StringRef(one.model).ends_with(".onnx"))
+    options.trainable = {"*"}; // Also weights that look like tables.
+  auto forward = loadFused(options, context);
+  if (!forward)
+    return "import failed";
+  OwningOpRef<ModuleOp> step = forward->clone();
+  writeOps(*forward, one.folder + "/ops.txt");
+  std::string there = one.folder + "/forward", back = one.folder + "/step";
+  std::error_code code;
+  fs::create_directories(there, code);
+  fs::create_directories(back, code);
+  std::optional<rt::Plan> plan, training;
+  if (succeeded(runPasses(*forward, graphPasses(options, false))))
+    plan = buildOnRanks(*forward, options, 1, there);
+  if (plan && succeeded(runPasses(*step, graphPasses(options, true))))
+    training = buildOnRanks(*step, options, ranks, back);
+  if (!training)
+    return plan ? "differentiation failed" : "compilation failed";
+  Runner forwards(*plan, there), steps(*training, back);
+  for (Runner *runner : {&forwards, &steps})
+    if (std::string why = runner->load(one.folder); !why.empty())
+      return why;
+  auto start = forwards.run();
+  if (!start)
+    return "the plan does not run: " + start.status().message();
+  std::string why = writeGradients(*training, steps, start->tensors,
+                                   one.folder + "/gradient");
+  return why.empty() ? writeDifferences(*plan, forwards, start->tensors,
+                                        one.folder + "/numeric")
+                     : why;
+}
+
 std::string CaseRunner::differentiate(const Case &one) const {
-  return attempt([&](MLIRContext &context) -> std::string {
-    CompileOptions options;
-    options.model = one.model;
-    options.train = "sgd";
-    options.lr = 1;
-    ImportOptions import;
-    if (StringRef(one.model).ends_with(".onnx"))
-      import.trainable = {"*"}; // Also what looks like a table.
-    auto forward = loadFused(one.model, context, import);
-    if (!forward)
-      return "import failed";
-    OwningOpRef<ModuleOp> step = forward->clone();
-    writeOps(*forward, one.folder + "/ops.txt");
-    std::string there = one.folder + "/forward", back = one.folder + "/step";
-    std::error_code code;
-    fs::create_directories(there, code);
-    fs::create_directories(back, code);
-    std::optional<rt::Plan> plan, training;
-    if (succeeded(runPasses(*forward, graphPasses(options, false))))
-      plan = buildOnRanks(*forward, options, 1, there);
-    if (plan && succeeded(runPasses(*step, graphPasses(options, true))))
-      training = buildOnRanks(*step, options, state->ranks, back);
-    if (!training)
-      return plan ? "differentiation failed" : "compilation failed";
-    Runner forwards(*plan, there), steps(*training, back);
-    if (std::string why = forwards.load(one.folder); !why.empty())
-      return why;
-    if (std::string why = steps.load(one.folder); !why.empty())
-      return why;
-    auto start = forwards.run();
-    if (!start)
-      return "the plan does not run: " + start.status().message();
-    std::string why = writeGradients(*training, steps, start->tensors,
-                                     one.folder + "/gradient");
-    return why.empty() ? writeDifferences(*plan, forwards, start->tensors,
-                                          one.folder + "/numeric")
-                       : why;
-  });
+  FirstError error(context.get());
+  std::string why = differentiateModel(one, ranks, *context);
+  return why.empty() || error.text().empty() ? why : error.text();
 }
 
 } // namespace dpc

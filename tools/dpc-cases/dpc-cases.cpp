@@ -100,30 +100,31 @@ runCases(const std::vector<Case> &cases, const WorkerOptions &options,
 
 int main(int argc, char **argv) {
   CLI::App app("Compiles small ONNX models and runs each once, in one process "
-               "and its forks. Prints a line per case: its name, a tab, and "
-               "nothing or why it has no outputs.");
+               "and its forks. Prints one line per case: its name, a tab, and "
+               "why it has no outputs, if so.");
   app.name("dpc-cases");
   std::string list;
   WorkerOptions options;
-  app.add_option("list", list,
-                 "A case a line: name, model.onnx and folder between tabs; "
-                 "reads FOLDER/in/*.npy, writes FOLDER/out/*.npy");
+  app.add_option(
+      "list", list,
+      "One case per line: name, model.onnx and folder, separated by tabs; "
+      "reads FOLDER/in/*.npy, writes FOLDER/out/*.npy");
   app.add_option("--ranks", options.ranks,
-                 "Ranks over which dimension 0 of inputs is split")
+                 "Ranks that split dimension 0 of inputs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--jobs", options.jobs, "Cases at a time")
+  app.add_option("--jobs", options.jobs, "Cases that run at the same time")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--seconds", options.seconds, "After which a case is killed")
+  app.add_option("--seconds", options.seconds, "Seconds until a case is killed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--gradients", options.gradients,
-               "Differentiate instead: writes FOLDER/gradient/*.npy, "
+               "Differentiate cases instead: write FOLDER/gradient/*.npy, "
                "FOLDER/numeric/*.npy (finite differences) and FOLDER/ops.txt");
   bool lists = false;
   app.add_flag("--list-differentiable", lists,
-               "Print the ops that have a gradient, and end");
+               "Print the ops that have a gradient");
   CLI11_PARSE(app, argc, argv);
   if (lists) {
     for (const std::string &op : CaseRunner(1).listDifferentiable())
