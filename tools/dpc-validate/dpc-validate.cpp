@@ -23,10 +23,10 @@ using namespace dpc::validate;
 
 namespace {
 
-/// What braces of a glob may expand to.
+/// The number of patterns to which the braces of a glob may expand.
 constexpr size_t kMaxPatterns = 64;
 
-/// Each keeps a program of up to 400 MiB.
+/// Each thread keeps a program of up to 400 MiB.
 constexpr int kThreads = 2;
 
 struct Options {
@@ -35,7 +35,7 @@ struct Options {
   bool details = false, json = false;
 };
 
-/// What was replayed, and why the rest was not.
+/// The predictions, and the skipped rows.
 struct Outcome {
   std::vector<Prediction> predictions;
   std::map<std::string, std::vector<std::string>> skipped; ///< Ids by reason.
@@ -45,7 +45,7 @@ int fail(const std::string &message) {
   return dpc::fail("dpc-validate", message);
 }
 
-/// Runs of rows that match and can be replayed, one in `every` of a source.
+/// The runs of matching rows, every `every`-th of a source.
 std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
                                      const llvm::GlobPattern &glob,
                                      int64_t every, Outcome &outcome) {
@@ -63,7 +63,7 @@ std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
   return runs;
 }
 
-/// Counts rows on a terminal, over and over in one line.
+/// Shows the current row in one line of a terminal.
 class Progress {
 public:
   explicit Progress(size_t rows) : rows(rows), shows(isatty(STDERR_FILENO)) {}
@@ -84,7 +84,7 @@ private:
   bool shows;
 };
 
-/// Which runs share a program, in the order of their first rows.
+/// Groups of runs with the same program, in the order of their first rows.
 std::vector<std::vector<size_t>>
 groupRuns(const std::vector<PublishedRun> &runs) {
   std::vector<std::vector<size_t>> groups;
@@ -99,21 +99,22 @@ groupRuns(const std::vector<PublishedRun> &runs) {
   return groups;
 }
 
-/// Evaluates a run, where memory was measured also with the plan's own.
+/// Predicts a run; if its memory was measured, also with the plan's own
+/// buffers.
 Expected<Prediction> predict(Replay &replay, const PublishedRun &run) {
   Expected<cost::Evaluation> evaluation = replay.evaluate(run);
   if (!evaluation)
     return Error{evaluation.message()};
-  Prediction prediction{run.id,
-                        run.source,
-                        cost::stringifyStrategy(run.strategy),
-                        run.sweepKey(),
-                        run.measuredSeconds,
-                        evaluation->stepSeconds,
-                        run.measuredMemoryBytes,
-                        evaluation->memory,
-                        evaluation->memory,
-                        run.cluster.software.name};
+  Prediction prediction = {.id = run.id,
+                           .source = run.source,
+                           .strategy = cost::stringifyStrategy(run.strategy),
+                           .sweep = run.sweepKey(),
+                           .measuredSeconds = run.measuredSeconds,
+                           .predictedSeconds = evaluation->stepSeconds,
+                           .measuredMemoryBytes = run.measuredMemoryBytes,
+                           .memory = evaluation->memory,
+                           .planMemory = evaluation->memory,
+                           .software = run.cluster.software.name};
   if (run.measuredMemoryBytes <= 0 || !run.cluster.software.keepsMemory)
     return prediction;
   Expected<cost::Evaluation> own = replay.evaluate(withOwnMemory(run));
@@ -123,8 +124,8 @@ Expected<Prediction> predict(Replay &replay, const PublishedRun &run) {
   return prediction;
 }
 
-/// Runs of one program behind each other, two programs at a time; predictions
-/// in the rows' order.
+/// Predicts all runs, two programs at a time. Predictions have the order of
+/// rows.
 void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
   std::vector<std::vector<size_t>> groups = groupRuns(runs);
   std::vector<std::optional<Expected<Prediction>>> found(runs.size());
@@ -177,7 +178,7 @@ void printDetails(const std::vector<Prediction> &predictions) {
   std::printf("\n");
 }
 
-/// Which rows each profile was taken for: one that few sources need is told.
+/// Prints how many rows of each source use each software profile.
 void printSoftware(const std::vector<Prediction> &predictions) {
   std::map<std::string, std::map<std::string, int64_t>> rows;
   for (const Prediction &p : predictions)
@@ -191,7 +192,7 @@ void printSoftware(const std::vector<Prediction> &predictions) {
   }
 }
 
-/// Columns of strategies that compete.
+/// Prints the columns about sweeps.
 void printSweeps(const Score &score) {
   auto ofSweeps = [&](int64_t count) {
     return score.sweeps == 0
@@ -208,7 +209,7 @@ void printSweeps(const Score &score) {
               ofSweeps(score.wellRanked).c_str(), worst.c_str());
 }
 
-/// The first ids; --json has all.
+/// The first ids. --json prints all.
 std::string listIds(const std::vector<std::string> &ids) {
   constexpr size_t kShown = 4;
   std::string text;
@@ -346,12 +347,12 @@ int validateFile(const Options &options) {
 
 int main(int argc, char **argv) {
   Options o;
-  CLI::App app("Replays measured training runs and compares: models are built "
-               "from the dims of each row and evaluated with exactly its "
-               "strategy on its cluster.");
+  CLI::App app("Compares predictions with measured training runs: builds the "
+               "model of each row from its dims and evaluates it with the "
+               "row's strategy on its cluster.");
   app.footer("The file is a CSV with the columns of "
              "bench/data/published-runs.csv; rows whose notes do not begin "
-             "with spec=full are left out and counted.");
+             "with spec=full are skipped and counted.");
   app.name("dpc-validate");
   app.add_option("FILE", o.file, "Measured runs (.csv)");
   app.add_option("--rows", o.rows,
@@ -359,7 +360,7 @@ int main(int argc, char **argv) {
   app.add_option("--every", o.every, "Only every N-th row of a source")
       ->check(CLI::PositiveNumber);
   app.add_option("--plot", o.plot, "Write a scatter plot (SVG) here");
-  app.add_flag("--details", o.details, "A line per row");
+  app.add_flag("--details", o.details, "Print a line per row");
   app.add_flag("--json", o.json, "Print JSON instead of tables");
   return dpc::runProgram(app, argc, argv, [&] {
     if (o.file.empty())

@@ -1,4 +1,4 @@
-//===- Network.cpp - Links of clusters as they are published --------------===//
+//===- Network.cpp - Clusters from their published descriptions -----------===//
 #include "tools/replay/Network.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ struct NetworkKind {
   const char *word;
   double latencySeconds;
 };
-/// InfiniBand and Omni-Path: what examples/clusters assumes. Ethernet: RoCE
-/// through more switch stages; instances of clouds speak TCP or SRD (20 us and
-/// more between nodes in nccl-tests).
+/// InfiniBand and Omni-Path have the latency of examples/clusters. RoCE has
+/// more switch stages. Cloud instances use TCP or SRD (20 us and more between
+/// nodes in nccl-tests).
 constexpr NetworkKind kNetworks[] = {
     {"Omni-Path", 8e-6},    {"IB", 8e-6},   {"RoCE", 10e-6},
     {"p3.16xlarge", 30e-6}, {"EFA", 20e-6}, {"TCP", 30e-6}};
@@ -29,7 +29,7 @@ struct NodeLink {
   double gigabytesPerSecond;
   cost::LinkKind kind;
   bool reduces; ///< NVLink SHARP: the switch adds, from Hopper on.
-  int64_t span; ///< GPUs in one domain where it is larger than a node.
+  int64_t span; ///< GPUs in a domain that is larger than a node, or 0.
 };
 constexpr NodeLink kNodeLinks[] = {
     {"v100", 150, cost::LinkKind::FullMesh, false, 0},
@@ -42,7 +42,7 @@ constexpr NodeLink kNodeLinks[] = {
     {"gb200", 900, cost::LinkKind::Switch, true, 72},
     {"gb300", 900, cost::LinkKind::Switch, true, 72},
 };
-/// PCIe 4.0 x16, for devices that the table lacks.
+/// PCIe 4.0 x16, for other devices.
 constexpr NodeLink kPcie = {"", 25, cost::LinkKind::Switch, false, 0};
 
 const NodeLink &linkOf(const cost::Device &device) {
@@ -86,7 +86,8 @@ Expected<cost::Level> parseNetwork(const std::string &text,
   return level;
 }
 
-/// How far a device's memory is from `gigabytes`, of either size of gigabyte.
+/// The relative difference between a device's memory and `gigabytes`, which are
+/// GB or GiB.
 static double memoryDistance(const cost::Device &device, double gigabytes) {
   double least = 1e9;
   for (double unit : {1e9, double(1 << 30)})

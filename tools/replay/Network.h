@@ -1,4 +1,4 @@
-//===- Network.h - Links of clusters as they are published ------*- C++ -*-===//
+//===- Network.h - Clusters from their published descriptions ---*- C++ -*-===//
 #ifndef DPC_TOOLS_REPLAY_NETWORK_H
 #define DPC_TOOLS_REPLAY_NETWORK_H
 
@@ -11,20 +11,20 @@ namespace dpc::validate {
 ///   [COUNTx]RATE(Gb|Tb|GB|TB)[/s] WORDS per [N-GPU ]node | GPU
 ///
 /// "8x200Gb HDR IB per 8-GPU node", "400Gb/s RoCE per GPU", "800Gb/s per node".
-/// A node without a number of its own has `gpusPerNode`. The level's span is
-/// left to the caller.
+/// A node without a stated number of GPUs has `gpusPerNode`. The span of the
+/// level is not set.
 Expected<cost::Level> parseNetwork(const std::string &text,
                                    int64_t gpusPerNode);
 
-/// The device file for a GPU as tables name it: "A100-80GB-SXM", "GB200",
-/// "V100-16GB-SXM2 (p3.16xlarge)". Where no memory is named, the kind with
-/// most.
+/// The device file of a GPU with a published name: "A100-80GB-SXM", "GB200",
+/// "V100-16GB-SXM2 (p3.16xlarge)". Without a memory size it is the kind with
+/// the most memory.
 Expected<cost::Device> findDevice(const std::string &gpu);
 
-/// What joins the GPUs of a node, by device.
+/// The link level between the GPUs of a node.
 cost::Level nodeLevel(const cost::Device &device);
 
-/// A cluster of `gpus` devices. `network` is not looked at for a single node.
+/// A cluster of `gpus` devices. A single node ignores `network`.
 Expected<cost::Cluster> clusterOf(const std::string &gpu, int64_t gpus,
                                   int64_t gpusPerNode,
                                   const std::string &network);

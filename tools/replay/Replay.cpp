@@ -1,4 +1,4 @@
-//===- Replay.cpp - Runs through the real path ----------------------------===//
+//===- Replay.cpp - Predictions of published runs -------------------------===//
 #include "tools/replay/Replay.h"
 
 #include "frontends/dims/ModelBuilder.h"
@@ -22,11 +22,11 @@ void Replay::dropProgram() {
   fused = {};
 }
 
-/// Types and attributes of a context live as long as it does, so every program
-/// has one of its own.
+/// Starts a context for one program, because a context keeps all types and
+/// attributes.
 void Replay::startContext() {
   dropProgram();
-  static std::mutex registers; // passes are registered for the process
+  static std::mutex registers; // registration of passes is global
   DialectRegistry registry;
   {
     std::lock_guard<std::mutex> lock(registers);
@@ -61,12 +61,10 @@ bool Replay::makeProgram(const PublishedRun &run) {
   if (failed(imported))
     return false;
   fused = std::move(*imported);
-  // How attention ran is said by the cluster's software.
   if (failed(runPasses(*fused, addFusionPhase)))
     return false;
   family = std::make_unique<ProgramFamily>(
       *fused, stepPasses(optionsOf(run), /*trains=*/true));
-  // A program that cannot be made is not asked for strategies.
   return family->isDeep() || succeeded(family->whole());
 }
 

@@ -1,11 +1,11 @@
-//===- Replay.h - Runs through the real path --------------------*- C++ -*-===//
+//===- Replay.h - Predictions of published runs -----------------*- C++ -*-===//
 //
-// A run's model is built (dpc-model), imported, differentiated and evaluated
-// (passes/price) exactly as dpc-opt does. Programs are made once for all runs
-// that share them, and what folding measures is kept for all of them on one
-// cluster; one program is kept at a time. Deep models are folded where that is
-// exact: not with full recomputation, whose blocks span layers, and not with
-// ZeRO-3, whose gathers are bucketed across them.
+// The model of a run is built (dpc-model), imported, differentiated and
+// evaluated (passes/price) exactly as in dpc-opt. One program is kept at a
+// time, with the measurements of folding, and serves all runs that share it on
+// one cluster. Deep models are folded if that is exact: not with full
+// recomputation, whose blocks span layers, and not with ZeRO-3, whose gather
+// buckets span layers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_REPLAY_REPLAY_H
@@ -28,24 +28,24 @@ public:
   Replay();
   ~Replay();
 
-  /// What dpc predicts for `run`. Calls for runs of one program had better
-  /// follow each other. An error where the program cannot be made or the
-  /// strategy cannot be had.
+  /// Predicts `run`. Runs of one program should be evaluated one after another.
+  /// An error says why the program cannot be made or the strategy is not
+  /// possible.
   Expected<cost::Evaluation> evaluate(const PublishedRun &run);
 
 private:
-  /// An evaluator and what it refers to.
+  /// An evaluator and its cluster.
   struct OnCluster {
     cost::Cluster cluster;
     std::unique_ptr<ProgramEvaluator> evaluator;
   };
 
   std::unique_ptr<mlir::MLIRContext> context;
-  std::string key;                             ///< Of the program.
-  mlir::OwningOpRef<mlir::ModuleOp> fused;     ///< Before gradients.
-  std::unique_ptr<ProgramFamily> family;       ///< Of `fused`; null on failure.
-  std::map<std::string, OnCluster> evaluators; ///< Of `family`.
-  std::string error; ///< The first one that was emitted.
+  std::string key;                         ///< The key of the program.
+  mlir::OwningOpRef<mlir::ModuleOp> fused; ///< Before gradients.
+  std::unique_ptr<ProgramFamily> family;   ///< The program; null on failure.
+  std::map<std::string, OnCluster> evaluators; ///< By cluster.
+  std::string error;                           ///< The first diagnostic.
 
   bool makeProgram(const PublishedRun &run);
   void startContext();

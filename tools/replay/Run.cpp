@@ -1,4 +1,4 @@
-//===- Run.cpp - A published run as dpc's model, cluster, strategy --------===//
+//===- Run.cpp - A published run as input of dpc --------------------------===//
 #include "tools/replay/Run.h"
 
 #include "tools/replay/Network.h"
@@ -88,15 +88,19 @@ static bool mentions(const Row &row, const char *word) {
   return row.at("notes").find(word) != std::string::npos;
 }
 
-/// What the row says about its software, in small letters.
+static std::string lowered(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// The columns that describe the software of a row, in lower case.
 static std::string wordsOf(const Row &row) {
   std::string text;
   for (const char *column : {"source_title", "source_url_or_repo_path",
                              "zero_or_fsdp_stage", "notes"})
     text += row.at(column) + "\n";
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return text;
+  return lowered(text);
 }
 
 /// "full" of "full (every layer)".
@@ -106,7 +110,7 @@ static std::string firstWord(const std::string &text) {
 
 namespace {
 
-/// Fills a run cell by cell; the first thing that is wrong stays in `error`.
+/// Fills a run cell by cell. The first error stays.
 class Reader {
 public:
   explicit Reader(const Row &row) : row(row) {}
@@ -121,7 +125,7 @@ private:
     if (error.empty())
       error = why;
   }
-  /// A positive whole number; `otherwise` where the cell is empty.
+  /// A positive whole number; `otherwise` for an empty cell.
   int64_t size(const char *column, std::optional<int64_t> otherwise = {});
   void readModel();
   void readStrategy();
@@ -179,9 +183,7 @@ void Reader::readModel() {
 
 /// "3", "1 (group of 8)", "3 (fsdp)", "HSDP", ...
 void Reader::readZero() {
-  std::string text = row.at("zero_or_fsdp_stage");
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  std::string text = lowered(row.at("zero_or_fsdp_stage"));
   auto has = [&](const char *word) {
     return text.find(word) != std::string::npos;
   };
@@ -223,10 +225,10 @@ void Reader::readStrategy() {
                         : "recompute '" + row.at("recompute") + "' is unknown");
   readZero();
   if (error.empty() && s.ranks() != size("num_gpus"))
-    fail("degrees do not multiply out to the GPUs");
+    fail("the product of the degrees is not the number of GPUs");
 }
 
-/// Seconds of a step from what was published.
+/// Reads the seconds of a step and the memory.
 void Reader::readMeasured() {
   const std::string &kind = row.at("measured_kind");
   std::optional<double> value = row.number("measured_value");
@@ -260,8 +262,8 @@ void Reader::readMeasured() {
     run.measuredMemoryBytes = *value * kGiB;
 }
 
-/// The year of the publication: "2022", or that of an arXiv number or a
-/// conference ("2205.05198", "SC21"); 0 where the title has none.
+/// The year of the publication: "2022", or from an arXiv number or a conference
+/// ("2205.05198", "SC21"); 0 if the title has none.
 static int yearOf(const Row &row) {
   static const std::regex forms(
       R"(\b(20[12]\d)\b|arXiv (\d\d)\d\d\.\d|[A-Z](2\d)\b)");
@@ -275,7 +277,7 @@ static int yearOf(const Row &row) {
   return 0;
 }
 
-/// The profile of what ran the row; see Run.h.
+/// The software profile of the row; see Run.h.
 static std::string softwareOf(const Row &row, const PublishedRun &run) {
   std::string words = wordsOf(row);
   auto has = [&](const char *word) {

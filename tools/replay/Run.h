@@ -1,10 +1,10 @@
-//===- Run.h - A published run as dpc's model, cluster, strategy *- C++ -*-===//
+//===- Run.h - A published run as input of dpc ----------------*- C++ -*-===//
 //
-// What the columns leave open is filled in as the software of the time does it:
+// Values that the columns do not state follow the software of the time:
 //   * Megatron pads the vocabulary to a multiple of 128 x tp (families gpt and
-//     bloom), so that every shard's product is aligned;
-//   * the software profile (cost-model/software) follows from what the row says
-//     of its title, repository, ZeRO stage and notes, the first that holds:
+//     bloom), which aligns the GEMMs of all shards;
+//   * the software profile (cost-model/software) follows from the title, the
+//     repository, the ZeRO stage and the notes; the first match counts:
 //       InternEvo                          internevo-2023
 //       Alpa, not its Megatron baseline    alpa-2022
 //       FSDP, MPT (ALiBi in Triton)        pytorch-fsdp-2023
@@ -31,43 +31,42 @@
 
 namespace dpc::validate {
 
-/// Everything to predict a row, and what was measured.
+/// The input of a prediction, and the measurements.
 struct PublishedRun {
   std::string id;
   std::string source; ///< The id without its number.
   model::ModelDims dims;
   cost::Cluster cluster;
   cost::Strategy strategy;
-  std::string precision; ///< As --precision of dpc-opt.
+  std::string precision; ///< A value of --precision.
   int64_t globalBatch = 1;
-  /// Of a step, and of the fullest rank; 0 where not published.
+  /// Seconds of a step and bytes of the fullest rank; 0 if not published.
   double measuredSeconds = 0;
   double measuredMemoryBytes = 0;
 
-  /// The same for runs of one program.
+  /// Equal for runs of one program.
   std::string programKey() const;
-  /// The same for runs on one cluster.
+  /// Equal for runs on one cluster.
   std::string clusterKey() const;
-  /// The same for runs of one model and batch on one cluster, whose strategies
-  /// compete.
+  /// Equal for runs of one model and batch on one cluster, whose strategies can
+  /// be compared.
   std::string sweepKey() const;
 };
 
-/// The same run with no buffers but the plan's own: what is kept is decided by
-/// this compiler instead of the software, which runs it as fast as before.
+/// The same run with the buffers of dpc's plan instead of those of the
+/// software. Its speed is the same.
 PublishedRun withOwnMemory(const PublishedRun &run);
 
-/// Columns that a file has to have.
+/// The required columns of a file.
 const std::vector<std::string> &runColumns();
 
-/// The run of a row. The error is a reason to leave the row out, the same for
-/// rows that lack the same.
+/// The run of a row. An error is the reason to skip the row.
 Expected<PublishedRun> runOf(const Row &row);
 
-/// Floating-point operations of one step of a GPT on a global batch as tables
-/// count them (Narayanan et al., 2021, appendix): `passes` x 24 B s l h^2
-/// (1 + s / 6h + V / 4 passes l h); 4 passes with recomputation, 3 without,
-/// of which the head has 3 x 2 B s h V each time.
+/// Floating-point operations of one step of a GPT on a global batch, as
+/// publications count them (Narayanan et al., 2021, appendix): `passes` x 24 B
+/// s l h^2 (1 + s / 6h + V / 4 passes l h); 4 passes with recomputation, 3
+/// without, of which the head has 3 x 2 B s h V each time.
 double tableFlops(const model::ModelDims &dims, double globalBatch, int passes);
 
 } // namespace dpc::validate

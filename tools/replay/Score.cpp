@@ -1,10 +1,11 @@
-//===- Score.cpp - How far predictions are from measurements --------------===//
+//===- Score.cpp - Errors of predictions ----------------------------------===//
 #include "tools/replay/Score.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 namespace dpc::validate {
 
@@ -12,8 +13,7 @@ namespace dpc::validate {
 static std::vector<double> ranksOf(const std::vector<double> &values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::ranges::sort(order, {}, [&](size_t i) { return values[i]; });
   std::vector<double> ranks(values.size());
   for (size_t i = 0; i < order.size();) {
     size_t end = i;
@@ -27,13 +27,9 @@ static std::vector<double> ranksOf(const std::vector<double> &values) {
 }
 
 double rankCorrelation(const std::vector<std::pair<double, double>> &pairs) {
-  std::vector<double> a, b;
-  a.reserve(pairs.size());
-  b.reserve(pairs.size());
-  for (auto [x, y] : pairs) {
-    a.push_back(x);
-    b.push_back(y);
-  }
+  std::vector<double> a(pairs.size()), b(pairs.size());
+  for (size_t i = 0; i < pairs.size(); ++i)
+    std::tie(a[i], b[i]) = pairs[i];
   a = ranksOf(a);
   b = ranksOf(b);
   double mean = 0.5 * (static_cast<double>(pairs.size()) + 1);
@@ -49,13 +45,10 @@ double rankCorrelation(const std::vector<std::pair<double, double>> &pairs) {
 /// How many predictions a user would try.
 static constexpr size_t kFirst = 3;
 
-/// Whether the fastest run is predicted among the first ones.
+/// Whether the fastest run is among the best predictions.
 static bool findsBest(const std::vector<Prediction> &runs) {
-  auto best = std::min_element(runs.begin(), runs.end(),
-                               [](const Prediction &a, const Prediction &b) {
-                                 return a.measuredSeconds < b.measuredSeconds;
-                               });
-  auto ahead = std::count_if(runs.begin(), runs.end(), [&](const auto &run) {
+  auto best = std::ranges::min_element(runs, {}, &Prediction::measuredSeconds);
+  auto ahead = std::ranges::count_if(runs, [&](const Prediction &run) {
     return run.predictedSeconds < best->predictedSeconds;
   });
   return static_cast<size_t>(ahead) < kFirst;
@@ -119,9 +112,8 @@ std::vector<Score> scoresOf(const std::vector<Prediction> &predictions) {
   Sum all;
   all.score.source = "overall";
   for (const Prediction &p : predictions) {
-    auto found = std::find_if(sums.begin(), sums.end(), [&](const Sum &sum) {
-      return sum.score.source == p.source;
-    });
+    auto found = std::ranges::find(
+        sums, p.source, [](const Sum &sum) { return sum.score.source; });
     if (found == sums.end()) {
       sums.emplace_back();
       found = sums.end() - 1;

@@ -1,4 +1,4 @@
-//===- Score.h - How far predictions are from measurements ------*- C++ -*-===//
+//===- Score.h - Errors of predictions --------------------------*- C++ -*-===//
 #ifndef DPC_TOOLS_REPLAY_SCORE_H
 #define DPC_TOOLS_REPLAY_SCORE_H
 
@@ -11,15 +11,15 @@
 
 namespace dpc::validate {
 
-/// One replayed row; zeros where nothing was published.
+/// One replayed row; unpublished values are 0.
 struct Prediction {
   std::string id, source, strategy;
-  std::string sweep; ///< The same for strategies of one model and cluster.
+  std::string sweep; ///< Equal for strategies of one model and cluster.
   double measuredSeconds = 0, predictedSeconds = 0;
   double measuredMemoryBytes = 0;
-  /// As the software that ran keeps it, and of the plan's own buffers.
+  /// With the buffers of the software, and with those of dpc's plan.
   cost::MemoryBreakdown memory = {}, planMemory = {};
-  std::string software = {}; ///< The profile it was predicted with.
+  std::string software = {}; ///< The software profile.
 
   /// predicted / measured - 1.
   double timeError() const { return predictedSeconds / measuredSeconds - 1; }
@@ -31,39 +31,39 @@ struct Prediction {
   }
 };
 
-/// Errors of a number of rows: relative, absolute values.
+/// Absolute values of relative errors.
 struct Errors {
   int64_t rows = 0;
   double mean = 0, max = 0;
 };
 
-/// What a source comes out as.
+/// The errors of one source.
 struct Score {
   std::string source;
   Errors time, memory, planMemory;
-  double rank = 0; ///< Spearman's correlation of seconds; 0 below two rows.
-  /// Sweeps of more than three strategies, and those of them whose fastest is
-  /// predicted among the first three.
+  double rank = 0; ///< Spearman's correlation of seconds; 0 with one row.
+  /// Sweeps of more than three strategies, and those whose fastest strategy is
+  /// among the three best predictions.
   int64_t sweeps = 0, bestFound = 0;
-  /// Of the sweeps those whose own rank correlation is kGoodRank or more, the
-  /// least one, and its first row.
+  /// Sweeps with a rank correlation of at least kGoodRank; the smallest rank
+  /// correlation of a sweep, and the first row of this sweep.
   int64_t wellRanked = 0;
   double worstRank = 1;
   std::string worstSweep;
 };
 
-/// What ranks of a sweep should agree to.
+/// The rank correlation that a sweep should reach.
 inline constexpr double kGoodRank = 0.95;
 
 /// Spearman's rank correlation; equal values share the mean of their ranks.
 double rankCorrelation(const std::vector<std::pair<double, double>> &pairs);
 
-/// One score per source in the order of their first rows, and that of all rows
-/// (`source` "overall") last.
+/// One score per source, in the order of their first rows, and the score of all
+/// rows (`source` "overall").
 std::vector<Score> scoresOf(const std::vector<Prediction> &predictions);
 
-/// A scatter plot of predicted against measured seconds, both logarithmic, a
-/// colour per source, as SVG.
+/// A scatter plot of predicted against measured seconds as SVG, with
+/// logarithmic axes and one colour per source.
 std::string scatterPlot(const std::vector<Prediction> &predictions);
 
 } // namespace dpc::validate

@@ -36,7 +36,7 @@ std::optional<double> Row::number(const std::string &column) const {
 
 namespace {
 
-/// Takes cells and ends of lines as the parser finds them.
+/// Collects the rows that the parser finds.
 struct Collector {
   std::vector<std::string> header, line;
   std::vector<Row> rows;

@@ -17,7 +17,7 @@ struct Row {
   int64_t line = 0; ///< In the file, from 1.
   std::map<std::string, std::string> cells;
 
-  /// The cell, without blanks around it; "" where the file lacks the column.
+  /// The cell without surrounding blanks; "" if the file lacks the column.
   const std::string &at(const std::string &column) const;
   /// The cell as a whole number, or nullopt.
   std::optional<int64_t> integer(const std::string &column) const;
@@ -26,9 +26,9 @@ struct Row {
   bool isEmpty(const std::string &column) const { return at(column).empty(); }
 };
 
-/// Reads a file with a header line; quoted cells may hold commas and line ends.
-/// Fails on a file that cannot be read, that lacks one of `required`, or has a
-/// line of other length than its header.
+/// Reads a file with a header line; quoted cells may contain commas and line
+/// ends. Fails if the file cannot be read, lacks a column of `required`, or has
+/// a line with more or fewer cells than the header.
 Expected<std::vector<Row>> readTable(const std::string &file,
                                      const std::vector<std::string> &required);
 

@@ -298,7 +298,8 @@ TEST(RunTest, RowsAreLeftOutWithAReason) {
             "the spec is not full");
   EXPECT_EQ(leftOut({{"layers", ""}}), "layers is not stated");
   EXPECT_EQ(leftOut({{"tp", "two"}}), "tp is no positive number");
-  EXPECT_EQ(leftOut({{"dp", "5"}}), "degrees do not multiply out to the GPUs");
+  EXPECT_EQ(leftOut({{"dp", "5"}}),
+            "the product of the degrees is not the number of GPUs");
   EXPECT_EQ(leftOut({{"recompute", ""}}), "recompute is not stated");
   EXPECT_EQ(leftOut({{"precision", "fp8"}}),
             "precision 'fp8' cannot be planned");
