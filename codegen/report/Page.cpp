@@ -1,9 +1,9 @@
-//===- Page.cpp - What report.html is made of -----------------------------===//
+//===- Page.cpp - The parts of report.html --------------------------------===//
 #include "codegen/report/Page.h"
 
 namespace dpc::report {
 
-// Made of the files of this folder when building (CMakeLists.txt).
+// Generated from the files of this folder (CMakeLists.txt).
 extern const std::string_view page, style, script, library;
 
 PageParts pageParts() { return {page, style, script, library}; }

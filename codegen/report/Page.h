@@ -1,4 +1,4 @@
-//===- Page.h - What report.html is made of ---------------------*- C++ -*-===//
+//===- Page.h - The parts of report.html ------------------------*- C++ -*-===//
 #ifndef DPC_CODEGEN_REPORT_PAGE_H
 #define DPC_CODEGEN_REPORT_PAGE_H
 
@@ -10,8 +10,8 @@ namespace dpc::report {
 struct PageParts {
   std::string_view page;   ///< page.html
   std::string_view style;  ///< style.css
-  std::string_view script; ///< The scripts, one after the other.
-  std::string_view charts; ///< Empty where there was none when this was built.
+  std::string_view script; ///< All scripts.
+  std::string_view charts; ///< Empty if the build had no chart library.
 };
 PageParts pageParts();
 

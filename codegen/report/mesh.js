@@ -67,8 +67,8 @@ dpc.operators = (report) => {
   const detail = report.chosen && report.chosen.detail;
   if (!detail || !detail.operators.length) return;
   dpc.section('operators', 'How operators are split',
-    dpc.el('p', {class: 'note'}, 'One row for operators of all layers that are alike. Brackets hold a tensor’s dimensions: the mesh axes that split each, ' +
-      'or – where every rank has all of it. Column parallel splits what a product makes, row parallel what it sums over, so that its result is a partial sum.'),
+    dpc.el('p', {class: 'note'}, 'Equal operators of all layers have one row. Brackets show the mesh axes that split each dimension of a tensor, ' +
+      'or – if each rank has the whole dimension. Column parallel splits the result of a GEMM, row parallel its sum, so that the result is a partial sum.'),
     dpc.table('Operators with weights, and attention', [
       {title: 'Weight', class: 'nowrap', text: (row) => dpc.el('code', {}, row.name), value: (row) => row.name},
       {title: 'Alike', number: true, text: (row) => dpc.count(row.count), value: (row) => row.count},

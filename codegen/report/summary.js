@@ -178,7 +178,7 @@ dpc.verification = (report) => {
     dpc.el('p', {}, dpc.el('strong', {class: 'good'}, isShrunk ? 'Verified in shrunk form: ' : 'Verified: '),
       `${seen.ranks} ranks compute what one device computes, ` +
       `${dpc.count(seen.compared_outputs)} outputs and ${dpc.count(seen.compared_tensors)} parameters, buffers and optimizer states over two steps` +
-      `${seen.in_fp32 ? ', in fp32' : ''}. The largest error is ${(100 * seen.tolerance_share).toPrecision(2)} % of what was tolerated` +
+      `${seen.in_fp32 ? ', in fp32' : ''}. The largest error is ${(100 * seen.tolerance_share).toPrecision(2)} % of its tolerance` +
       ` (${seen.output_error.toExponential(1)} of an output)` +
       `${seen.magnifies_rounding ? ', which is wider than usual: the model magnifies rounding as much on one device' : ''}. It took ${dpc.seconds(seen.seconds)}.`));
   if (!isShrunk) return;
@@ -186,7 +186,7 @@ dpc.verification = (report) => {
     [seen.shrunk.layers.map((layer) => `${layer.after} of ${layer.before} repeats of layers`),
       seen.shrunk.sizes.map((size) => `${size.after.join(' or ')} for ${dpc.count(size.before)}`)].flat().join(', '),
     ' under ', dpc.strategyCell(seen.strategy),
-    seen.shrunk.keeps_layouts ? '; tensors lie as they do for the large sizes.' : '; tensors are laid out for the small sizes.'));
+    seen.shrunk.keeps_layouts ? '; the layouts are those of the large model.' : '; the layouts are those of the small model.'));
 };
 
 dpc.notes = (report) => {

@@ -79,7 +79,7 @@ static bool agree(Communicator &comm, const Status &own) {
   return ok;
 }
 
-/// A text that nobody can guess.
+/// A text that cannot be guessed.
 static std::string secret() {
   std::random_device device;
   std::string text;

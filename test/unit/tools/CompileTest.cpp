@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Keeps what it is told.
+/// Keeps errors and output.
 class Listener : public Reporter {
 public:
   std::vector<std::string> errors;
@@ -80,7 +80,7 @@ TEST_F(Compile, EveryStageKnowsMore) {
   EXPECT_THAT(listener.errors, IsEmpty());
 }
 
-// What is built and not written goes with its value.
+// A folder that was not put in place is removed with its stage.
 TEST_F(Compile, AStageThatIsDroppedLeavesNothing) {
   {
     Session session(options, listener);
@@ -103,7 +103,7 @@ TEST_F(Compile, ReportsTheFirstErrorAlone) {
 }
 
 TEST_F(Compile, ReportsEveryExportThatIsRefused) {
-  options.emit = {"megatron", "galvatron"}; // for transformers
+  options.emit = {"megatron", "galvatron"}; // accept only transformers
   EXPECT_TRUE(failed(compileModel(options, listener)));
   EXPECT_THAT(listener.errors,
               ElementsAre(testing::StartsWith("--emit=galvatron: "),

@@ -13,8 +13,8 @@
 
 namespace dpc {
 
-/// A folder that goes afterwards, a context of the whole compiler, and models
-/// of test/fixtures.
+/// A temporary folder, a context with the whole compiler, and models of
+/// test/fixtures.
 class CompilerFixture : public testing::Test {
 protected:
   std::filesystem::path root;
@@ -33,7 +33,7 @@ protected:
   }
   void TearDown() override { std::filesystem::remove_all(root); }
 
-  /// A model as `passes` leave it.
+  /// Imports a model and runs `passes`.
   mlir::OwningOpRef<mlir::ModuleOp> importAndRun(const std::string &model,
                                                  int64_t batch,
                                                  const PassList &passes) {
@@ -47,7 +47,7 @@ protected:
     return std::move(*module);
   }
 
-  /// The first that `text` allows.
+  /// The first strategy that `text` allows.
   static cost::Strategy strategyOf(const std::string &text, int64_t ranks,
                                    int64_t batch) {
     auto request = cost::parseStrategy(text, ranks);

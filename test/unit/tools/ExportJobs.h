@@ -1,4 +1,4 @@
-//===- ExportJobs.h - jobs, and what is written for them --------*- C++ -*-===//
+//===- ExportJobs.h - jobs and their files ----------------------*- C++ -*-===//
 #ifndef DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
 #define DPC_TEST_UNIT_TOOLS_EXPORTJOBS_H
 
@@ -9,7 +9,7 @@
 
 namespace dpc::exports::test {
 
-/// A GPT of 24 layers on `ranks` devices, 8 a node.
+/// A GPT with 24 layers on `ranks` devices, 8 per node.
 inline Job jobOf(const std::string &strategy, int64_t ranks,
                  int64_t batch = 64) {
   Job job;
@@ -29,7 +29,6 @@ inline Job jobOf(const std::string &strategy, int64_t ranks,
   return job;
 }
 
-/// One of the targets by its name.
 inline const Target &target(const char *name) {
   const Target *found = findTarget(name);
   EXPECT_NE(found, nullptr) << name;
@@ -40,7 +39,7 @@ inline Legality legalityOf(const char *name, const Job &job) {
   return checkLegality(job, target(name).rules());
 }
 
-/// What is written as `file`.
+/// The text of `file`.
 inline std::string textOf(const Exported &exported, const std::string &file) {
   for (const ExportedFile &written : exported.files)
     if (written.name == file)
@@ -49,7 +48,7 @@ inline std::string textOf(const Exported &exported, const std::string &file) {
   return "";
 }
 
-/// The same of a job that the target takes, parsed.
+/// The parsed `file` of a job that the target accepts.
 inline nlohmann::json jsonOf(const char *name, const Job &job,
                              const char *file) {
   EXPECT_EQ(legalityOf(name, job).rule, "");

@@ -1,4 +1,4 @@
-//===- ExportTest.cpp - what other programs take --------------------------===//
+//===- ExportTest.cpp - Files for other programs --------------------------===//
 #include "test/unit/tools/ExportJobs.h"
 
 #include <toml++/toml.h>
@@ -67,8 +67,7 @@ TEST(Export, RefusesWhatATargetCannotExpress) {
   }
 }
 
-/// Of every kind of strategy: what is written parses, and what is near is
-/// legal.
+/// Each strategy is written, or mended into a legal one.
 TEST(Export, EveryStrategyIsWrittenOrMended) {
   cost::StrategySpace space;
   space.ranks = 8;
@@ -155,7 +154,7 @@ TEST(Export, MegatronHasProgramsForModelsOfTokens) {
   Legality legality = legalityOf("megatron", job);
   EXPECT_NE(legality.rule.find("predict tokens"), std::string::npos);
   EXPECT_TRUE(legality.isOfJob);
-  // Others of Accelerate's engines take it.
+  // Another engine of Accelerate runs the model.
   EXPECT_TRUE(legalityOf("accelerate", job).ok());
   job.strategy = jobOf("tp=4,sp=true", 4).strategy;
   legality = legalityOf("accelerate", job);
@@ -252,11 +251,7 @@ TEST(Export, CalculonExecution) {
             std::string::npos);
 }
 
-//===----------------------------------------------------------------------===//
-// Settings of the training
-//===----------------------------------------------------------------------===//
-
-/// A job with one thing more, by what a remark calls it.
+/// Jobs with one more setting, and the text of its remark.
 static std::vector<std::pair<std::string, Job>> jobsWithSettings() {
   Job job = jobOf("dp=4,zero=3", 4);
   std::vector<std::pair<std::string, Job>> jobs;
@@ -293,7 +288,7 @@ static std::string allOf(const Exported &exported) {
   return text;
 }
 
-/// A target has a key for it, or says that it has none: nothing is lost.
+/// Each target has a key for the setting, or a remark.
 TEST(Export, EverySettingIsWrittenOrSaidNotToBe) {
   Job plain = jobOf("dp=4,zero=3", 4);
   for (const Target &each : targets())
@@ -307,7 +302,7 @@ TEST(Export, EverySettingIsWrittenOrSaidNotToBe) {
       for (const std::string &remark : exported.remarks)
         remarks += remark;
       bool isSaid = remarks.find(name) != std::string::npos;
-      // Nobody has a key for it, nor Galvatron for any.
+      // No target has a key for --frozen, and Galvatron has none for any.
       if (name.starts_with("--frozen") || each.name == "galvatron") {
         EXPECT_TRUE(isSaid) << remarks;
       }
@@ -340,7 +335,7 @@ TEST(Export, SchedulesAndScalesInTheWordsOfEach) {
   EXPECT_EQ(plugin["max_scale"], 1024);
 }
 
-/// DeepSpeed begins at powers of two, and warms up for two steps at least.
+/// DeepSpeed needs powers of two, and at least two steps of warmup.
 TEST(Export, DeepSpeedSaysWhatItRounds) {
   Job job = jobOf("dp=4,zero=1", 4);
   job.precision = "fp16";
@@ -355,7 +350,7 @@ TEST(Export, DeepSpeedSaysWhatItRounds) {
             std::string::npos);
   auto config = jsonOf("deepspeed", job, "ds_config.json");
   EXPECT_FALSE(config["fp16"].contains("initial_scale_power"));
-  job.lossScale = {true, 1000, 0}; // one that stays may be any
+  job.lossScale = {true, 1000, 0}; // a fixed scale may have any value
   EXPECT_EQ(remarks(), "");
   for (const char *kind : {"constant", "linear", "cosine"})
     for (int64_t warmup : {0, 1, 2}) {
@@ -368,8 +363,8 @@ TEST(Export, DeepSpeedSaysWhatItRounds) {
     }
 }
 
-/// Without a word torchtitan clips at 1 and lets the rate fall to 0, and
-/// Megatron-LM lets it fall.
+/// By default torchtitan clips to 1 and decays the rate to 0, and Megatron-LM
+/// decays the rate.
 TEST(Export, DefaultsOfOthersAreNotTaken) {
   Job job = jobOf("dp=4,zero=3", 4);
   job.optimizer.clipGradNorm = 0;

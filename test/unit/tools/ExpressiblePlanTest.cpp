@@ -1,4 +1,4 @@
-//===- ExpressiblePlanTest.cpp - what a target takes, by fake searches ----===//
+//===- ExpressiblePlanTest.cpp - plans of a target, by fake searches ------===//
 #include "tools/driver/ExpressiblePlan.h"
 
 #include "codegen/export/Targets.h"
@@ -24,12 +24,12 @@ cost::Candidate candidateOf(const std::string &text, double seconds,
   return candidate;
 }
 
-/// A search that has found `candidates`, for DeepSpeed.
+/// The result of a search, for the target DeepSpeed.
 class Fixture : public ::testing::Test {
 protected:
   cost::SearchResult result;
   CompileOptions options;
-  /// What is asked, and what each is told.
+  /// The searches, and their answers.
   std::vector<std::string> asked;
   std::vector<cost::SearchResult> answers;
 
@@ -85,7 +85,7 @@ TEST_F(ExpressiblePlanTest, FarOnesAreSearchedForAmongTheLegal) {
   EXPECT_EQ(asked, std::vector<std::string>{"legal: auto"});
 }
 
-/// Of 8 nodes and 24 layers 6 have pipelines that 8 have not.
+/// For 24 layers, 6 nodes allow pipelines that 8 nodes do not allow.
 TEST_F(ExpressiblePlanTest, FewerNodesAreTriedWhereTheBestIsFar) {
   result = resultOf({candidateOf("dp=4,tp=2,sp=true,micro_batch=1", 1)});
   answers = {resultOf({candidateOf("dp=8,zero=3,micro_batch=4", 1.6)}),
@@ -96,7 +96,7 @@ TEST_F(ExpressiblePlanTest, FewerNodesAreTriedWhereTheBestIsFar) {
   EXPECT_EQ(asked, (std::vector<std::string>{"legal: auto", "legal: ranks=6"}));
 }
 
-/// What was placed as no rule has it is evaluated as one has.
+/// A placement that breaks a rule is mended and evaluated again.
 TEST_F(ExpressiblePlanTest, PlacementsAreMended) {
   cost::Candidate placed = candidateOf("dp=4,pp=2,zero=1,micro_batch=1", 1.01);
   placed.evaluation.decisions.order = {{"pp", 2}, {"dp", 4}};
@@ -115,7 +115,8 @@ TEST_F(ExpressiblePlanTest, PlacementsAreMended) {
                                      "placement=tp.cp.dp.pp"});
 }
 
-/// Who asked for one is told what is like it, if that fits, and what is best.
+/// For a fixed strategy the text names the nearest one, if it fits, and the
+/// best.
 TEST_F(ExpressiblePlanTest, OneStrategyIsMendedAndComparedWithTheBest) {
   options.strategy = "dp=4,tp=2,sp=true,micro_batch=1";
   result = resultOf({candidateOf(options.strategy, 1)});

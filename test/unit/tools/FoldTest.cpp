@@ -1,9 +1,8 @@
-//===- FoldTest.cpp - A few layers tell what all of them cost -------------===//
+//===- FoldTest.cpp - A few layers predict the costs of all layers --------===//
 //
-// Strategies of mid-size models are evaluated folded and whole: time within 1
-// %, memory within 2 %, or 5 % of pipelines, whose frames of few layers are
-// packed a little worse or better than those of many. As on all GPUs, products
-// do what follows them.
+// Compares folded with whole evaluations of mid-size models. Times agree within
+// 1 %, memory within 2 %, or 5 % for pipelines, because frames of few layers
+// are packed differently. GEMMs have epilogues, as on all GPUs.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/strategy/Strategy.h"
@@ -97,7 +96,7 @@ protected:
       cost::Evaluation whole = evaluator.evaluateWhole(strategy);
       ASSERT_EQ(folded.rejected, "") << text;
       ASSERT_EQ(whole.rejected, "") << text;
-      // ZeRO-3 only of models with more layers, stages of some layers each.
+      // ZeRO-3 only with more layers, and only with several layers per stage.
       if (strategy.zero == 3 || strategy.pp == 1)
         EXPECT_EQ(folded.isFolded, strategy.zero < 3) << text;
       EXPECT_EQ(folded.isRough, folded.isFolded && strategy.pp > 1) << text;
@@ -130,7 +129,7 @@ protected:
           evaluator.evaluateWhole(strategy).stepSeconds, tolerance);
   }
 
-  /// What is composed of pieces says about what the evaluation says.
+  /// Composed evaluations agree with exact ones.
   void compareComposed(const std::vector<std::string> &strategies,
                        double secondsTolerance, double memoryTolerance) {
     ProgramEvaluator evaluator(*family, cluster);
@@ -158,7 +157,7 @@ protected:
     }
   }
 
-  /// The same for strategies that share pieces with each other.
+  /// The same for strategies that share segments.
   void compareShared(const std::vector<std::string> &texts,
                      double secondsTolerance, double memoryTolerance) {
     ProgramEvaluator evaluator(*family, cluster);
@@ -202,13 +201,12 @@ TEST_F(Fold, Gpt) {
            "dp=4,pp=4,schedule=zb-h1,micro_batch=1"});
 }
 
-/// Stages are cut inside of layers: what a chunk has of one is its own, and not
-/// what all chunks of a rank do once.
+/// If stages are cut inside layers, each chunk counts its part of a layer.
 TEST_F(Fold, ChunksWithPartsOfLayers) {
   ASSERT_NO_FATAL_FAILURE(load(Family::gpt, 36, 512, 8192));
   compareSeconds("dp=4,tp=2,pp=2,vpp=4,schedule=interleaved,micro_batch=1",
                  0.004);
-  // What is done once counts for every chunk, of little more than a layer.
+  // Work that runs once counts for each chunk of little more than a layer.
   compareSeconds("dp=4,pp=4,vpp=8,zero=1,schedule=interleaved,micro_batch=1",
                  0.012);
 }
@@ -228,8 +226,8 @@ TEST_F(Fold, PiecesOfGpt) {
                   0.05, 0.12);
 }
 
-/// Data ranks of one machine and of several, one stage and several: pieces are
-/// measured with few of them.
+/// Segments are measured with few data ranks, for one machine and several, and
+/// for one stage and several.
 TEST_F(Fold, SharedPiecesOfGpt) {
   load(Family::gpt, 24, 2048, 50257);
   compareShared({"dp=16,micro_batch=1", "dp=8,pp=2,micro_batch=1",
@@ -240,8 +238,8 @@ TEST_F(Fold, SharedPiecesOfGpt) {
       0.05, 0.12);
 }
 
-/// Of many layers only: blocks that are made again span some of them. Of 6 and
-/// 12 layers the fullest moments may be unlike.
+/// Only for many layers, because recomputed blocks span several layers. With 6
+/// and 12 layers the fullest moments may differ.
 TEST_F(Fold, FullRecomputation) {
   load(Family::gpt, 40, 1024, 8000);
   compareComposed({"dp=16,zero=3,recompute=full,micro_batch=1",
@@ -269,7 +267,7 @@ TEST_F(Fold, Experts) {
   cost::ModelTotals totals = ProgramEvaluator(*family, cluster).totals();
   model::ModelDims dims = model::ModelDims::defaults(Family::moe);
   EXPECT_EQ(totals.experts, dims.experts);
-  // Most of such a model, but neither attention nor embeddings.
+  // Most of such a model, except attention and embeddings.
   EXPECT_GT(totals.expertParameters, 0.5 * totals.parameters);
   EXPECT_LT(totals.expertParameters, totals.parameters);
   EXPECT_GT(totals.routedBytesPerSample, totals.hiddenBytesPerSample);
@@ -294,7 +292,7 @@ TEST(FoldStages, KeepsAStageOfEveryShape) {
   FoldedPipeline folded = foldStages(run, {22, 42, 57, 97}, 1);
   ASSERT_EQ(folded.stages.size(), 5u);
   EXPECT_EQ(folded.stages[1].layers, 2);
-  EXPECT_EQ(folded.stages[2].layers, 1); // one and a half
+  EXPECT_EQ(folded.stages[2].layers, 1); // one and a half layers
   EXPECT_EQ(folded.example.size(), 5u);
   EXPECT_EQ(folded.fewer.starts, (std::vector<int64_t>{12, 22, 37, 47}));
   EXPECT_EQ(folded.fewer.layers, 6);
@@ -310,14 +308,14 @@ TEST(FoldStages, ExtrapolatesNothingWhereStagesAreSmall) {
   EXPECT_EQ(small.fewer.layers, 6);
   EXPECT_EQ(small.small[1].layers, 2);
   EXPECT_EQ(small.fewer.starts, (std::vector<int64_t>{9, 17}));
-  // Of three.
+  // Stages of three layers.
   FoldedPipeline large = foldStages(run, {13, 25, 37}, 1);
   EXPECT_FALSE(large.isExact);
   EXPECT_EQ(large.fewer.layers, 3);
 }
 
 TEST(FoldStages, AddsNoLayerToAStageBeyondThem) {
-  // The last stage begins two ops behind the layers: so it must in `more`.
+  // The last stage begins two ops after the layers, also in `more`.
   LayerRun run{2, 10, 8, 5};
   FoldedPipeline folded = foldStages(run, {42, 84}, 1);
   EXPECT_EQ(folded.fewer.layers, 2);
@@ -332,7 +330,7 @@ TEST(FoldStages, LeavesDetoursOut) {
   for (int64_t layer = 1; layer < 12; ++layer)
     starts.push_back(1 + layer * 4);
   FoldedPipeline folded = foldStages(run, starts, 1);
-  ASSERT_EQ(folded.small.size(), 3u); // first, any, last
+  ASSERT_EQ(folded.small.size(), 3u); // the first, a middle and the last stage
   EXPECT_EQ(folded.fewer.layers, 3);
   EXPECT_TRUE(folded.isExact);
   EXPECT_EQ(folded.stages[5].shape, folded.stages[6].shape);
@@ -344,7 +342,7 @@ std::string textOf(ModuleOp module) {
   return text;
 }
 
-/// What strategies share changes nothing of them, whichever comes first.
+/// Shared segments give the same results in any order of strategies.
 TEST_F(Fold, LowersTogetherWhatItLowersAlone) {
   ASSERT_NO_FATAL_FAILURE(load(Family::gpt, 8, 256, 512));
   FailureOr<ModuleOp> program = family->program(3);

@@ -1,7 +1,7 @@
-//===- GpuEstimateTest.cpp - Plans for GPUs are what was estimated --------===//
+//===- GpuEstimateTest.cpp - Plans for GPUs match their estimates ---------===//
 //
-// What a product does in passing (dpc-end-products) is decided once: memory is
-// that of the plan's arena, and time is that of the instructions that run.
+// Epilogues are decided once, so that the estimated memory is the plan's arena
+// and the estimated time is that of its instructions.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/GemmEpilogues.h"
@@ -71,8 +71,8 @@ TEST_F(GpuEstimate, MemoryIsThePlansArena) {
   }
 }
 
-/// Of one rank without transfers, whose queue is never empty: the sum of its
-/// instructions. Epilogues take no time of their own.
+/// A rank without transfers takes the sum of its instructions, because its
+/// queue is never empty. Epilogues take no additional time.
 TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
   OwningOpRef<ModuleOp> program = load("bert-tiny");
   cost::Cluster cluster = *cost::makeLocalCluster(1);
@@ -100,7 +100,7 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
   }
   EXPECT_NEAR(time->computeSeconds, sum, 1e-9);
   EXPECT_GT(matmuls, 8);
-  // The plan has as many, but for the stages of kernels that fold.
+  // The plan has the same number, except for stages of kernels with folds.
   codegen::CodegenOptions target = codegenOptions(options, true);
   auto draft = codegen::buildPlan({step}, target);
   ASSERT_TRUE(succeeded(draft));
@@ -110,7 +110,7 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
       if (const auto *product = std::get_if<rt::MatmulOp>(&instruction.op))
         found += product->epilogue != rt::Epilogue::None;
   EXPECT_EQ(found, matmuls);
-  // Without it every kernel takes a launch more, at least.
+  // Otherwise each kernel has at least one more launch.
   Expected<StepTime> before = estimateTime({findStep(*apart)}, cluster);
   double others = 0;
   for (Operation &op : findStep(*apart).getBody().front().without_terminator())
@@ -120,7 +120,7 @@ TEST_F(GpuEstimate, TimeIsThatOfWhatRuns) {
             (others - kernels) * device.launchSeconds);
 }
 
-// Others' programs run their kernels.
+// Other programs have their own kernels.
 TEST_F(GpuEstimate, OnlyOfPlansForGpus) {
   auto fuses = [&](const std::string &software, const std::string &gpu) {
     options.targetGpu = gpu;

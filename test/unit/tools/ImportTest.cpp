@@ -7,7 +7,8 @@ using namespace dpc;
 using namespace dpc::exports;
 using namespace dpc::exports::test;
 
-/// As a file says it: with a micro-batch, and neutral where it has no effect.
+/// The strategy as read from a file: with a micro-batch, and without keys that
+/// have no effect.
 static cost::Strategy spelledOut(const Job &job) {
   cost::Strategy strategy = job.strategy;
   strategy.microBatch = job.microBatch();
@@ -117,7 +118,7 @@ TEST(Import, ScriptsOfFp8) {
   EXPECT_EQ(other->ignored, std::vector<std::string>{"--fp8-format"});
 }
 
-/// What is written for one model is refused for others.
+/// A file for one model is refused for other models.
 TEST(Import, FilesOfOtherModelsAreTold) {
   const std::pair<int64_t ModelShape::*, const char *> sizes[] = {
       {&ModelShape::layers, "--num-layers 24, but the model has 25 layers"},
@@ -140,14 +141,14 @@ TEST(Import, FilesOfOtherModelsAreTold) {
     ModelShape other = job.model;
     ++(other.*size);
     EXPECT_EQ(whyOtherModel(script->sizes, other), expected);
-    other.*size = 0; // It does not show.
+    other.*size = 0; // unknown
     EXPECT_EQ(whyOtherModel(script->sizes, other), "");
   }
   auto config =
       readStrategy(textOf(target("deepspeed").write(job), "ds_config.json"), 8);
   ASSERT_TRUE(config);
   EXPECT_EQ(whyOtherModel(config->sizes, job.model), "");
-  // Checkpoints may be of parts of layers, or of several.
+  // A checkpoint may cover a part of a layer, or several layers.
   job.model.layers = 32;
   EXPECT_EQ(whyOtherModel(config->sizes, job.model), "");
   config = readStrategy(R"({"vocabulary_size": 32000})", 8);
@@ -171,7 +172,7 @@ TEST(Import, SizesAreComparedAsMegatronMeansThem) {
   EXPECT_EQ(whyNot("--num-experts 8 --ffn-hidden-size 77", model),
             "--num-experts 8, but the model has no experts");
   EXPECT_EQ(whyNot("pretrain_t5.py --num-layers 12", model), "");
-  model.kind = ModelKind::other; // 196 patches, and a token of the class
+  model.kind = ModelKind::other; // 196 patches and a class token
   EXPECT_EQ(whyNot("--seq-length 196", model), "");
 }
 

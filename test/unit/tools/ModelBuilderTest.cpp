@@ -1,4 +1,4 @@
-//===- ModelBuilderTest.cpp - Models of dims are the published ones -------===//
+//===- ModelBuilderTest.cpp - Models of dims match published ones ---------===//
 #include "frontends/dims/ModelBuilder.h"
 
 #include "frontends/dims/StatedDims.h"
@@ -36,9 +36,8 @@ ModelDims gpt3() {
   return d;
 }
 
-/// Counts of the weights that Hugging Face and torchvision hold for these
-/// models. GPT-3: 174.6e9 in the paper. DiT: 675e6 in the paper, with positions
-/// that are not trained.
+/// The numbers of weights in Hugging Face and torchvision. GPT-3 has 174.6e9 in
+/// its paper; DiT has 675e6 in its paper, with positions that are not trained.
 std::vector<Published> publishedModels() {
   return {
       {"GPT-2", dims(Family::gpt, 12, 768, 12), 124439808},
@@ -126,7 +125,7 @@ TEST(ModelBuilderTest, FilesStateTheirDims) {
     ASSERT_TRUE(stated.has_value());
     EXPECT_EQ(stringifyDims(*stated), stringifyDims(d));
   }
-  // What was changed is no longer what was stated.
+  // A changed model does not match its stated dims.
   Model model = buildModel(dims(Family::gpt, 2, 64, 4));
   model.proto.mutable_graph()->mutable_node(0)->set_name("another");
   std::ofstream(path, std::ios::binary) << model.proto.SerializeAsString();

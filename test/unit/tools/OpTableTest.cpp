@@ -1,4 +1,4 @@
-//===- OpTableTest.cpp - Every op has what it needs or says why not -------===//
+//===- OpTableTest.cpp - Each op has its interfaces or a reason -----------===//
 #include "tools/driver/OpTable.h"
 
 #include <gtest/gtest.h>

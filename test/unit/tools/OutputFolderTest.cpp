@@ -1,4 +1,4 @@
-//===- OutputFolderTest.cpp - what -o may replace -------------------------===//
+//===- OutputFolderTest.cpp - folders that -o may replace -----------------===//
 #include "tools/driver/OutputFolder.h"
 #include "tools/driver/Exports.h"
 
@@ -38,7 +38,7 @@ protected:
     std::ofstream(plan / name) << text;
   }
 
-  /// Writes `name` into the folder's place; returns the error.
+  /// Replaces the folder by one with the file `name`; returns the error.
   std::string replace(const fs::path &target, bool writesPlan,
                       const char *name) const {
     std::string error;
@@ -49,7 +49,7 @@ protected:
     return folder.commit();
   }
 
-  /// Refuses to replace the plan, and leaves every file.
+  /// Expects that the plan is not replaced and keeps all files.
   void expectRefusal(bool writesPlan, const std::string &mention) const {
     auto count = [&] {
       return std::distance(fs::recursive_directory_iterator(root),

@@ -1,4 +1,4 @@
-//===- RemarksTest.cpp - what a strategy names in vain --------------------===//
+//===- RemarksTest.cpp - keys of --strategy without effect ----------------===//
 #include "tools/driver/Remarks.h"
 
 #include <gmock/gmock.h>

@@ -1,8 +1,7 @@
-//===- ShrunkVerifyTest.cpp - mistakes show in the shrunk model -----------===//
+//===- ShrunkVerifyTest.cpp - shrunk models show mistakes -----------------===//
 //
-// A model is shrunk and compiled for a strategy; then one collective is left
-// out of what the ranks run, as if a sharding rule had claimed that no shards
-// need to be combined there.
+// A model is shrunk and compiled for a strategy without one of its collectives,
+// as if a sharding rule were wrong.
 //
 //===----------------------------------------------------------------------===//
 #include "tools/driver/ShrunkVerify.h"
@@ -24,7 +23,7 @@ protected:
   cost::Cluster cluster;
   bool keepsLayouts = false;
 
-  /// A model as dpc-fuse leaves it.
+  /// A fused model.
   OwningOpRef<ModuleOp> fused(const std::string &model, int64_t batch) {
     return importAndRun(model, batch, addFusionPhase);
   }
@@ -45,7 +44,7 @@ protected:
                         keepsLayouts, observer);
   }
 
-  /// Leaves out sum number `number` of the loop. Returns whether there is one.
+  /// Removes reduction `number` of the loop. Returns whether it exists.
   static bool leaveOutSum(ModuleOp module, int number) {
     AllReduceOp found;
     for (func::FuncOp step : findSteps(module))
@@ -77,8 +76,7 @@ TEST_F(ShrunkVerify, AcceptsWhatIsRight) {
   EXPECT_TRUE(keepsLayouts);
 }
 
-// Wherever it is (all of them are caught; every third makes the test short):
-// none is too small to be seen.
+// Verification catches each missing reduction; the test tries every third one.
 TEST_F(ShrunkVerify, CatchesAMissingSum) {
   ShrunkProgram shrunk = shrink("gpt2-tiny", "tp=2", 2, 8);
   int caught = 0;
@@ -138,7 +136,7 @@ TEST_F(ShrunkVerify, SaysWhyNothingWasVerified) {
   EXPECT_EQ(verification.why.find('\n'), std::string::npos);
 }
 
-/// Collectives of a lowered module by name.
+/// The number of collectives of a lowered module, by name.
 static std::map<std::string, int> collectivesOf(ModuleOp module) {
   std::map<std::string, int> counts;
   for (func::FuncOp step : findSteps(module))
@@ -149,8 +147,8 @@ static std::map<std::string, int> collectivesOf(ModuleOp module) {
   return counts;
 }
 
-// Small sizes make other layouts cheap; what is verified are those of the large
-// ones.
+// For small sizes other layouts are cheap, but those of the large model are
+// verified.
 TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   ShrunkProgram shrunk = shrink("bert-tiny", "tp=2x2", 4, 8);
   LoweringSpec degrees =
@@ -163,7 +161,7 @@ TEST_F(ShrunkVerify, KeepsTheLayoutsOfTheLargeModel) {
   ASSERT_TRUE(succeeded(like) && succeeded(wide));
   EXPECT_TRUE(layouts.isUsed);
   EXPECT_EQ(collectivesOf(**like), collectivesOf(**wide));
-  // Other axes: nothing to keep.
+  // With other axes no layout can be kept.
   LoweringSpec other;
   other.tp = 4;
   layouts.isUsed = false;

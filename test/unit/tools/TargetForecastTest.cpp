@@ -26,7 +26,7 @@ TEST(TargetForecast, SaysWhereThePlanDoesNotFit) {
             "and 70.0 GiB; it does not fit there: \"software\": "
             "\"megatron-core-2024\" in the cluster.json searches for a plan "
             "that does");
-  // A device's own limit is the narrower one.
+  // The limit of the device replaces that of the search.
   found.candidates[0].evaluation.memoryLimitBytes = 100 * kGibi;
   EXPECT_TRUE(forecastOf("megatron", "megatron-core-2024", found)->fits());
   found.candidates[0].evaluation.rejected = "it cannot be cut";
@@ -42,6 +42,6 @@ TEST(TargetForecast, OnlyWhereAProfileIsForTheCluster) {
   EXPECT_FALSE(clusterRunBy(*theirs, "megatron-core-2024", "bf16"));
   EXPECT_FALSE(clusterRunBy(cluster, "megatron-core-2024", "fp32"));
   EXPECT_FALSE(clusterRunBy(cluster, "", "bf16"));
-  cluster.groups[0].device.attentionForward = 0; // as of CPUs
+  cluster.groups[0].device.attentionForward = 0; // as on CPUs
   EXPECT_FALSE(clusterRunBy(cluster, "megatron-core-2024", "bf16"));
 }

@@ -1,4 +1,4 @@
-//===- ValidateTest.cpp - Published runs become dpc's ---------------------===//
+//===- ValidateTest.cpp - Published runs as input of dpc ------------------===//
 #include "tools/replay/Network.h"
 #include "tools/replay/Run.h"
 #include "tools/replay/Score.h"
@@ -10,10 +10,6 @@
 
 using namespace dpc;
 using namespace dpc::validate;
-
-//===----------------------------------------------------------------------===//
-// Tables
-//===----------------------------------------------------------------------===//
 
 namespace {
 
@@ -60,10 +56,6 @@ TEST_F(TableTest, BadFilesAreRefused) {
   EXPECT_EQ(readTable("/no/such.csv", {}).message(),
             "/no/such.csv: cannot be read; expected a CSV file");
 }
-
-//===----------------------------------------------------------------------===//
-// Clusters
-//===----------------------------------------------------------------------===//
 
 TEST(NetworkTest, BytesPerSecondOfAGpu) {
   auto rate = [](const char *text, int64_t gpusPerNode = 8) {
@@ -152,14 +144,10 @@ TEST(NetworkTest, ExamplesOfClustersLoad) {
   EXPECT_GE(files, 7);
 }
 
-//===----------------------------------------------------------------------===//
-// Runs
-//===----------------------------------------------------------------------===//
-
 namespace {
 
-/// Row sc21t1-0010: 1T parameters on 3,072 A100, 163 TFLOP/s a GPU with
-/// recomputation counted.
+/// Row sc21t1-0010: 1T parameters on 3,072 A100, with 163 TFLOP/s per GPU
+/// including recomputation.
 Row rowOf(const std::map<std::string, std::string> &changes = {}) {
   Row row;
   row.cells = {{"id", "sc21t1-0010"},
@@ -212,7 +200,7 @@ TEST(RunTest, ColumnsBecomeModelStrategyAndSeconds) {
   EXPECT_EQ(cost::stringifyStrategy(run.strategy),
             "dp=6,tp=8,pp=64,recompute=full,micro_batch=1");
   EXPECT_EQ(run.cluster.software.name, "megatron-2021");
-  // F = 96 B s l h^2 (1 + s / 6h + V / 16lh), the table's own formula.
+  // F = 96 B s l h^2 (1 + s / 6h + V / 16lh), the formula of the publication.
   double flops = 96.0 * 3072 * 2048 * 128 * 25600 * 25600 *
                  (1 + 2048 / (6.0 * 25600) + 51200 / (16.0 * 128 * 25600));
   EXPECT_NEAR(run.measuredSeconds, flops / (163e12 * 3072), 1e-6);
@@ -242,7 +230,7 @@ TEST(RunTest, MeasuredKinds) {
 }
 
 TEST(RunTest, WhatColumnsLeaveOpen) {
-  // Megatron pads the vocabulary, FSDP does not.
+  // Megatron-LM pads the vocabulary, FSDP does not.
   EXPECT_EQ(runWith({{"vocab", "50257"}}).dims.vocab, 51200);
   EXPECT_EQ(runWith({{"source_title", "MPT"}, {"vocab", "50257"}}).dims.vocab,
             50257);
@@ -314,10 +302,6 @@ TEST(RunTest, RowsAreLeftOutWithAReason) {
             "model family 'moe' lacks columns that it needs");
 }
 
-//===----------------------------------------------------------------------===//
-// Scores
-//===----------------------------------------------------------------------===//
-
 TEST(ScoreTest, RankCorrelation) {
   EXPECT_DOUBLE_EQ(rankCorrelation({{1, 10}, {2, 20}, {3, 500}}), 1.0);
   EXPECT_DOUBLE_EQ(rankCorrelation({{1, 3}, {2, 2}, {3, 1}}), -1.0);
@@ -359,7 +343,7 @@ TEST(ScoreTest, SweepsThatFindTheBest) {
           {"id", "a", "", "s", 1.0 + static_cast<double>(i), predicted[i]});
     return scoresOf(runs).front();
   };
-  EXPECT_EQ(sweep({9, 1, 2}).sweeps, 0); // three are all that a user tries
+  EXPECT_EQ(sweep({9, 1, 2}).sweeps, 0); // A user would try all three.
   EXPECT_EQ(sweep({3, 1, 2, 9}).sweeps, 1);
   EXPECT_EQ(sweep({3, 1, 2, 9}).bestFound, 1);
   EXPECT_EQ(sweep({4, 1, 2, 3}).bestFound, 0);
