@@ -38,28 +38,28 @@ public:
       if (isNumber(symbol))
         continue;
       if (!isSymbol(symbol))
-        return makeError("--bind=" + symbol + "=" + llvm::Twine(size) + ": " +
-                         file + " has no symbolic dimension '" + symbol + "'" +
-                         symbolList());
+        return makeError(
+            "--bind={0}={1}: {2} has no symbolic dimension '{0}'{3}", symbol,
+            size, file, symbolList());
       if (size <= 0)
-        return makeError("--bind=" + symbol + "=" + llvm::Twine(size) +
-                         ": a size must be positive");
+        return makeError("--bind={0}={1}: a size must be positive", symbol,
+                         size);
     }
     if (globalBatch == 0)
       return llvm::Error::success();
     std::string option = "--global-batch=" + std::to_string(globalBatch);
     if (globalBatch < 0)
-      return makeError(option + ": a batch must be positive");
+      return makeError("{0}: a batch must be positive", option);
     if (batchSymbol.empty()) {
       if (staticBatch != globalBatch)
-        return makeError(option + ": the inputs of " + file +
-                         " have a fixed batch of " + llvm::Twine(staticBatch));
+        return makeError("{0}: the inputs of {1} have a fixed batch of {2}",
+                         option, file, staticBatch);
       return llvm::Error::success();
     }
     auto [entry, isNew] = sizes.try_emplace(batchSymbol, globalBatch);
     if (entry->second != globalBatch)
-      return makeError(option + " contradicts --bind=" + batchSymbol + "=" +
-                       llvm::Twine(entry->second));
+      return makeError("{0} contradicts --bind={1}={2}", option, batchSymbol,
+                       entry->second);
     return llvm::Error::success();
   }
 
@@ -105,9 +105,9 @@ private:
     std::string hint = dim.symbol == batchSymbol
                            ? "pass --global-batch=N or --bind=" + dim.symbol
                            : "pass --bind=" + dim.symbol;
-    return makeError(file + ": symbolic dimension '" + dim.symbol +
-                     "' of input '" + input.name + "' is unbound: " + hint +
-                     "=N");
+    return makeError(
+        "{0}: symbolic dimension '{1}' of input '{2}' is unbound: {3}=N", file,
+        dim.symbol, input.name, hint);
   }
 
   llvm::Expected<BoundInput> bind(const DeclaredInput &input) const {

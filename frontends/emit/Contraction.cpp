@@ -115,15 +115,15 @@ private:
     std::string equation = text.str();
     llvm::erase(equation, ' ');
     if (llvm::StringRef(equation).contains("...")) {
-      e.fail("equation '" + equation + "': '...' is not supported");
+      e.fail("equation '{0}': '...' is not supported", equation);
       return false;
     }
     auto [left, right] = llvm::StringRef(equation).split("->");
     llvm::SmallVector<llvm::StringRef> terms;
     left.split(terms, ',');
     if (terms.size() != inputs.size()) {
-      e.fail("equation '" + equation + "' names " + llvm::Twine(terms.size()) +
-             " operands, the node has " + llvm::Twine(inputs.size()));
+      e.fail("equation '{0}' names {1} operands, the node has {2}", equation,
+             terms.size(), inputs.size());
       return false;
     }
     for (auto [i, term] : llvm::enumerate(terms)) {
@@ -136,7 +136,7 @@ private:
                                                       : implicitOutput(left);
     for (char label : output)
       if (!sizes.count(label) || llvm::count(output, label) > 1) {
-        e.fail("equation '" + equation + "' has an invalid output");
+        e.fail("equation '{0}' has an invalid output", equation);
         return false;
       }
     return true;
@@ -151,9 +151,9 @@ private:
            term.count(term[d]) == 1;
     }
     if (!ok)
-      e.fail("equation '" + equation + "' does not fit operand " +
-             describe(x.type()) +
-             " (repeated labels within an operand are not supported)");
+      e.fail("equation '{0}' does not fit operand {1} (repeated labels within "
+             "an operand are not supported)",
+             equation, x);
     return ok;
   }
 
@@ -274,9 +274,8 @@ private:
     shapeB.append(onlyA.size(), 1);
     Shape tail = shapeOf(onlyB);
     shapeB.append(tail.begin(), tail.end());
-    return e.binary(BinaryKind::mul,
-                    e.reshape(ordered(e, a, batch + onlyA), shapeA),
-                    e.reshape(ordered(e, b, batch + onlyB), shapeB));
+    return e.mul(e.reshape(ordered(e, a, batch + onlyA), shapeA),
+                 e.reshape(ordered(e, b, batch + onlyB), shapeB));
   }
 
   Emitter &e;

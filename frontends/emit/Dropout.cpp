@@ -45,15 +45,11 @@ public:
     scalar.i = static_cast<int64_t>(value);
     return Val(ConstTensor::splat(type, {}, scalar));
   }
-  Val add(Val x, Val y) { return emit.binary(BinaryKind::add, x, y); }
-  Val mul(Val x, uint64_t y) {
-    return emit.binary(BinaryKind::mul, x, number(y));
-  }
+  Val add(Val x, Val y) { return emit.add(x, y); }
+  Val mul(Val x, uint64_t y) { return emit.mul(x, number(y)); }
   /// x ^ x >> bits
   Val folded(Val x, unsigned bits) {
-    return emit.binary(
-        BinaryKind::logical_xor, x,
-        emit.binary(BinaryKind::div, x, number(uint64_t(1) << bits)));
+    return emit.logicalXor(x, emit.div(x, number(uint64_t(1) << bits)));
   }
   /// `mix` without its last shift.
   Val mixedHigh(Val z) {
@@ -81,19 +77,18 @@ static Val nextKey(Emitter &emit) {
 
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p) {
   if (!(p >= 0 && p <= 1))
-    return emit.fail("probability " + llvm::Twine(std::to_string(p)) +
-                     "; accepted: 0 to 1");
+    return emit.fail("probability {0}; accepted: 0 to 1", std::to_string(p));
   int64_t count = numElements(shape);
   auto limit = static_cast<uint64_t>(std::ldexp(std::min(p, 0.5), 64));
   if (p > 0.5)
     limit += static_cast<uint64_t>(std::ldexp(p - 0.5, 64));
   if (p == 0 || p == 1 || count == 0)
-    return emit.splat(p < 1, emit.builder.getI1Type(), shape);
+    return emit.splat(p < 1, emit.boolean(), shape);
   Unsigned u(emit);
   Val key = nextKey(emit);
   Val place = emit.reshape(u.of(emit.iota({count}, 0)), shape);
   Val from = u.add(u.mul(place, kGolden), u.add(key, u.number(kGolden)));
-  return emit.compare(CompareKind::ge, u.mixedHigh(from), u.number(limit));
+  return emit.ge(u.mixedHigh(from), u.number(limit));
 }
 
 Val applyDropout(Emitter &emit, Val x, Val kept, double p) {
@@ -101,8 +96,7 @@ Val applyDropout(Emitter &emit, Val x, Val kept, double p) {
     return {};
   if (p >= 1)
     return emit.splat(0, x.element(), x.shape());
-  return emit.select(kept, emit.binary(BinaryKind::mul, x, 1 / (1 - p)),
-                     emit.scalar(0, x.element()));
+  return emit.select(kept, emit.mul(x, 1 / (1 - p)), 0);
 }
 
 } // namespace dpc::frontend

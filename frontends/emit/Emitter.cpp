@@ -1,6 +1,8 @@
 //===- Emitter.cpp - Builds or folds dpc ops ------------------------------===//
 #include "frontends/emit/Emitter.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 using namespace mlir;
 
 namespace dpc::frontend {
@@ -18,24 +20,41 @@ llvm::ArrayRef<int64_t> Val::shape() const {
                   : cast<RankedTensorType>(value.getType()).getShape();
 }
 
-std::string describe(llvm::ArrayRef<int64_t> shape) {
-  std::string text = "[";
-  for (auto [i, d] : llvm::enumerate(shape))
-    text += (i ? ", " : "") + std::to_string(d);
-  return text + "]";
+Shape iotaDims(int64_t end, int64_t first) {
+  return llvm::to_vector<6>(llvm::seq(first, std::max(first, end)));
 }
 
-std::string describe(RankedTensorType type) {
-  std::string text = describe(type.getShape()) + " ";
-  llvm::raw_string_ostream(text) << type.getElementType();
-  return text;
+Shape joinShapes(std::initializer_list<llvm::ArrayRef<int64_t>> parts) {
+  Shape shape;
+  for (llvm::ArrayRef<int64_t> part : parts)
+    llvm::append_range(shape, part);
+  return shape;
 }
 
-Shape iotaDims(int64_t n) {
-  Shape dims;
-  for (int64_t d = 0; d < n; ++d)
-    dims.push_back(d);
-  return dims;
+Shape mergedFrom(llvm::ArrayRef<int64_t> shape, int64_t axis) {
+  return joinShapes(
+      {shape.take_front(axis), {numElements(shape.drop_front(axis))}});
+}
+
+Shape unitShape(int64_t rank, int64_t dim, int64_t size) {
+  Shape shape(rank, 1);
+  shape[dim] = size;
+  return shape;
+}
+
+Shape channelsLast(int64_t rank) {
+  return joinShapes({{0}, iotaDims(rank, 2), {1}});
+}
+
+llvm::StringRef roleOf(Value value) {
+  auto argument = dyn_cast_if_present<BlockArgument>(value);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : func::FuncOp();
+  auto role = function ? function.getArgAttrOfType<StringAttr>(
+                             argument.getArgNumber(), attr::kRole)
+                       : StringAttr();
+  return role ? role.getValue() : llvm::StringRef();
 }
 
 static bool isUniform(const ConstTensor &t) {
@@ -58,6 +77,10 @@ static bool foldable(llvm::ArrayRef<int64_t> shape,
     return v.constant->layout() == ConstTensor::Layout::Dense;
   });
   return numElements(shape) <= kFoldLimit || (dense == 0 && shaped <= 1);
+}
+
+Type Emitter::statisticsType(const Val &x) {
+  return x.element().isF64() ? x.element() : f32();
 }
 
 static RankedTensorType typeOf(llvm::ArrayRef<int64_t> shape, Type element) {
@@ -101,7 +124,7 @@ Value Emitter::emitTriangle(const ConstTensor &tensor) {
   if (tensor.diagonal() == 1)
     kind = CompareKind::gt;
   else if (tensor.diagonal() != 0)
-    row = binary(BinaryKind::add, row, static_cast<double>(tensor.diagonal()));
+    row = add(row, tensor.diagonal());
   Scalar below = tensor.stored()[0], above = tensor.stored()[1];
   if (tensor.element().isInteger(1)) {
     if (!above.i)
@@ -132,9 +155,8 @@ Val Emitter::splat(double value, Type element, llvm::ArrayRef<int64_t> shape) {
 }
 
 Val Emitter::iota(llvm::ArrayRef<int64_t> shape, int64_t dim) {
-  return Val(IotaOp::create(builder, loc, typeOf(shape, builder.getI64Type()),
-                            builder.getI64IntegerAttr(dim), TypeAttr())
-                 .getResult());
+  return make<IotaOp>(typeOf(shape, builder.getI64Type()),
+                      builder.getI64IntegerAttr(dim), TypeAttr());
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,8 +166,7 @@ Val Emitter::iota(llvm::ArrayRef<int64_t> shape, int64_t dim) {
 bool Emitter::sameElement(Val a, Val b) {
   if (a.element() == b.element())
     return true;
-  fail("operands have different element types: " + describe(a.type()) +
-       " and " + describe(b.type()));
+  fail("operands have different element types: {0} and {1}", a, b);
   return false;
 }
 
@@ -171,7 +192,7 @@ bool Emitter::accepts(Val x, bool integers, bool booleans) {
   bool isBoolean = x.element().isInteger(1);
   if (booleans ? isBoolean : x.isFloat() || (integers && !isBoolean))
     return true;
-  fail("operand of type " + describe(x.type()) + " is not accepted; it must " +
+  fail("operand of type {0} is not accepted; it must {1}", x,
        (booleans   ? "be boolean"
         : integers ? "hold numbers"
                    : "hold floats"));
@@ -189,8 +210,7 @@ std::optional<Shape> Emitter::broadcastShape(llvm::ArrayRef<int64_t> a,
     if (size == 1)
       size = b[d];
     else if (b[d] != 1 && b[d] != size) {
-      fail("shapes " + describe(a) + " and " + describe(b) +
-           " do not broadcast");
+      fail("shapes {0} and {1} do not broadcast", a, b);
       return std::nullopt;
     }
   }
@@ -213,15 +233,23 @@ Val Emitter::unary(UnaryKind kind, Val x) {
     return Val(mapElements(*x.constant, x.element(), [&](Scalar v) {
       return evalUnary(kind, v, x.isFloat());
     }));
-  return Val(UnaryOp::create(builder, loc, x.type(), kind, materialize(x))
-                 .getResult());
+  return make<UnaryOp>(x.type(), kind, materialize(x));
 }
 
-Val Emitter::binary(BinaryKind kind, Val a, Val b) {
+std::pair<Val, Val> Emitter::valuesOf(Operand a, Operand b) {
+  if (a.number && b.value)
+    a.value = scalar(*a.number, b.value.element());
+  if (b.number && a.value)
+    b.value = scalar(*b.number, a.value.element());
+  return {std::move(a.value), std::move(b.value)};
+}
+
+Val Emitter::binary(BinaryKind kind, Operand left, Operand right) {
+  auto [a, b] = valuesOf(std::move(left), std::move(right));
   if (!a || !b || !sameElement(a, b))
     return {};
   // Logical kinds combine integers bit by bit.
-  bool isBitwise = isLogical(kind) && !a.isFloat();
+  bool isFloat = a.isFloat(), isBitwise = isLogical(kind) && !isFloat;
   if (!isBitwise && !accepts(a, true, isLogical(kind)))
     return {};
   auto shape = broadcastShape(a.shape(), b.shape());
@@ -229,74 +257,62 @@ Val Emitter::binary(BinaryKind kind, Val a, Val b) {
     return {};
   if (foldable(*shape, {a, b})) {
     Val x = broadcastTo(a, *shape), y = broadcastTo(b, *shape);
-    return Val(mapElements(*x.constant, *y.constant, a.element(),
-                           [&](Scalar p, Scalar q) {
-                             return evalBinary(kind, p, q, a.isFloat());
-                           }));
+    return mapElements(
+        *x.constant, *y.constant, a.element(),
+        [&](Scalar p, Scalar q) { return evalBinary(kind, p, q, isFloat); });
   }
   Value x = expanded(a, *shape), y = expanded(b, *shape);
-  return Val(
-      BinaryOp::create(builder, loc, typeOf(*shape, a.element()), kind, x, y)
-          .getResult());
+  return make<BinaryOp>(typeOf(*shape, a.element()), kind, x, y);
 }
 
 Val Emitter::round(Val x) {
-  Val low = unary(UnaryKind::floor, x);
-  Val rest = binary(BinaryKind::sub, x, low);
-  Val odd = binary(BinaryKind::rem, unary(UnaryKind::abs, low), 2.0);
-  if (!odd)
-    return {};
-  Val half = scalar(0.5, x.element()), one = scalar(1, x.element());
+  Val low = floor(x);
+  Val rest = sub(x, low);
+  Val odd = rem(abs(low), 2);
   // Round up above a half, and at a half if the floor is odd.
-  Val even =
-      select(compare(CompareKind::eq, rest, half), odd, scalar(0, x.element()));
-  Val up = select(compare(CompareKind::gt, rest, half), one, even);
-  return binary(BinaryKind::add, low, up);
+  Val even = select(eq(rest, 0.5), odd, 0);
+  Val up = select(gt(rest, 0.5), 1, even);
+  return add(low, up);
 }
 
-Val Emitter::binary(BinaryKind kind, Val x, double value) {
-  return x ? binary(kind, x, scalar(value, x.element())) : Val();
-}
-
-Val Emitter::compare(CompareKind kind, Val a, Val b) {
+Val Emitter::compare(CompareKind kind, Operand left, Operand right) {
+  auto [a, b] = valuesOf(std::move(left), std::move(right));
   if (!a || !b || !sameElement(a, b))
     return {};
   auto shape = broadcastShape(a.shape(), b.shape());
   if (!shape)
     return {};
-  Type boolean = builder.getI1Type();
   if (foldable(*shape, {a, b})) {
     Val x = broadcastTo(a, *shape), y = broadcastTo(b, *shape);
-    return Val(
-        mapElements(*x.constant, *y.constant, boolean, [&](Scalar p, Scalar q) {
-          Scalar r;
-          r.i = evalCompare(kind, p, q, a.isFloat());
-          return r;
-        }));
+    return mapElements(*x.constant, *y.constant, boolean(),
+                       [kind, isFloat = a.isFloat()](Scalar p, Scalar q) {
+                         Scalar r;
+                         r.i = evalCompare(kind, p, q, isFloat);
+                         return r;
+                       });
   }
   Value x = expanded(a, *shape), y = expanded(b, *shape);
-  return Val(
-      CompareOp::create(builder, loc, typeOf(*shape, boolean), kind, x, y)
-          .getResult());
+  return make<CompareOp>(typeOf(*shape, boolean()), kind, x, y);
 }
 
-Val Emitter::select(Val condition, Val onTrue, Val onFalse) {
+Val Emitter::select(Val condition, Operand ifTrue, Operand ifFalse) {
+  auto [onTrue, onFalse] = valuesOf(std::move(ifTrue), std::move(ifFalse));
   if (!condition || !onTrue || !onFalse || !sameElement(onTrue, onFalse))
     return {};
   if (!condition.element().isInteger(1))
-    return fail("condition must be boolean, not " + describe(condition.type()));
+    return fail("condition must be boolean, not {0}", condition);
   auto shape = broadcastShape(onTrue.shape(), onFalse.shape());
   if (shape)
     shape = broadcastShape(*shape, condition.shape());
   if (!shape)
     return {};
   if (foldable(*shape, {condition, onTrue, onFalse}))
-    return Val(selectElements(*broadcastTo(condition, *shape).constant,
-                              *broadcastTo(onTrue, *shape).constant,
-                              *broadcastTo(onFalse, *shape).constant));
+    return selectElements(*broadcastTo(condition, *shape).constant,
+                          *broadcastTo(onTrue, *shape).constant,
+                          *broadcastTo(onFalse, *shape).constant);
   Value c = expanded(condition, *shape);
   Value t = expanded(onTrue, *shape), f = expanded(onFalse, *shape);
-  return Val(SelectOp::create(builder, loc, t.getType(), c, t, f).getResult());
+  return make<SelectOp>(t.getType(), c, t, f);
 }
 
 Val Emitter::convert(Val x, Type element) {
@@ -304,9 +320,7 @@ Val Emitter::convert(Val x, Type element) {
     return x;
   if (foldable(x.shape(), {x}))
     return Val(convertTo(*x.constant, element));
-  return Val(ConvertOp::create(builder, loc, typeOf(x.shape(), element),
-                               materialize(x))
-                 .getResult());
+  return make<ConvertOp>(typeOf(x.shape(), element), materialize(x));
 }
 
 //===----------------------------------------------------------------------===//
@@ -317,13 +331,10 @@ Val Emitter::reshape(Val x, llvm::ArrayRef<int64_t> shape) {
   if (!x || x.shape() == shape)
     return x;
   if (numElements(x.shape()) != numElements(shape))
-    return fail("cannot reshape " + describe(x.shape()) + " to " +
-                describe(shape));
+    return fail("cannot reshape {0} to {1}", x.shape(), shape);
   if (foldable(shape, {x}))
     return Val(reshapeTo(*x.constant, shape));
-  return Val(ReshapeOp::create(builder, loc, typeOf(shape, x.element()),
-                               materialize(x))
-                 .getResult());
+  return make<ReshapeOp>(typeOf(shape, x.element()), materialize(x));
 }
 
 Val Emitter::transpose(Val x, llvm::ArrayRef<int64_t> perm) {
@@ -334,9 +345,7 @@ Val Emitter::transpose(Val x, llvm::ArrayRef<int64_t> perm) {
     shape.push_back(x.dim(p));
   if (foldable(shape, {x}))
     return Val(transposed(*x.constant, perm));
-  return Val(TransposeOp::create(builder, loc, typeOf(shape, x.element()),
-                                 materialize(x), perm)
-                 .getResult());
+  return make<TransposeOp>(typeOf(shape, x.element()), materialize(x), perm);
 }
 
 Val Emitter::broadcast(Val x, llvm::ArrayRef<int64_t> shape,
@@ -345,9 +354,7 @@ Val Emitter::broadcast(Val x, llvm::ArrayRef<int64_t> shape,
     return x;
   if (foldable(shape, {x}))
     return Val(frontend::broadcastTo(*x.constant, shape, dims));
-  return Val(BroadcastOp::create(builder, loc, typeOf(shape, x.element()),
-                                 materialize(x), dims)
-                 .getResult());
+  return make<BroadcastOp>(typeOf(shape, x.element()), materialize(x), dims);
 }
 
 Val Emitter::broadcastTo(Val x, llvm::ArrayRef<int64_t> shape) {
@@ -361,8 +368,7 @@ Val Emitter::broadcastTo(Val x, llvm::ArrayRef<int64_t> shape) {
     dims.push_back(d + shift);
   }
   if (!fits)
-    return fail("cannot broadcast " + describe(x.shape()) + " to " +
-                describe(shape));
+    return fail("cannot broadcast {0} to {1}", x.shape(), shape);
   return broadcast(x, shape, dims);
 }
 
@@ -393,9 +399,8 @@ Val Emitter::slice(Val x, llvm::ArrayRef<int64_t> offsets,
   Shape positive(steps);
   for (int64_t &step : positive)
     step = std::max<int64_t>(step, 1);
-  return Val(SliceOp::create(builder, loc, typeOf(sizes, x.element()),
-                             materialize(x), offsets, positive)
-                 .getResult());
+  return make<SliceOp>(typeOf(sizes, x.element()), materialize(x), offsets,
+                       positive);
 }
 
 Val Emitter::sliceDim(Val x, int64_t dim, int64_t begin, int64_t size,
@@ -430,9 +435,8 @@ Val Emitter::concat(llvm::ArrayRef<Val> parts, int64_t dim) {
     for (int64_t d = 0; d < part.rank(); ++d)
       if (part.rank() != used[0].rank() ||
           (d != dim && part.dim(d) != used[0].dim(d)))
-        return fail("cannot join " + describe(used[0].shape()) + " and " +
-                    describe(part.shape()) + " along dimension " +
-                    llvm::Twine(dim));
+        return fail("cannot join {0} and {1} along dimension {2}",
+                    used[0].shape(), part.shape(), dim);
   }
   if (numElements(shape) <= kFoldLimit &&
       llvm::all_of(used, [](const Val &v) { return !!v.constant; })) {
@@ -444,9 +448,8 @@ Val Emitter::concat(llvm::ArrayRef<Val> parts, int64_t dim) {
   llvm::SmallVector<Value> values;
   for (const Val &part : used)
     values.push_back(materialize(part));
-  return Val(ConcatOp::create(builder, loc, typeOf(shape, used[0].element()),
-                              values, builder.getI64IntegerAttr(dim))
-                 .getResult());
+  return make<ConcatOp>(typeOf(shape, used[0].element()), values,
+                        builder.getI64IntegerAttr(dim));
 }
 
 //===----------------------------------------------------------------------===//
@@ -462,21 +465,18 @@ Val Emitter::reduce(ReduceKind kind, Val x, llvm::ArrayRef<int64_t> dims) {
   for (int64_t d = 0; d < x.rank(); ++d)
     if (!llvm::is_contained(dims, d))
       shape.push_back(x.dim(d));
-  return Val(ReduceOp::create(builder, loc, typeOf(shape, x.element()), kind,
-                              materialize(x), dims)
-                 .getResult());
+  return make<ReduceOp>(typeOf(shape, x.element()), kind, materialize(x), dims);
 }
 
 Val Emitter::mean(Val x, llvm::ArrayRef<int64_t> dims) {
   if (!x)
     return {};
-  int64_t count = 1;
-  for (int64_t d : dims)
-    count *= x.dim(d);
+  auto sizes = llvm::map_range(dims, [&](int64_t d) { return x.dim(d); });
+  int64_t count = llvm::product_of(sizes);
   Val sum = reduce(ReduceKind::sum, x, dims);
   if (!x.isFloat())
-    return binary(BinaryKind::div, sum, static_cast<double>(count));
-  return binary(BinaryKind::mul, sum, 1.0 / static_cast<double>(count));
+    return div(sum, count);
+  return mul(sum, 1.0 / static_cast<double>(count));
 }
 
 Val Emitter::keepDims(Val reduced, Val original, llvm::ArrayRef<int64_t> dims) {
@@ -495,45 +495,43 @@ Val Emitter::matmul(Val a, Val b, bool ta, bool tb) {
   int64_t m = a.dim(ra - (ta ? 1 : 2)), ka = a.dim(ra - (ta ? 2 : 1));
   int64_t kb = b.dim(rb - (tb ? 1 : 2)), n = b.dim(rb - (tb ? 2 : 1));
   if (ka != kb)
-    return fail("contracted dimensions differ: " + describe(a.shape()) +
-                " times " + describe(b.shape()));
+    return fail("contracted dimensions differ: {0} times {1}", a.shape(),
+                b.shape());
   Shape shape(a.shape().drop_back(2));
   shape.push_back(m);
   shape.push_back(n);
   Value x = materialize(a), y = materialize(b);
-  return Val(
-      MatmulOp::create(builder, loc, typeOf(shape, a.element()), x, y, ta, tb)
-          .getResult());
+  return make<MatmulOp>(typeOf(shape, a.element()), x, y, ta, tb);
 }
 
 Val Emitter::softmax(Val x) {
   if (!x)
     return {};
-  return Val(
-      SoftmaxOp::create(builder, loc, x.type(), materialize(x)).getResult());
+  return make<SoftmaxOp>(x.type(), materialize(x));
 }
 
 std::pair<Val, Val> Emitter::topk(Val x, int64_t k, bool largest) {
   if (!x)
     return {};
   if (x.rank() == 0 || k < 1 || k > x.shape().back())
-    return {fail("cannot pick " + llvm::Twine(k) + " elements of each row of " +
-                 describe(x.type())),
-            Val()};
+    return {fail("cannot pick {0} elements of each row of {1}", k, x), Val()};
   Shape shape(x.shape());
   shape.back() = k;
   auto op = TopKOp::create(builder, loc, typeOf(shape, x.element()),
-                           typeOf(shape, builder.getI64Type()), materialize(x),
-                           !largest);
+                           typeOf(shape, i64()), materialize(x), !largest);
   return {Val(op.getValues()), Val(op.getIndices())};
+}
+
+std::pair<Val, Val> Emitter::topk(Val x, int64_t dim, int64_t k, bool largest) {
+  auto [values, indices] = topk(swapWithLast(x, dim), k, largest);
+  values = swapWithLast(values, dim);
+  return {values, swapWithLast(indices, dim)};
 }
 
 Val Emitter::cumsum(Val x, bool exclusive, bool reverse) {
   if (!x)
     return {};
-  return Val(CumSumOp::create(builder, loc, x.type(), materialize(x), exclusive,
-                              reverse)
-                 .getResult());
+  return make<CumSumOp>(x.type(), materialize(x), exclusive, reverse);
 }
 
 Val Emitter::logSoftmax(Val x) {
@@ -541,22 +539,24 @@ Val Emitter::logSoftmax(Val x) {
     return {};
   int64_t last = x.rank() - 1;
   Val top = keepDims(reduce(ReduceKind::max, x, {last}), x, {last});
-  Val shifted = binary(BinaryKind::sub, x, top);
-  Val sum = reduce(ReduceKind::sum, unary(UnaryKind::exp, shifted), {last});
-  Val log = keepDims(unary(UnaryKind::log, sum), x, {last});
-  return binary(BinaryKind::sub, shifted, log);
+  Val shifted = sub(x, top);
+  Val sum = reduce(ReduceKind::sum, exp(shifted), {last});
+  return sub(shifted, keepDims(log(sum), x, {last}));
+}
+
+Val Emitter::logSumExp(Val x, llvm::ArrayRef<int64_t> dims) {
+  Val top = reduce(ReduceKind::max, x, dims);
+  Val shifted = sub(x, keepDims(top, x, dims));
+  return add(log(reduce(ReduceKind::sum, exp(shifted), dims)), top);
 }
 
 Val Emitter::crossEntropy(Val scores, Val labels, int64_t ignore) {
   if (!scores || !labels)
     return {};
-  Type element = scores.element();
-  auto type = RankedTensorType::get(
-      labels.shape(), element.isF64() ? element : builder.getF32Type());
+  auto type = typeOf(labels.shape(), statisticsType(scores));
   Value rows = materialize(scores), classes = materialize(labels);
-  return Val(CrossEntropyOp::create(builder, loc, type, type, rows, classes,
-                                    builder.getI64IntegerAttr(ignore))
-                 .getLoss());
+  return make<CrossEntropyOp>(type, type, rows, classes,
+                              builder.getI64IntegerAttr(ignore));
 }
 
 Val Emitter::embedding(Val table, Val ids) {
@@ -565,9 +565,7 @@ Val Emitter::embedding(Val table, Val ids) {
   Shape shape(ids.shape());
   shape.push_back(table.dim(1));
   Value t = materialize(table), i = materialize(ids);
-  return Val(EmbeddingOp::create(builder, loc, typeOf(shape, table.element()),
-                                 t, i, TypeAttr())
-                 .getResult());
+  return make<EmbeddingOp>(typeOf(shape, table.element()), t, i, TypeAttr());
 }
 
 } // namespace dpc::frontend

@@ -10,6 +10,7 @@
 #define DPC_FRONTENDS_EMIT_EMITTER_H
 
 #include "frontends/emit/ConstTensor.h"
+#include "frontends/emit/Options.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -41,14 +42,34 @@ struct Val {
   bool isFloat() const { return mlir::isa<mlir::FloatType>(element()); }
 };
 
+/// An operand of an elementwise op: a value, or a number of the other operand's
+/// element type.
+struct Operand {
+  Operand(Val value) : value(std::move(value)) {}
+  template <typename Number>
+    requires std::is_arithmetic_v<Number>
+  Operand(Number number) : number(static_cast<double>(number)) {}
+
+  Val value;
+  std::optional<double> number;
+};
+
 /// Whether `v` is a constant in uniform layout that is 0 everywhere.
 bool isZero(const Val &v);
 
-/// The type as messages show it, such as "8x32xf32".
-std::string describe(mlir::RankedTensorType type);
-std::string describe(llvm::ArrayRef<int64_t> shape);
-/// {0, 1, .., n - 1}.
-Shape iotaDims(int64_t n);
+inline std::string describe(const Val &v) { return describe(v.type()); }
+/// {first, .., end - 1}.
+Shape iotaDims(int64_t end, int64_t first = 0);
+/// The concatenation of shapes.
+Shape joinShapes(std::initializer_list<llvm::ArrayRef<int64_t>> parts);
+/// `shape` with the dimensions from `axis` on merged into one.
+Shape mergedFrom(llvm::ArrayRef<int64_t> shape, int64_t axis);
+/// {1, .., `size`, .., 1} with `size` in dimension `dim`.
+Shape unitShape(int64_t rank, int64_t dim, int64_t size);
+/// The permutation from [N, C, d..] to [N, d.., C].
+Shape channelsLast(int64_t rank);
+/// The role of the argument that `value` is; "" for other values.
+llvm::StringRef roleOf(mlir::Value value);
 
 class Emitter {
 public:
@@ -61,6 +82,11 @@ public:
   /// Notes why the current node cannot be converted and returns the null value.
   /// Later failures do not replace the first one.
   Val fail(const llvm::Twine &why);
+  /// The message is that of llvm::formatv; see `formatted` in Options.h.
+  template <typename... Args>
+  Val fail(const char *format, const Args &...args) {
+    return fail(llvm::Twine(formatted(format, args...)));
+  }
   bool failed() const { return !error.empty(); }
   std::string error;
 
@@ -83,14 +109,71 @@ public:
   /// The index along `dim` at every position, i64.
   Val iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
 
+  mlir::Type i64() { return builder.getI64Type(); }
+  mlir::Type f32() { return builder.getF32Type(); }
+  mlir::Type f64() { return builder.getF64Type(); }
+  mlir::Type boolean() { return builder.getI1Type(); }
+  /// The type of statistics and losses of `x`: f64 for f64, otherwise f32.
+  mlir::Type statisticsType(const Val &x);
+
+  /// Creates an op and returns its first result.
+  template <typename Op, typename... Args> Val make(Args &&...args) {
+    return Val(
+        Op::create(builder, loc, std::forward<Args>(args)...)->getResult(0));
+  }
+
   // Elementwise ops; operands are broadcast as in numpy.
   Val unary(UnaryKind kind, Val x);
-  Val binary(BinaryKind kind, Val a, Val b);
-  Val compare(CompareKind kind, Val a, Val b);
-  Val select(Val condition, Val onTrue, Val onFalse);
+  Val binary(BinaryKind kind, Operand left, Operand right);
+  Val compare(CompareKind kind, Operand left, Operand right);
+  Val select(Val condition, Operand onTrue, Operand onFalse);
   Val convert(Val x, mlir::Type element);
-  /// The binary op with a constant scalar of x's element type.
-  Val binary(BinaryKind kind, Val x, double scalar);
+
+  Val neg(Val x) { return unary(UnaryKind::neg, x); }
+  Val abs(Val x) { return unary(UnaryKind::abs, x); }
+  Val sign(Val x) { return unary(UnaryKind::sign, x); }
+  Val exp(Val x) { return unary(UnaryKind::exp, x); }
+  Val log(Val x) { return unary(UnaryKind::log, x); }
+  Val sqrt(Val x) { return unary(UnaryKind::sqrt, x); }
+  Val floor(Val x) { return unary(UnaryKind::floor, x); }
+  Val relu(Val x) { return unary(UnaryKind::relu, x); }
+  Val tanh(Val x) { return unary(UnaryKind::tanh, x); }
+  Val sigmoid(Val x) { return unary(UnaryKind::sigmoid, x); }
+  Val sin(Val x) { return unary(UnaryKind::sin, x); }
+  Val cos(Val x) { return unary(UnaryKind::cos, x); }
+  Val add(Operand a, Operand b) { return binary(BinaryKind::add, a, b); }
+  Val sub(Operand a, Operand b) { return binary(BinaryKind::sub, a, b); }
+  Val mul(Operand a, Operand b) { return binary(BinaryKind::mul, a, b); }
+  Val div(Operand a, Operand b) { return binary(BinaryKind::div, a, b); }
+  Val rem(Operand a, Operand b) { return binary(BinaryKind::rem, a, b); }
+  Val pow(Operand a, Operand b) { return binary(BinaryKind::pow, a, b); }
+  Val minimum(Operand a, Operand b) {
+    return binary(BinaryKind::minimum, a, b);
+  }
+  Val maximum(Operand a, Operand b) {
+    return binary(BinaryKind::maximum, a, b);
+  }
+  Val logicalAnd(Operand a, Operand b) {
+    return binary(BinaryKind::logical_and, a, b);
+  }
+  Val logicalOr(Operand a, Operand b) {
+    return binary(BinaryKind::logical_or, a, b);
+  }
+  Val logicalXor(Operand a, Operand b) {
+    return binary(BinaryKind::logical_xor, a, b);
+  }
+  Val eq(Operand a, Operand b) { return compare(CompareKind::eq, a, b); }
+  Val ne(Operand a, Operand b) { return compare(CompareKind::ne, a, b); }
+  Val lt(Operand a, Operand b) { return compare(CompareKind::lt, a, b); }
+  Val le(Operand a, Operand b) { return compare(CompareKind::le, a, b); }
+  Val gt(Operand a, Operand b) { return compare(CompareKind::gt, a, b); }
+  Val ge(Operand a, Operand b) { return compare(CompareKind::ge, a, b); }
+  /// min(max(x, low), high).
+  Val clamp(Val x, Operand low, Operand high) {
+    return minimum(maximum(x, low), high);
+  }
+  /// Whether 0 <= x < `end`.
+  Val inRange(Val x, Operand end) { return logicalAnd(ge(x, 0), lt(x, end)); }
 
   /// The nearest whole number of each float; halves round to even.
   Val round(Val x);
@@ -113,6 +196,13 @@ public:
   Val take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions);
   /// Exchanges dimensions `a` and `b`; the operation is its own inverse.
   Val swapDims(Val x, int64_t a, int64_t b);
+  /// Exchanges dimension `dim` and the last one.
+  Val swapWithLast(Val x, int64_t dim);
+  /// Drops dimension `dim`, whose size is 1.
+  Val dropDim(Val x, int64_t dim);
+  /// `x` at `low` in a tensor of `shape` filled with zeros; see dpc.pad.
+  Val pad(Val x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> shape,
+          llvm::ArrayRef<int64_t> strides);
 
   /// Drops the reduced dimensions. `dims` must be ascending.
   Val reduce(ReduceKind kind, Val x, llvm::ArrayRef<int64_t> dims);
@@ -128,10 +218,14 @@ public:
   /// The k greatest (`largest`) or smallest elements along the last dimension,
   /// best first, and their positions.
   std::pair<Val, Val> topk(Val x, int64_t k, bool largest);
+  /// `topk` along dimension `dim`.
+  std::pair<Val, Val> topk(Val x, int64_t dim, int64_t k, bool largest);
   /// Running sums along the last dimension.
   Val cumsum(Val x, bool exclusive, bool reverse);
   /// x - max - log(sum(exp(x - max))) along the last dimension.
   Val logSoftmax(Val x);
+  /// log(sum(exp(x))) over `dims`, which are dropped.
+  Val logSumExp(Val x, llvm::ArrayRef<int64_t> dims);
   /// The loss of each row of `scores` given its class. Computes in f64 for f64
   /// and in f32 otherwise. The loss is 0 where the label is `ignore`.
   Val crossEntropy(Val scores, Val labels, int64_t ignore);
@@ -148,6 +242,8 @@ private:
   mlir::Value emitConstant(const ConstTensor &tensor);
   mlir::Value emitTriangle(const ConstTensor &tensor);
   bool sameElement(Val a, Val b);
+  /// The values of two operands, of which at most one is a number.
+  std::pair<Val, Val> valuesOf(Operand a, Operand b);
   /// Whether x holds booleans (`booleans`), else floats, or also integers
   /// (`integers`).
   bool accepts(Val x, bool integers, bool booleans);

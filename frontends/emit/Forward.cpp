@@ -149,11 +149,11 @@ Forward::finish(llvm::ArrayRef<NamedResult> named) {
   bool lossFound = false;
   for (const auto &[name, value] : named) {
     if (!value)
-      return makeError(file + ": output '" + name +
-                       "' is not defined by any supported node");
+      return makeError("{0}: output '{1}' is not defined by any supported node",
+                       file, name);
     if (value.parts)
-      return makeError(file + ": output '" + name +
-                       "' is a sequence; accepted: tensors");
+      return makeError("{0}: output '{1}' is a sequence; accepted: tensors",
+                       file, name);
     NamedAttrList resultAttrs;
     resultAttrs.append(attr::kName, b.getStringAttr(name));
     if (!lossFound && value.isFloat() && value.rank() == 0) {

@@ -38,6 +38,18 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis);
 /// ONNX, gather in ATen).
 Val gatherAlong(Emitter &e, Val data, Val indices, int64_t axis);
 
+/// How updates combine with existing elements.
+struct Combination {
+  ReduceKind reduce;
+  BinaryKind join;
+  double neutral;
+};
+
+/// The combination of a reduction: none or add, mul, and max and min of floats.
+/// Notes a failure for others.
+std::optional<Combination> combinationOf(Emitter &e, llvm::StringRef reduction,
+                                         Val updates);
+
 /// `data` with `updates` written at `indices`, which has the shape of
 /// `updates`. The reduction is none (indices of a row are distinct), add, mul,
 /// max or min.

@@ -9,6 +9,19 @@ llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+std::string describe(llvm::ArrayRef<int64_t> shape) {
+  std::string text = "[";
+  for (auto [i, d] : llvm::enumerate(shape))
+    text += (i ? ", " : "") + std::to_string(d);
+  return text + "]";
+}
+
+std::string describe(mlir::RankedTensorType type) {
+  std::string text = describe(type.getShape()) + " ";
+  llvm::raw_string_ostream(text) << type.getElementType();
+  return text;
+}
+
 /// "; names are like 'a', 'b'", or "".
 static std::string listed(llvm::ArrayRef<std::string> examples) {
   std::string text;
@@ -26,13 +39,13 @@ llvm::Expected<NameFilter> NameFilter::create(
     auto glob = llvm::GlobPattern::create(pattern);
     if (!glob) {
       llvm::consumeError(glob.takeError());
-      return makeError(option + "=" + pattern + ": not a valid glob");
+      return makeError("{0}={1}: not a valid glob", option, pattern);
     }
     if (llvm::none_of(names, [&](const std::string &name) {
           return pattern == name || glob->match(name);
         }))
-      return makeError(option + "=" + pattern + ": no " + what + " of " + file +
-                       " has such a name" + listed(examples));
+      return makeError("{0}={1}: no {2} of {3} has such a name{4}", option,
+                       pattern, what, file, listed(examples));
     filter.names.push_back(pattern);
     filter.globs.push_back(std::move(*glob));
   }

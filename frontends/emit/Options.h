@@ -2,7 +2,10 @@
 #ifndef DPC_FRONTENDS_EMIT_OPTIONS_H
 #define DPC_FRONTENDS_EMIT_OPTIONS_H
 
+#include "mlir/IR/BuiltinTypes.h"
+
 #include "llvm/Support/Error.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/GlobPattern.h"
 
 #include <cstdint>
@@ -34,8 +37,32 @@ struct ImportOptions {
 
 namespace frontend {
 
+/// Types and shapes as messages show them: "[8, 32] f32", "[8, 32]".
+std::string describe(mlir::RankedTensorType type);
+std::string describe(llvm::ArrayRef<int64_t> shape);
+
+/// llvm::formatv, in which types, shapes and values appear as `describe` shows
+/// them. A format without arguments is a plain text.
+template <typename... Args>
+std::string formatted(const char *format, const Args &...args) {
+  auto shown = []<typename T>(const T &arg) -> decltype(auto) {
+    if constexpr (!std::is_arithmetic_v<T> && requires { describe(arg); })
+      return describe(arg);
+    else
+      return (arg);
+  };
+  if constexpr (sizeof...(args) == 0)
+    return format;
+  else
+    return llvm::formatv(format, shown(args)...).str();
+}
+
 /// Creates an error whose message is one line.
 llvm::Error makeError(const llvm::Twine &message);
+template <typename... Args>
+llvm::Error makeError(const char *format, const Args &...args) {
+  return makeError(llvm::Twine(formatted(format, args...)));
+}
 
 /// The set of weights that a list of names and globs selects.
 class NameFilter {

@@ -114,8 +114,8 @@ Val filledOutside(Emitter &e, Val x, const ResampledAxis &axis,
   }
   Shape shape(x.rank(), 1);
   shape[axis.dim] = axis.out;
-  Val keep(ConstTensor::dense(e.builder.getI1Type(), shape, inside));
-  return e.select(keep, x, e.scalar(mode.outside, x.element()));
+  Val keep(ConstTensor::dense(e.boolean(), shape, inside));
+  return e.select(keep, x, mode.outside);
 }
 
 } // namespace

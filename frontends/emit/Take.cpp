@@ -41,6 +41,27 @@ Val Emitter::swapDims(Val x, int64_t a, int64_t b) {
   return transpose(x, perm);
 }
 
+Val Emitter::swapWithLast(Val x, int64_t dim) {
+  return x && x.rank() > 0 ? swapDims(x, dim, x.rank() - 1) : x;
+}
+
+Val Emitter::dropDim(Val x, int64_t dim) {
+  if (!x)
+    return {};
+  Shape shape(x.shape());
+  shape.erase(shape.begin() + dim);
+  return reshape(x, shape);
+}
+
+Val Emitter::pad(Val x, llvm::ArrayRef<int64_t> low,
+                 llvm::ArrayRef<int64_t> shape,
+                 llvm::ArrayRef<int64_t> strides) {
+  if (!x || x.shape() == shape)
+    return x;
+  auto type = RankedTensorType::get(shape, x.element());
+  return make<PadOp>(type, materialize(x), low, strides);
+}
+
 Val Emitter::take(Val x, int64_t dim, llvm::ArrayRef<int64_t> positions) {
   if (!x)
     return {};

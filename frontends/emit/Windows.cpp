@@ -15,8 +15,7 @@ bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
     int64_t between = interior.empty() ? 0 : interior[d];
     for (int64_t pad : {low[d], high[d], between})
       if (pad > kMax || pad < -kMax) {
-        e.fail("pads dimension " + llvm::Twine(d) + " by " + llvm::Twine(pad) +
-               "; accepted: up to " + llvm::Twine(kMax));
+        e.fail("pads dimension {0} by {1}; accepted: up to {2}", d, pad, kMax);
         return false;
       }
     int64_t size = std::min(shape[d], kMax);
@@ -25,8 +24,7 @@ bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
     elements *= std::max<int64_t>(size, 1);
   }
   if (elements > kMax * 256)
-    e.fail("pads " + describe(shape) + " to more than " +
-           llvm::Twine(kMax * 256) + " elements");
+    e.fail("pads {0} to more than {1} elements", shape, kMax * 256);
   return !e.failed();
 }
 
@@ -45,10 +43,9 @@ void roundUp(Window &window) {
 Val makeConv(Emitter &e, Val x, Val w, const Windows &windows) {
   auto type = RankedTensorType::get(windows.resultShape(x.dim(0), w.dim(0)),
                                     x.element());
-  return Val(ConvOp::create(e.builder, e.loc, type, e.materialize(x),
-                            e.materialize(w), windows.list(&Window::stride),
-                            windows.pads(), windows.list(&Window::dilation))
-                 .getResult());
+  return e.make<ConvOp>(type, e.materialize(x), e.materialize(w),
+                        windows.list(&Window::stride), windows.pads(),
+                        windows.list(&Window::dilation));
 }
 
 Val windowSums(Emitter &e, Val x, const Windows &windows) {
@@ -79,16 +76,32 @@ Val windowShares(Emitter &e, Type element, const Windows &windows,
   Shape unit(windows.dims.size() + 2, 1);
   Val product = e.splat(1, element, unit);
   for (auto [d, window] : llvm::enumerate(windows.dims))
-    product = e.binary(
-        BinaryKind::mul, product,
-        sharesAlong(element, window, before[d], behind[d], unit, d + 2));
+    product = e.mul(product, sharesAlong(element, window, before[d], behind[d],
+                                         unit, d + 2));
   return product;
 }
 
+MaxPoolOp makeMaxPool(Emitter &e, Val x, const Windows &windows) {
+  Shape shape = windows.resultShape(x.dim(0), x.dim(1));
+  return MaxPoolOp::create(
+      e.builder, e.loc, RankedTensorType::get(shape, x.element()),
+      RankedTensorType::get(shape, e.builder.getI32Type()), e.materialize(x),
+      windows.list(&Window::taps), windows.list(&Window::stride),
+      windows.pads(), windows.list(&Window::dilation));
+}
+
+Val makeConvGradInput(Emitter &e, Val dy, Val w, int64_t channels,
+                      const Windows &windows) {
+  Shape shape = joinShapes({{dy.dim(0), channels}, windows.list(&Window::in)});
+  auto type = RankedTensorType::get(shape, dy.element());
+  return e.make<ConvGradInputOp>(type, e.materialize(dy), e.materialize(w),
+                                 windows.list(&Window::stride), windows.pads(),
+                                 windows.list(&Window::dilation));
+}
+
 Val alongChannels(Emitter &e, Val channels, Val like) {
-  Shape shape(like.rank(), 1);
-  shape[1] = like.dim(1);
-  return e.reshape(channels, shape);
+  return e.reshape(e.convert(channels, like.element()),
+                   unitShape(like.rank(), 1, like.dim(1)));
 }
 
 } // namespace dpc::frontend

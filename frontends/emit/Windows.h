@@ -47,6 +47,14 @@ void roundUp(Window &window);
 /// Emits dpc.conv; the operands must fit.
 Val makeConv(Emitter &e, Val x, Val w, const Windows &windows);
 
+/// Emits dpc.max_pool of x [N, C, ..].
+MaxPoolOp makeMaxPool(Emitter &e, Val x, const Windows &windows);
+
+/// The gradient with respect to its input of the convolution with filter `w`:
+/// [N, channels, in..]. `dy` is the gradient of its result.
+Val makeConvGradInput(Emitter &e, Val dy, Val w, int64_t channels,
+                      const Windows &windows);
+
 /// Sums over the windows of every channel: a convolution with ones.
 Val windowSums(Emitter &e, Val x, const Windows &windows);
 
@@ -57,7 +65,7 @@ Val windowShares(Emitter &e, mlir::Type element, const Windows &windows,
                  llvm::ArrayRef<int64_t> before,
                  llvm::ArrayRef<int64_t> behind);
 
-/// Reshapes `channels` to [1, C, 1..] with the rank of `like`.
+/// One number per channel as [1, C, 1..], with the rank and elements of `like`.
 Val alongChannels(Emitter &e, Val channels, Val like);
 
 } // namespace dpc::frontend

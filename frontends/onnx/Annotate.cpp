@@ -127,14 +127,13 @@ static std::vector<std::string> externalFiles(const ::onnx::GraphProto &graph) {
 static llvm::Error writeModel(const ::onnx::ModelProto &model,
                               llvm::StringRef target) {
   if (model.ByteSizeLong() > size_t(INT32_MAX))
-    return frontend::makeError(target + ": the annotated model needs " +
-                               llvm::Twine(model.ByteSizeLong() >> 20) +
-                               " MiB, but a protobuf message holds at most "
-                               "2047 MiB; export the model with external "
-                               "data");
+    return frontend::makeError(
+        "{0}: the annotated model needs {1} MiB, but a protobuf message holds "
+        "at most 2047 MiB; export the model with external data",
+        target, model.ByteSizeLong() >> 20);
   std::ofstream file(target.str(), std::ios::binary);
   if (!model.SerializeToOstream(&file) || !file.flush())
-    return frontend::makeError(target + ": cannot be written");
+    return frontend::makeError("{0}: cannot be written", target);
   return llvm::Error::success();
 }
 
@@ -149,7 +148,7 @@ llvm::Expected<OnnxAnnotation> writeAnnotatedOnnx(llvm::StringRef source,
   llvm::StringMap<Value> values;
   auto imported = importOnnx(**file, *sharded.getContext(), options, &values);
   if (failed(imported))
-    return frontend::makeError(source + ": cannot be imported again");
+    return frontend::makeError("{0}: cannot be imported again", source);
   frontend::PlanShardings plan(sharded,
                                *(**imported).getOps<func::FuncOp>().begin());
   ::onnx::ModelProto model = (*file)->model();

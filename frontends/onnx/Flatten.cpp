@@ -50,8 +50,8 @@ private:
       return llvm::Error::success();
     }
     if (depth == kMaxDepth)
-      return makeError("node " + llvm::Twine(index) + ": function " +
-                       node.op_type() + " calls itself");
+      return makeError("node {0}: function {1} calls itself", index,
+                       node.op_type());
     return inlineCall(node, *found->second, opset, index, depth);
   }
 

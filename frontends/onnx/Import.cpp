@@ -153,14 +153,13 @@ declaredInputs(const ModelFile &file, MLIRContext *context) {
     std::string what = file.path() + ": input '" + info.name() + "'";
     const auto &tensor = info.type().tensor_type();
     if (!info.type().has_tensor_type() || !tensor.has_shape())
-      return makeError(what + " is not a tensor of known rank");
+      return makeError("{0} is not a tensor of known rank", what);
     DeclaredInput input{
         info.name(), elementTypeOf(tensor.elem_type(), context), {}};
     if (!input.element)
-      return makeError(what + " has elements of " +
-                       onnxTypeName(tensor.elem_type()) +
-                       ", which is not supported; accepted: "
-                       "floats, integers and booleans");
+      return makeError("{0} has elements of {1}, which is not supported; "
+                       "accepted: floats, integers and booleans",
+                       what, onnxTypeName(tensor.elem_type()));
     for (const auto &[d, size] : llvm::enumerate(tensor.shape().dim())) {
       InputDim dim;
       if (size.has_dim_value() && size.dim_value() >= 0)
@@ -180,11 +179,11 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
   const ::onnx::ModelProto &model = file.model();
   int64_t opset = defaultOpset(model.opset_import());
   if (opset < kMinOpset || opset > kMaxOpset)
-    return makeError(file.path() + ": operator set " + llvm::Twine(opset) +
-                     " is not supported; accepted: " + llvm::Twine(kMinOpset) +
-                     " to " + llvm::Twine(kMaxOpset));
+    return makeError(
+        "{0}: operator set {1} is not supported; accepted: {2} to {3}",
+        file.path(), opset, kMinOpset, kMaxOpset);
   if (model.graph().sparse_initializer_size())
-    return makeError(file.path() + ": sparse initializers are not supported");
+    return makeError("{0}: sparse initializers are not supported", file.path());
   auto flat = flatten(model, model.graph(), opset);
   if (!flat)
     return flat.takeError();
@@ -216,8 +215,8 @@ llvm::Error Importer::nodeError(const FlatNode &node,
   std::string name = node.proto.name();
   if (name.empty() && node.proto.output_size())
     name = node.proto.output(0);
-  return makeError(file.path() + ": node " + llvm::Twine(node.index) + " '" +
-                   name + "': " + why);
+  return makeError("{0}: node {1} '{2}': {3}", file.path(), node.index, name,
+                   why);
 }
 
 //===----------------------------------------------------------------------===//
@@ -248,7 +247,8 @@ llvm::Error Importer::addConstants(llvm::ArrayRef<Weight> weights) {
       continue;
     auto value = file.decode(*weight.tensor, context);
     if (!value)
-      return makeError(file.path() + ": " + llvm::toString(value.takeError()));
+      return makeError("{0}: {1}", file.path(),
+                       llvm::toString(value.takeError()));
     scopes.front()[weight.tensor->name()] = Val(std::move(*value));
   }
   return llvm::Error::success();

@@ -109,8 +109,8 @@ static llvm::Error checkName(llvm::StringRef path, llvm::StringRef what,
   std::string shown;
   for (unsigned char c : name)
     shown += c >= 0x20 && c < 0x7f ? static_cast<char>(c) : '?';
-  return makeError(path + ": the name of " + what + " '" + shown +
-                   "' is not UTF-8");
+  return makeError("{0}: the name of {1} '{2}' is not UTF-8", path, what,
+                   shown);
 }
 
 /// Checks the names that appear in plans and in weight files, because protobuf
@@ -142,7 +142,8 @@ ModelFile::open(llvm::StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return makeError(path + ": cannot read: " + buffer.getError().message());
+    return makeError("{0}: cannot read: {1}", path,
+                     buffer.getError().message());
   return parse(std::move(*buffer), path);
 }
 
@@ -154,16 +155,17 @@ ModelFile::parse(std::unique_ptr<llvm::MemoryBuffer> buffer,
   result->buffer = std::move(buffer);
   llvm::StringRef bytes = result->buffer->getBuffer();
   if (bytes.size() >= (uint64_t(1) << 31))
-    return makeError(path + ": " + llvm::Twine(bytes.size()) +
-                     " bytes, but an ONNX file holds less than 2 GiB; larger "
-                     "weights must be stored as external data");
+    return makeError("{0}: {1} bytes, but an ONNX file holds less than 2 GiB; "
+                     "larger weights must be stored as external data",
+                     path, bytes.size());
   ::google::protobuf::SetLogHandler(nullptr);
   if (!result->proto.ParseFromArray(bytes.data(),
                                     static_cast<int>(bytes.size())))
-    return makeError(path + ": not a valid ONNX file (truncated, damaged or in "
-                            "another format)");
+    return makeError(
+        "{0}: not a valid ONNX file (truncated, damaged or in another format)",
+        path);
   if (!result->proto.has_graph() || result->proto.opset_import_size() == 0)
-    return makeError(path + ": not an ONNX model: it has no " +
+    return makeError("{0}: not an ONNX model: it has no {1}", path,
                      (result->proto.has_graph() ? "opset_import" : "graph"));
   if (llvm::Error error = checkNames(path, result->proto.graph()))
     return std::move(error);
@@ -192,7 +194,7 @@ llvm::Error ModelFile::scanInitializers() {
       scanFields(field.payload, visitTensor);
   });
   if (!ok || static_cast<int>(spans.size()) != proto.graph().initializer_size())
-    return makeError(file + ": damaged: initializers cannot be located");
+    return makeError("{0}: damaged: initializers cannot be located", file);
   return llvm::Error::success();
 }
 
@@ -209,7 +211,7 @@ llvm::Error checkDims(const TensorProto &tensor) {
   for (int64_t d : tensor.dims())
     if (d < 0 || llvm::MulOverflow(elements, d, elements) ||
         elements > kMaxElements)
-      return makeError(describe(tensor) + " has impossible dimensions");
+      return makeError("{0} has impossible dimensions", describe(tensor));
   return llvm::Error::success();
 }
 
@@ -231,30 +233,30 @@ ModelFile::locateExternal(const TensorProto &tensor, int64_t bytes) const {
     else if (entry.key() == "length")
       bad = value.getAsInteger(10, length);
     if (bad)
-      return makeError(file + ": " + describe(tensor) + ": external data " +
-                       entry.key() + " '" + value + "' is not a valid number");
+      return makeError(
+          "{0}: {1}: external data {2} '{3}' is not a valid number", file,
+          describe(tensor), entry.key(), value);
   }
   bool leaves = llvm::sys::path::is_absolute(location);
   for (auto part = llvm::sys::path::begin(location);
        part != llvm::sys::path::end(location); ++part)
     leaves |= *part == "..";
   if (location.empty() || leaves)
-    return makeError(file + ": " + describe(tensor) +
-                     ": external data location '" + location +
-                     "' must be a path inside the model's folder");
+    return makeError("{0}: {1}: external data location '{2}' must be a path "
+                     "inside the model's folder",
+                     file, describe(tensor), location);
   if (length != bytes)
-    return makeError(file + ": " + describe(tensor) + ": external data has " +
-                     llvm::Twine(length) + " bytes, its shape needs " +
-                     llvm::Twine(bytes));
+    return makeError(
+        "{0}: {1}: external data has {2} bytes, its shape needs {3}", file,
+        describe(tensor), length, bytes);
   llvm::SmallString<128> path(llvm::sys::path::parent_path(file));
   llvm::sys::path::append(path, location);
   uint64_t size = 0;
   if (llvm::sys::fs::file_size(path, size))
     return std::nullopt;
   if (static_cast<int64_t>(size) < offset + bytes)
-    return makeError(path + ": holds " + llvm::Twine(size) + " bytes, " +
-                     describe(tensor) + " ends at byte " +
-                     llvm::Twine(offset + bytes));
+    return makeError("{0}: holds {1} bytes, {2} ends at byte {3}", path, size,
+                     describe(tensor), offset + bytes);
   return DataLocation{path.str().str(), offset, bytes};
 }
 
@@ -268,15 +270,12 @@ ModelFile::locateInitializer(int index, Type element) const {
     return locateExternal(tensor, bytes);
   const Span &span = spans[index];
   if (bytes > 0 && (span.offset < 0 || span.scattered))
-    return makeError(file + ": " + describe(tensor) + " stores " +
-                     onnxTypeName(tensor.data_type()) +
-                     " as variable-length integers; save it as raw data");
+    return makeError(
+        "{0}: {1} stores {2} as variable-length integers; save it as raw data",
+        file, describe(tensor), onnxTypeName(tensor.data_type()));
   if (bytes > 0 && span.bytes != bytes)
-    return makeError(file + ": " + describe(tensor) + " has " +
-                     llvm::Twine(span.bytes) +
-                     " bytes of data, its shape "
-                     "needs " +
-                     llvm::Twine(bytes));
+    return makeError("{0}: {1} has {2} bytes of data, its shape needs {3}",
+                     file, describe(tensor), span.bytes, bytes);
   return DataLocation{file, std::max<int64_t>(span.offset, 0), bytes};
 }
 
@@ -375,9 +374,9 @@ llvm::Expected<ConstTensor> ModelFile::decode(const TensorProto &tensor,
                                               MLIRContext *context) const {
   Type element = elementTypeOf(tensor.data_type(), context);
   if (!element)
-    return makeError("element type " + onnxTypeName(tensor.data_type()) +
-                     " is not supported; accepted: floats, integers and "
-                     "booleans");
+    return makeError("element type {0} is not supported; accepted: floats, "
+                     "integers and booleans",
+                     onnxTypeName(tensor.data_type()));
   if (llvm::Error error = checkDims(tensor))
     return std::move(error);
   Shape shape(tensor.dims().begin(), tensor.dims().end());
@@ -388,12 +387,12 @@ llvm::Expected<ConstTensor> ModelFile::decode(const TensorProto &tensor,
     if (!place)
       return place.takeError();
     if (!*place)
-      return makeError(describe(tensor) + " has no data on disk");
+      return makeError("{0} has no data on disk", describe(tensor));
     auto data = llvm::MemoryBuffer::getFileSlice(
         (*place)->file, (*place)->bytes, (*place)->offset);
     if (!data)
-      return makeError((*place)->file +
-                       ": cannot read: " + data.getError().message());
+      return makeError("{0}: cannot read: {1}", (*place)->file,
+                       data.getError().message());
     values = readElements((*data)->getBuffer(), element, numElements(shape));
   } else if (tensor.has_raw_data()) {
     values = readElements(tensor.raw_data(), element, numElements(shape));
@@ -401,9 +400,8 @@ llvm::Expected<ConstTensor> ModelFile::decode(const TensorProto &tensor,
     values = readTyped(tensor, element, numElements(shape));
   }
   if (static_cast<int64_t>(values.size()) != numElements(shape))
-    return makeError(
-        "tensor '" + tensor.name() + "' holds " + llvm::Twine(values.size()) +
-        " elements, its shape needs " + llvm::Twine(numElements(shape)));
+    return makeError("tensor '{0}' holds {1} elements, its shape needs {2}",
+                     tensor.name(), values.size(), numElements(shape));
   return ConstTensor::dense(element, shape, std::move(values));
 }
 

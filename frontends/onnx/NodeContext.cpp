@@ -9,7 +9,12 @@ namespace dpc::frontend {
 Val NodeContext::in(int64_t i) {
   if (has(i))
     return inputs[i];
-  return fail("input " + llvm::Twine(i) + " is missing");
+  return fail("input {0} is missing", i);
+}
+
+llvm::SmallVector<Val> NodeContext::allIn() {
+  return llvm::map_to_vector(llvm::seq(numInputs()),
+                             [&](int64_t i) { return in(i); });
 }
 
 Shape NodeContext::intsIn(int64_t i) {
@@ -18,8 +23,9 @@ Shape NodeContext::intsIn(int64_t i) {
     return {};
   if (v.constant)
     return v.constant->asInts();
-  fail("input " + llvm::Twine(i) + " '" + node.proto.input(i) +
-       "' is computed from data; it must be known at compile time");
+  fail(
+      "input {0} '{1}' is computed from data; it must be known at compile time",
+      i, node.proto.input(i));
   return {};
 }
 
@@ -28,8 +34,8 @@ double NodeContext::numberIn(int64_t i) {
   if (!v)
     return 0.0;
   if (!v.constant || v.constant->size() != 1) {
-    fail("input " + llvm::Twine(i) + " '" + node.proto.input(i) +
-         "' must be a constant with one element");
+    fail("input {0} '{1}' must be a constant with one element", i,
+         node.proto.input(i));
     return 0.0;
   }
   Scalar s = v.constant->at(0);
@@ -81,8 +87,8 @@ Val NodeContext::secondIn(int64_t i) {
   int64_t behind =
       first.rank() - axis(intAttr("axis", 0), first.rank()) - second.rank();
   if (behind < 0)
-    return fail("operand " + describe(second.type()) + " does not fit axis " +
-                llvm::Twine(intAttr("axis", 0)));
+    return fail("operand {0} does not fit axis {1}", second,
+                intAttr("axis", 0));
   Shape shape(second.shape());
   shape.append(behind, 1);
   return emit.reshape(second, shape);
@@ -90,8 +96,7 @@ Val NodeContext::secondIn(int64_t i) {
 
 int64_t NodeContext::axis(int64_t value, int64_t rank) {
   if (value < -rank || value >= rank) {
-    fail("axis " + llvm::Twine(value) + " is outside a tensor of rank " +
-         llvm::Twine(rank));
+    fail("axis {0} is outside a tensor of rank {1}", value, rank);
     return 0;
   }
   return value < 0 ? value + rank : value;

@@ -2,7 +2,7 @@
 #ifndef DPC_FRONTENDS_ONNX_NODECONTEXT_H
 #define DPC_FRONTENDS_ONNX_NODECONTEXT_H
 
-#include "frontends/emit/Emitter.h"
+#include "frontends/emit/Handler.h"
 #include "frontends/onnx/Flatten.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -26,13 +26,18 @@ public:
   int64_t opset() const { return node.opset; }
   llvm::StringRef opType() const { return node.proto.op_type(); }
   mlir::MLIRContext *context() const { return emit.builder.getContext(); }
-  Val fail(const llvm::Twine &why) { return emit.fail(why); }
+  template <typename... Args> Val fail(const Args &...args) {
+    return emit.fail(args...);
+  }
 
   int64_t numInputs() const { return static_cast<int64_t>(inputs.size()); }
   /// Whether optional input `i` is given.
   bool has(int64_t i) const { return i < numInputs() && inputs[i]; }
   /// Input `i`, which must exist.
   Val in(int64_t i);
+  template <typename First> Val required(int64_t i) { return in(i); }
+  /// All inputs, each of which must exist.
+  llvm::SmallVector<Val> allIn();
   /// Input `i` as numbers known at import time. Fails with the value's name if
   /// it is computed from data.
   Shape intsIn(int64_t i);
@@ -73,10 +78,8 @@ public:
   llvm::SmallVector<Val> outputs;
 };
 
-/// Converts one node: reads the context's inputs and sets its outputs.
-using OpHandler = void (*)(NodeContext &);
 /// Converters of the default domain by operator name.
-using OpTable = llvm::StringMap<OpHandler>;
+using OpTable = llvm::StringMap<Handler<NodeContext>>;
 
 // Each function registers the converters of one file of ops/.
 void addAttentionOps(OpTable &table);

@@ -257,13 +257,13 @@ classifyWeights(const ModelFile &file, llvm::ArrayRef<FlatNode> nodes,
       continue;
     Type element = elementTypeOf(weight.tensor->data_type(), context);
     if (!element)
-      return makeError(file.path() + ": initializer '" + weight.tensor->name() +
-                       "' has elements of " +
-                       onnxTypeName(weight.tensor->data_type()) +
-                       ", which is not supported; accepted: "
-                       "floats, integers and booleans");
+      return makeError("{0}: initializer '{1}' has elements of {2}, which is "
+                       "not supported; accepted: floats, integers and booleans",
+                       file.path(), weight.tensor->name(),
+                       onnxTypeName(weight.tensor->data_type()));
     if (llvm::Error error = checkDims(*weight.tensor))
-      return makeError(file.path() + ": " + llvm::toString(std::move(error)));
+      return makeError("{0}: {1}", file.path(),
+                       llvm::toString(std::move(error)));
     weight.type = RankedTensorType::get(
         Shape(weight.tensor->dims().begin(), weight.tensor->dims().end()),
         element);

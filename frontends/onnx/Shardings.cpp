@@ -91,16 +91,17 @@ llvm::Error Keeper::readOne(const ::onnx::ShardingSpecProto &spec,
   const std::string &name = spec.tensor_name();
   if (!llvm::is_contained(node.input(), name) &&
       !llvm::is_contained(node.output(), name))
-    return makeError(what + "its sharding spec names '" + name +
-                     "', which is not an input or output of the node");
+    return makeError("{0}its sharding spec names '{1}', which is not an input "
+                     "or output of the node",
+                     what, name);
   Val value = values.lookup(name);
   if (!value || value.parts)
     return llvm::Error::success(); // the node is dead
   auto read =
       readSpec(spec, value.rank(), file.model().configuration(0).num_devices());
   if (!read)
-    return makeError(what + "the sharding of '" + name +
-                     "': " + llvm::toString(read.takeError()));
+    return makeError("{0}the sharding of '{1}': {2}", what, name,
+                     llvm::toString(read.takeError()));
   auto argument = byName.find(name);
   if (argument == byName.end()) {
     inside += !read->splits.empty();
@@ -120,18 +121,18 @@ llvm::Error Keeper::readNode(const ::onnx::NodeProto &node,
   for (const auto &configuration : node.device_configurations()) {
     const std::string &id = configuration.configuration_id();
     if (llvm::none_of(known, [&](const auto &c) { return c.name() == id; }))
-      return makeError(what + "device configuration '" + id +
-                       "' does not exist in the model" +
-                       (known.empty() ? ", which has no configurations"
-                                      : "; the first of them is '" +
-                                            known.Get(0).name() + "'"));
+      return makeError(
+          "{0}device configuration '{1}' does not exist in the model{2}", what,
+          id,
+          (known.empty()
+               ? ", which has no configurations"
+               : "; the first of them is '" + known.Get(0).name() + "'"));
     if (id != known.Get(0).name())
       continue;
     if (configuration.has_pipeline_stage()) {
       if (configuration.pipeline_stage() < 0)
-        return makeError(what + "pipeline stage " +
-                         llvm::Twine(configuration.pipeline_stage()) +
-                         "; accepted: 0 or more");
+        return makeError("{0}pipeline stage {1}; accepted: 0 or more", what,
+                         configuration.pipeline_stage());
       stages.insert(configuration.pipeline_stage());
     }
     for (const auto &spec : configuration.sharding_spec())
@@ -148,9 +149,9 @@ llvm::Error Keeper::readNode(const ::onnx::NodeProto &node,
 llvm::Error Keeper::agree(std::optional<int64_t> &degree, int64_t asked,
                           const Annotated &of, const char *what) const {
   if (degree && *degree != asked)
-    return makeError(file.path() + ": '" + of.name + "' has " + what +
-                     " split in " + llvm::Twine(asked) + ", others in " +
-                     llvm::Twine(*degree) + "; accepted: one number for all");
+    return makeError("{0}: '{1}' has {2} split in {3}, others in {4}; "
+                     "accepted: one number for all",
+                     file.path(), of.name, what, asked, *degree);
   degree = asked;
   return llvm::Error::success();
 }
@@ -246,9 +247,9 @@ llvm::Error Keeper::split(Annotated &argument) {
   // Over a grid, some weights are sharded along a part of it only.
   int64_t most = std::max(shards, tp.value_or(1));
   if (most % shards || most % tp.value_or(1))
-    return makeError(file.path() + ": '" + argument.name + "' is split in " +
-                     llvm::Twine(shards) + ", others in " + llvm::Twine(*tp) +
-                     "; accepted: one number, or divisors of it");
+    return makeError("{0}: '{1}' is split in {2}, others in {3}; accepted: one "
+                     "number, or divisors of it",
+                     file.path(), argument.name, shards, *tp);
   if (!argument.isInput || shards > 1)
     tp = most;
   function.setArgAttr(argument.index, attr::kUserSplit,
@@ -266,11 +267,10 @@ llvm::Error Keeper::findStages() {
     inStage = std::min(inStage * degree.value_or(1), devices + 1);
   int64_t groups = devices / inStage;
   if (devices % inStage || groups < 1 || count % groups)
-    return makeError(file.path() + ": its nodes have " + llvm::Twine(count) +
-                     " pipeline stages, whose shardings are over " +
-                     llvm::Twine(inStage) + " of " + llvm::Twine(devices) +
-                     " devices; expected as many stages as that leaves groups "
-                     "of devices, or a multiple");
+    return makeError("{0}: its nodes have {1} pipeline stages, whose shardings "
+                     "are over {2} of {3} devices; expected as many stages as "
+                     "that leaves groups of devices, or a multiple",
+                     file.path(), count, inStage, devices);
   pp = groups;
   if (count > groups)
     vpp = count / groups;
@@ -339,10 +339,10 @@ llvm::Error keepShardings(const ModelFile &file,
     return llvm::Error::success();
   for (const auto &configuration : file.model().configuration())
     if (configuration.num_devices() < 1)
-      return makeError(file.path() + ": device configuration '" +
-                       configuration.name() + "' has " +
-                       llvm::Twine(configuration.num_devices()) +
-                       " devices; accepted: 1 or more");
+      return makeError("{0}: device configuration '{1}' has {2} devices; "
+                       "accepted: 1 or more",
+                       file.path(), configuration.name(),
+                       configuration.num_devices());
   return Keeper(file, values, made).run();
 }
 

@@ -107,10 +107,9 @@ holdersOf(const ::onnx::ShardingSpecProto &spec, int64_t entry,
       holders.assign(group.value().begin(), group.value().end());
   for (int64_t device : holders)
     if (device < 0 || device >= devices)
-      return makeError("device " + llvm::Twine(device) +
-                       " is not in the configuration; accepted: 0 to " +
-                       llvm::Twine(devices - 1) +
-                       ", or the key of a device group");
+      return makeError("device {0} is not in the configuration; accepted: 0 to "
+                       "{1}, or the key of a device group",
+                       device, devices - 1);
   return holders;
 }
 
@@ -121,21 +120,18 @@ static llvm::Error readSplits(const ::onnx::ShardingSpecProto &spec,
   for (const auto &dim : spec.sharded_dim()) {
     int64_t axis = dim.axis() < 0 ? dim.axis() + rank : dim.axis();
     if (axis < 0 || axis >= rank)
-      return makeError("axis " + llvm::Twine(dim.axis()) +
-                       " does not fit a tensor of " + llvm::Twine(rank) +
-                       " dimensions");
+      return makeError("axis {0} does not fit a tensor of {1} dimensions",
+                       dim.axis(), rank);
     if (!seen.insert(axis).second)
-      return makeError("axis " + llvm::Twine(axis) + " is split twice");
+      return makeError("axis {0} is split twice", axis);
     for (const auto &simple : dim.simple_sharding()) {
       if (simple.num_shards() < 1 || simple.num_shards() > devices)
-        return makeError("axis " + llvm::Twine(axis) + " has " +
-                         llvm::Twine(simple.num_shards()) +
-                         " shards; accepted: 1 to the " + llvm::Twine(devices) +
-                         " devices");
+        return makeError(
+            "axis {0} has {1} shards; accepted: 1 to the {2} devices", axis,
+            simple.num_shards(), devices);
       shards *= simple.num_shards();
       if (shards > devices)
-        return makeError("the shards outnumber the " + llvm::Twine(devices) +
-                         " devices");
+        return makeError("the shards outnumber the {0} devices", devices);
       if (simple.num_shards() > 1)
         read.splits.push_back({axis, simple.num_shards()});
     }
@@ -150,10 +146,9 @@ llvm::Expected<ReadSpec> readSpec(const ::onnx::ShardingSpecProto &spec,
   if (llvm::Error error = readSplits(spec, rank, devices, read, shards))
     return std::move(error);
   if (spec.device_size() != shards)
-    return makeError("it lists " + llvm::Twine(spec.device_size()) +
-                     " devices for " + llvm::Twine(shards) +
-                     " shards; expected one device, or group of devices, for "
-                     "each");
+    return makeError("it lists {0} devices for {1} shards; expected one "
+                     "device, or group of devices, for each",
+                     spec.device_size(), shards);
   for (int64_t shard = 0; shard < shards; ++shard) {
     auto holders =
         holdersOf(spec, spec.device(static_cast<int>(shard)), devices);
@@ -165,8 +160,8 @@ llvm::Expected<ReadSpec> readSpec(const ::onnx::ShardingSpecProto &spec,
       at[i] = rest % read.splits[i].shards;
     for (int64_t device : *holders)
       if (!read.places.try_emplace(device, at).second)
-        return makeError("device " + llvm::Twine(device) +
-                         " holds two of its shards; accepted: one");
+        return makeError("device {0} holds two of its shards; accepted: one",
+                         device);
   }
   return read;
 }

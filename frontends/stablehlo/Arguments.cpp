@@ -120,11 +120,11 @@ llvm::Error SignatureReader::readTypes() {
         !isSupported(tensor.getElementType())) {
       std::string text;
       llvm::raw_string_ostream(text) << type;
-      return makeError(file + ": argument " +
-                       llvm::Twine(signature.arguments.size()) + " of @" +
-                       function.getName() + " is " + text +
-                       "; accepted: tensors of static shape with elements of "
-                       "f16, bf16, f32, f64, i1 and integers of 8 to 64 bits");
+      return makeError("{0}: argument {1} of @{2} is {3}; accepted: tensors of "
+                       "static shape with elements of f16, bf16, f32, f64, i1 "
+                       "and integers of 8 to 64 bits",
+                       file, signature.arguments.size(), function.getName(),
+                       text);
     }
     Argument argument;
     argument.type = tensor;
@@ -147,10 +147,10 @@ llvm::Error SignatureReader::readDonations() {
         number.getValue().uge(results)) {
       std::string text;
       llvm::raw_string_ostream(text) << aliasing;
-      return makeError(file + ": " + kAliasing + " of argument '" +
-                       signature.arguments[i].name + "' is " + text +
-                       "; accepted: the number of a result, less than " +
-                       llvm::Twine(results));
+      return makeError("{0}: {1} of argument '{2}' is {3}; accepted: the "
+                       "number of a result, less than {4}",
+                       file, kAliasing, signature.arguments[i].name, text,
+                       results);
     }
     aliases.back() = static_cast<unsigned>(number.getValue().getZExtValue());
   }
@@ -290,15 +290,15 @@ llvm::Error SignatureReader::tieByOrder() {
     std::string what =
         (file + ": argument '" + argument.name + "' is donated, but ").str();
     if (results.size() < arguments.size())
-      return makeError(
-          what + "no result of type " + describe(argument.type) +
-          " is left to be its next value; donate what the step "
-          "returns as new values (parameters and states), not the batch");
+      return makeError("{0}no result of type {1} is left to be its next value; "
+                       "donate what the step returns as new values (parameters "
+                       "and states), not the batch",
+                       what, argument.type);
     if (results.size() > arguments.size())
-      return makeError(what + llvm::Twine(results.size()) +
-                       " results of type " + describe(argument.type) +
-                       " could be its next value; accepted: names "
-                       "(enable_debug_info=True), or tf.aliasing_output");
+      return makeError(
+          "{0}{1} results of type {2} could be its next value; accepted: names "
+          "(enable_debug_info=True), or tf.aliasing_output",
+          what, results.size(), argument.type);
     if (arguments.size() > 1)
       signature.remarks.push_back(
           std::to_string(arguments.size()) + " donated arguments of type " +
@@ -373,8 +373,9 @@ llvm::Error SignatureReader::filter() {
       floats.push_back(argument.name);
   if (signature.isStep &&
       (!options.frozen.empty() || !options.trainable.empty()))
-    return makeError(file + " is already a training step; --frozen and "
-                            "--trainable apply only to functions that are not");
+    return makeError("{0} is already a training step; --frozen and --trainable "
+                     "apply only to functions that are not",
+                     file);
   auto frozen = NameFilter::create("--frozen", options.frozen, file, "argument",
                                    floats, floats);
   if (!frozen)

@@ -28,11 +28,11 @@ Attribute Call::attribute(llvm::StringRef name) const {
 
 Val Call::in(unsigned i) {
   if (i >= op->getNumOperands())
-    return fail("has " + llvm::Twine(op->getNumOperands()) +
-                " operands, expected at least " + llvm::Twine(i + 1));
+    return fail("has {0} operands, expected at least {1}", op->getNumOperands(),
+                i + 1);
   auto found = values.find(op->getOperand(i));
   if (found == values.end() || !found->second)
-    return fail("operand " + llvm::Twine(i) + " is not defined before its use");
+    return fail("operand {0} is not defined before its use", i);
   return found->second;
 }
 
@@ -53,9 +53,9 @@ RankedTensorType Call::resultType(unsigned i) {
     text.clear();
     llvm::raw_string_ostream(text) << op->getResult(i).getType();
   }
-  fail("its result is " + text +
-       "; accepted: tensors of static shape with elements of f16, bf16, f32, "
-       "f64, i1 and integers of 8 to 64 bits");
+  fail("its result is {0}; accepted: tensors of static shape with elements of "
+       "f16, bf16, f32, f64, i1 and integers of 8 to 64 bits",
+       text);
   return {};
 }
 
@@ -74,9 +74,8 @@ Shape Call::ints(llvm::StringRef name) {
   Shape values;
   if (auto elements = dyn_cast_if_present<DenseIntElementsAttr>(found)) {
     if (elements.getNumElements() > kMax) {
-      fail("'" + name.str() + "' has " +
-           std::to_string(elements.getNumElements()) +
-           " numbers; accepted: up to " + std::to_string(kMax));
+      fail("'{0}' has {1} numbers; accepted: up to {2}", name,
+           std::to_string(elements.getNumElements()), kMax);
       return values;
     }
     bool isBoolean = elements.getElementType().isInteger(1);
@@ -84,7 +83,7 @@ Shape Call::ints(llvm::StringRef name) {
       values.push_back(isBoolean ? value.getZExtValue() : value.getSExtValue());
     return values;
   }
-  fail("has no list of integers '" + name + "'");
+  fail("has no list of integers '{0}'", name);
   return values;
 }
 
@@ -94,7 +93,7 @@ int64_t Call::integer(llvm::StringRef name, int64_t fallback) {
     return fallback;
   if (auto integer = dyn_cast<IntegerAttr>(found))
     return integer.getValue().getSExtValue();
-  fail("attribute '" + name + "' is not an integer");
+  fail("attribute '{0}' is not an integer", name);
   return fallback;
 }
 
@@ -116,7 +115,7 @@ llvm::StringMap<Shape> Call::fields(llvm::StringRef name) {
   auto fields = parseFields(opaqueText(attribute(name)));
   if (fields)
     return *fields;
-  fail("attribute '" + name + "' is missing or malformed");
+  fail("attribute '{0}' is missing or malformed", name);
   return {};
 }
 
@@ -140,14 +139,13 @@ static Scalar scalarOf(const APFloat &value) {
 Val constantOf(Emitter &e, Attribute attribute) {
   auto elements = dyn_cast_if_present<DenseElementsAttr>(attribute);
   if (!elements)
-    return e.fail(
-        "its value is not dense<..>; print the module without eliding "
-        "large constants");
+    return e.fail("its value is not dense<..>; print the module without "
+                  "eliding large constants");
   Type element = elements.getElementType();
   auto type = dyn_cast<RankedTensorType>(elements.getType());
   if (!type || !isSupported(element))
-    return e.fail("its value has unsupported elements; accepted: "
-                  "f16, bf16, f32, f64, i1 and integers of 8 to 64 bits");
+    return e.fail("its value has unsupported elements; accepted: f16, bf16, "
+                  "f32, f64, i1 and integers of 8 to 64 bits");
   std::vector<Scalar> values;
   auto push = [&](const auto &range, auto convert) {
     if (elements.getNumElements() == 0)
@@ -216,17 +214,17 @@ std::optional<Combiner> combinerOf(Region &region) {
 Val combined(Emitter &e, Combiner kind, Val a, Val b) {
   switch (kind) {
   case Combiner::add:
-    return e.binary(BinaryKind::add, a, b);
+    return e.add(a, b);
   case Combiner::mul:
-    return e.binary(BinaryKind::mul, a, b);
+    return e.mul(a, b);
   case Combiner::max:
-    return e.binary(BinaryKind::maximum, a, b);
+    return e.maximum(a, b);
   case Combiner::min:
-    return e.binary(BinaryKind::minimum, a, b);
+    return e.minimum(a, b);
   case Combiner::logicalAnd:
-    return e.binary(BinaryKind::logical_and, a, b);
+    return e.logicalAnd(a, b);
   case Combiner::logicalOr:
-    return e.binary(BinaryKind::logical_or, a, b);
+    return e.logicalOr(a, b);
   case Combiner::second:
     return b;
   }
@@ -247,7 +245,7 @@ Val reducedBy(Emitter &e, Combiner kind, Val x, llvm::ArrayRef<int64_t> dims) {
     return e.reduce(ReduceKind::min, x, dims);
   case Combiner::logicalAnd:
   case Combiner::logicalOr: {
-    Val number = e.convert(x, e.builder.getF32Type());
+    Val number = e.convert(x, e.f32());
     bool isAnd = kind == Combiner::logicalAnd;
     return e.convert(
         e.reduce(isAnd ? ReduceKind::min : ReduceKind::max, number, dims),

@@ -2,10 +2,8 @@
 #ifndef DPC_FRONTENDS_STABLEHLO_CALL_H
 #define DPC_FRONTENDS_STABLEHLO_CALL_H
 
-#include "frontends/emit/Emitter.h"
+#include "frontends/emit/Handler.h"
 #include "frontends/stablehlo/AttrText.h"
-
-#include <functional>
 
 namespace dpc::frontend::hlo {
 
@@ -39,7 +37,9 @@ public:
   const RegionRunner &runRegion;
   llvm::DenseMap<mlir::Value, Parts> &stackParts;
 
-  Val fail(const llvm::Twine &why) { return emit.fail(why); }
+  template <typename... Args> Val fail(const Args &...args) {
+    return emit.fail(args...);
+  }
   mlir::MLIRContext *context() const { return op->getContext(); }
   /// The name without its dialect: "add".
   llvm::StringRef name() const { return op->getName().stripDialect(); }
@@ -47,6 +47,7 @@ public:
   unsigned operands() const { return op->getNumOperands(); }
   /// Operand `i`, which must exist and have a known value.
   Val in(unsigned i);
+  template <typename First> Val required(unsigned i) { return in(i); }
   /// The elements of an operand that must be known at import time.
   std::optional<Shape> knownInts(unsigned i);
   /// The type of result `i` in the file. Returns null and notes a failure
@@ -78,7 +79,7 @@ private:
 };
 
 /// Converters by full op name, such as "stablehlo.add".
-using OperatorTable = llvm::StringMap<void (*)(Call &)>;
+using OperatorTable = llvm::StringMap<Handler<Call>>;
 
 /// The tensor of an attribute; notes a failure if there is none.
 Val constantOf(Emitter &e, mlir::Attribute attribute);

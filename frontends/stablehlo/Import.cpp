@@ -134,11 +134,9 @@ bool Importer::convert(Operation *op) {
     auto type = call.resultType(result.getResultNumber());
     Val value = values.lookup(result);
     if (type && !value)
-      emit.fail("did not convert result " +
-                llvm::Twine(result.getResultNumber()));
+      emit.fail("did not convert result {0}", result.getResultNumber());
     else if (type && value.type() != type)
-      emit.fail("its result is " + describe(value.type()) +
-                ", but the file says " + describe(type));
+      emit.fail("its result is {0}, but the file says {1}", value, type);
   }
   if (emit.failed())
     note(op, emit.error);
@@ -149,22 +147,20 @@ std::optional<llvm::SmallVector<Val>>
 Importer::runRegion(Region &region, ArrayRef<Val> operands) {
   if (!region.hasOneBlock() || region.front().empty() ||
       region.front().getNumArguments() != operands.size()) {
-    emit.fail("has a region of " + llvm::Twine(region.getBlocks().size()) +
-              " blocks whose arguments do not match its " +
-              llvm::Twine(operands.size()) + " operands");
+    emit.fail("has a region of {0} blocks whose arguments do not match its {1} "
+              "operands",
+              region.getBlocks().size(), operands.size());
     return std::nullopt;
   }
   if (++depth > kMaxDepth) {
-    emit.fail("is nested deeper than " + llvm::Twine(kMaxDepth) +
-              " regions and calls");
+    emit.fail("is nested deeper than {0} regions and calls", kMaxDepth);
     return std::nullopt;
   }
   Block &block = region.front();
   for (auto [argument, value] : llvm::zip(block.getArguments(), operands)) {
     values[argument] = value;
     if (value.type() != argument.getType()) {
-      emit.fail("gives " + describe(value.type()) +
-                " to an argument of another type");
+      emit.fail("gives {0} to an argument of another type", value);
       return std::nullopt;
     }
   }
@@ -196,10 +192,10 @@ llvm::Expected<func::FuncOp> Importer::mainFunction() {
       if (!main && function.isPublic())
         main = function;
   if (!main)
-    return makeError(file + ": has no function @main");
+    return makeError("{0}: has no function @main", file);
   if (!main.getBody().hasOneBlock())
-    return makeError(file + ": @" + main.getName() +
-                     " must have a body with one block");
+    return makeError("{0}: @{1} must have a body with one block", file,
+                     main.getName());
   return main;
 }
 
@@ -267,11 +263,11 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
     arguments.push_back(values.lookup(argument));
   auto results = runRegion(main->getBody(), arguments);
   if (!results)
-    return makeError(error.empty() ? file + ": @" + main->getName().str() +
-                                         " " + emit.error
-                                   : error);
+    return error.empty()
+               ? makeError("{0}: @{1} {2}", file, main->getName(), emit.error)
+               : makeError(error);
   if (results->empty())
-    return makeError(file + ": @" + main->getName() + " returns nothing");
+    return makeError("{0}: @{1} returns nothing", file, main->getName());
   return finish(*main, *results);
 }
 
@@ -315,14 +311,15 @@ static llvm::Expected<OwningOpRef<ModuleOp>>
 importText(llvm::StringRef text, llvm::StringRef file, MLIRContext &context,
            const ImportOptions &options) {
   if (isBytecode(text))
-    return makeError(file +
-                     ": is StableHLO bytecode; accepted: the generic text, "
-                     "which examples/jax_export.py prints");
+    return makeError("{0}: is StableHLO bytecode; accepted: the generic text, "
+                     "which examples/jax_export.py prints",
+                     file);
   if (isPretty(text))
     return makeError(
-        file + ": is StableHLO in its pretty form; accepted: the generic "
-               "form: lowered.compiler_ir('stablehlo').operation.get_asm("
-               "print_generic_op_form=True), as examples/jax_export.py does");
+        "{0}: is StableHLO in its pretty form; accepted: the generic form: "
+        "lowered.compiler_ir('stablehlo').operation.get_asm(print_generic_op_"
+        "form=True), as examples/jax_export.py does",
+        file);
   UnregisteredAllowed allowed(context);
   std::string why;
   OwningOpRef<ModuleOp> module;
@@ -335,7 +332,8 @@ importText(llvm::StringRef text, llvm::StringRef file, MLIRContext &context,
     module = parseSourceString<ModuleOp>(text, ParserConfig(&context), file);
   }
   if (!module)
-    return makeError(file + (why.empty() ? ": cannot be parsed" : why));
+    return makeError("{0}{1}", file,
+                     (why.empty() ? ": cannot be parsed" : why));
   return Importer(*module, file, &context, options).run();
 }
 
@@ -364,7 +362,7 @@ dpc::importStableHlo(llvm::StringRef file, MLIRContext &context,
                      const ImportOptions &options) {
   auto buffer = llvm::MemoryBuffer::getFile(file);
   if (!buffer)
-    return frontend::verified(frontend::makeError(file + ": cannot read: " +
+    return frontend::verified(frontend::makeError("{0}: cannot read: {1}", file,
                                                   buffer.getError().message()),
                               file, context);
   return importStableHlo(std::move(*buffer), file, context, options);

@@ -154,10 +154,9 @@ llvm::Error Keeper::enter(llvm::StringRef mesh,
     entered[mesh].insert(axis.name);
     auto [entry, isNew] = sizes.try_emplace(axis.name, axis.size);
     if (entry->second != axis.size)
-      return makeError(file + ": axis '" + axis.name + "' has " +
-                       llvm::Twine(entry->second) +
-                       " devices in one mesh and " + llvm::Twine(axis.size) +
-                       " in @" + mesh);
+      return makeError(
+          "{0}: axis '{1}' has {2} devices in one mesh and {3} in @{4}", file,
+          axis.name, entry->second, axis.size, mesh);
   }
   return llvm::Error::success();
 }
@@ -172,9 +171,9 @@ llvm::Error Keeper::readOne(unsigned argument) {
   auto mesh = sharding ? meshes.find(sharding->mesh) : meshes.end();
   if (mesh == meshes.end() ||
       static_cast<int64_t>(sharding->dims.size()) != of.type.getRank())
-    return makeError(file + ": the sharding of argument '" + of.name +
-                     "' is not understood: '" + opaqueText(given) +
-                     "'; accepted: whole axes of an sdy.mesh of the module");
+    return makeError("{0}: the sharding of argument '{1}' is not understood: "
+                     "'{2}'; accepted: whole axes of an sdy.mesh of the module",
+                     file, of.name, opaqueText(given));
   if (!entered.contains(sharding->mesh))
     if (llvm::Error error = enter(sharding->mesh, mesh->second))
       return error;
@@ -182,9 +181,9 @@ llvm::Error Keeper::readOne(unsigned argument) {
   for (const auto &dim : sharding->dims)
     for (const std::string &axis : dim)
       if (!own.contains(axis))
-        return makeError(file + ": the sharding of argument '" + of.name +
-                         "' names axis '" + axis + "', which mesh @" +
-                         sharding->mesh + " lacks");
+        return makeError("{0}: the sharding of argument '{1}' names axis "
+                         "'{2}', which mesh @{3} lacks",
+                         file, of.name, axis, sharding->mesh);
   shardings.back() = std::move(sharding);
   return llvm::Error::success();
 }
@@ -200,21 +199,20 @@ llvm::Expected<UserSharding> Keeper::axesOf(const HloSharding &read,
     return sharding;
   auto devices = static_cast<size_t>(read.deviceCount());
   if (!hloAxes.empty() && hloAxes[0].size() != devices)
-    return makeError(file + ": the sharding of argument '" + of.name +
-                     "' is over " + llvm::Twine(devices) +
-                     " devices, others are over " +
-                     llvm::Twine(hloAxes[0].size()));
+    return makeError("{0}: the sharding of argument '{1}' is over {2} devices, "
+                     "others are over {3}",
+                     file, of.name, devices, hloAxes[0].size());
   steps += read.listingSteps();
   if (steps > kMaxSteps)
-    return makeError(file + ": the shardings of the arguments up to '" +
-                     of.name + "' place parts on " + llvm::Twine(devices) +
-                     " devices in too many ways; accepted: one split of the "
-                     "batch, and one of parameters across it");
+    return makeError("{0}: the shardings of the arguments up to '{1}' place "
+                     "parts on {2} devices in too many ways; accepted: one "
+                     "split of the batch, and one of parameters across it",
+                     file, of.name, devices);
   auto tileOf = read.tileOf();
   if (!tileOf)
-    return makeError(file + ": the sharding of argument '" + of.name +
-                     "' does not name each of " + llvm::Twine(devices) +
-                     " devices once");
+    return makeError("{0}: the sharding of argument '{1}' does not name each "
+                     "of {2} devices once",
+                     file, of.name, devices);
   for (auto [d, held] : llvm::enumerate(*tileOf)) {
     if (held.empty())
       continue;
@@ -244,11 +242,11 @@ llvm::Error Keeper::readHlo(unsigned argument) {
   }
   auto read = parseHloSharding(given.getValue());
   if (!read || (!read->tiles.empty() && read->tiles.size() != rank))
-    return makeError(file + ": the sharding of argument '" + of.name +
-                     "' is not understood: '" + given.getValue() +
-                     "'; accepted: '{replicated}', '{devices=[2,1]0,1}' and "
-                     "'{devices=[2,1]<=[2]}' with a tile count for each "
-                     "dimension");
+    return makeError(
+        "{0}: the sharding of argument '{1}' is not understood: '{2}'; "
+        "accepted: '{{replicated}', '{{devices=[2,1]0,1}' and "
+        "'{{devices=[2,1]<=[2]}' with a tile count for each dimension",
+        file, of.name, given.getValue());
   auto sharding = axesOf(*read, of);
   if (!sharding)
     return sharding.takeError();
@@ -258,10 +256,10 @@ llvm::Error Keeper::readHlo(unsigned argument) {
 }
 
 llvm::Error Keeper::noGrid() const {
-  return makeError(file + ": the shardings of its arguments split " +
-                   llvm::Twine(hloAxes[0].size()) +
-                   " devices in ways that are not axes of one mesh; accepted: "
-                   "one split of the batch, and one of parameters across it");
+  return makeError("{0}: the shardings of its arguments split {1} devices in "
+                   "ways that are not axes of one mesh; accepted: one split of "
+                   "the batch, and one of parameters across it",
+                   file, hloAxes[0].size());
 }
 
 /// The number of parts of all axes together, at most the square of the number
@@ -361,10 +359,10 @@ llvm::Error Keeper::put(ModuleOp made) {
         if (data.contains(axis) && isInput && d == 0)
           continue;
         if (data.contains(axis))
-          return makeError(file + ": argument '" + argument.name +
-                           "' is split over '" + axis +
-                           "', which splits the batch; leave it whole there "
-                           "and use --strategy=zero=3");
+          return makeError(
+              "{0}: argument '{1}' is split over '{2}', which splits the "
+              "batch; leave it whole there and use --strategy=zero=3",
+              file, argument.name, axis);
         tensor.insert(axis);
         split.push_back(static_cast<int64_t>(d));
       }
@@ -375,14 +373,13 @@ llvm::Error Keeper::put(ModuleOp made) {
                           b.getDenseI64ArrayAttr(split));
   }
   if (tensor.size() > 1)
-    return makeError(file +
-                     ": shardings over several axes besides those of the "
-                     "batch are not supported; accepted: one");
+    return makeError("{0}: shardings over several axes besides those of the "
+                     "batch are not supported; accepted: one",
+                     file);
   if (sizeOf(data) > kMaxDevices || sizeOf(tensor) > kMaxDevices)
-    return makeError(file +
-                     ": the axes that shard its arguments have more "
-                     "than " +
-                     llvm::Twine(kMaxDevices) + " devices together");
+    return makeError("{0}: the axes that shard its arguments have more than "
+                     "{1} devices together",
+                     file, kMaxDevices);
   if (any)
     made->setAttr(
         attr::kUserDegrees,

@@ -40,13 +40,15 @@ Archive::open(std::unique_ptr<llvm::MemoryBuffer> bytes, llvm::StringRef path) {
   if (!archive->handle) {
     if (source)
       zip_source_free(source);
-    return makeError(path + ": not a .pt2 file of torch.export.save: " + why);
+    return makeError("{0}: not a .pt2 file of torch.export.save: {1}", path,
+                     why);
   }
   if (llvm::Error failure = archive->list())
     return std::move(failure);
   if (!archive->find("models/model.json"))
-    return makeError(path + ": not a .pt2 file of torch.export.save: it has "
-                            "no record 'models/model.json'");
+    return makeError("{0}: not a .pt2 file of torch.export.save: it has no "
+                     "record 'models/model.json'",
+                     path);
   if (llvm::Error failure = archive->locate())
     return std::move(failure);
   return archive;
@@ -66,15 +68,16 @@ llvm::Error Archive::list() {
     auto index = static_cast<uint64_t>(n);
     if (zip_stat_index(handle, index, 0, &stat) != 0 || !stat.name ||
         !(stat.valid & ZIP_STAT_SIZE) || stat.size > INT64_MAX)
-      return makeError(file + ": damaged: record " + llvm::Twine(n) +
-                       " of the archive cannot be described");
+      return makeError(
+          "{0}: damaged: record {1} of the archive cannot be described", file,
+          n);
     if ((stat.valid & ZIP_STAT_ENCRYPTION_METHOD) &&
         stat.encryption_method != ZIP_EM_NONE)
-      return makeError(file + ": record '" + stat.name + "' is encrypted");
+      return makeError("{0}: record '{1}' is encrypted", file, stat.name);
     llvm::StringRef name = llvm::StringRef(stat.name).split('/').second;
     Record record{index, static_cast<int64_t>(stat.size), -1};
     if (!name.empty() && !records.try_emplace(name, record).second)
-      return makeError(file + ": damaged: record '" + name + "' occurs twice");
+      return makeError("{0}: damaged: record '{1}' occurs twice", file, name);
   }
   return llvm::Error::success();
 }
@@ -141,8 +144,9 @@ static std::optional<uint64_t> directoryOffset(llvm::StringRef bytes) {
 llvm::Error Archive::locate() {
   llvm::StringRef bytes = buffer->getBuffer();
   auto damaged = [&] {
-    return makeError(file + ": damaged: the archive's directory is not at its "
-                            "declared position");
+    return makeError(
+        "{0}: damaged: the archive's directory is not at its declared position",
+        file);
   };
   std::optional<uint64_t> begin = directoryOffset(bytes);
   if (!begin || *begin > bytes.size())
@@ -170,8 +174,8 @@ llvm::Error Archive::locate() {
     int64_t offset = dataOffset(*header);
     auto size = static_cast<int64_t>(bytes.size());
     if (offset < 0 || record->second.bytes > size - offset)
-      return makeError(file + ": damaged: record '" + name +
-                       "' extends beyond the file");
+      return makeError("{0}: damaged: record '{1}' extends beyond the file",
+                       file, name);
     record->second.offset = offset;
   }
   return llvm::Error::success();
@@ -186,18 +190,18 @@ llvm::Expected<std::string>
 Archive::read(llvm::StringRef name, const Record &record, int64_t limit) const {
   std::string what = file + ": record '" + name.str() + "' ";
   if (record.bytes > limit)
-    return makeError(what + "of " + llvm::Twine(record.bytes) +
-                     " bytes is larger than " + llvm::Twine(limit));
+    return makeError("{0}of {1} bytes is larger than {2}", what, record.bytes,
+                     limit);
   if (record.offset >= 0)
     return buffer->getBuffer().substr(record.offset, record.bytes).str();
   zip_file_t *stream = zip_fopen_index(handle, record.index, 0);
   if (!stream)
-    return makeError(what + "cannot be read: " + zip_strerror(handle));
+    return makeError("{0}cannot be read: {1}", what, zip_strerror(handle));
   std::string text(static_cast<size_t>(record.bytes), '\0');
   zip_int64_t got = zip_fread(stream, text.data(), text.size());
   int closed = zip_fclose(stream);
   if (got != record.bytes || closed != 0)
-    return makeError(what + "is damaged");
+    return makeError("{0}is damaged", what);
   return text;
 }
 

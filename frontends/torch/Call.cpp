@@ -103,14 +103,13 @@ void Call::checkArguments() {
   forEachArgument(signature, [&](llvm::StringRef name, llvm::StringRef value) {
     names.push_back(name);
     if (!value.data() && !find(name))
-      fail("argument '" + name + "' is missing");
+      fail("argument '{0}' is missing", name);
   });
   for (const auto &[name, argument] : node.inputs) {
     if (argument.kind == Argument::Kind::Other)
-      fail("argument '" + name + "' has an unsupported kind (" + argument.text +
-           ")");
+      fail("argument '{0}' has an unsupported kind ({1})", name, argument.text);
     if (!isPlacement(name) && !llvm::is_contained(names, name))
-      fail("argument '" + name + "' is not known; accepted: " + signature);
+      fail("argument '{0}' is not known; accepted: {1}", name, signature);
   }
 }
 
@@ -134,7 +133,7 @@ Val Call::lookup(llvm::StringRef name) {
   auto found = values.find(name);
   if (found != values.end() && found->second)
     return found->second;
-  return fail("value '" + name + "' is not defined by an earlier node");
+  return fail("value '{0}' is not defined by an earlier node", name);
 }
 
 bool Call::has(llvm::StringRef name) {
@@ -147,7 +146,7 @@ bool Call::has(llvm::StringRef name) {
 Val Call::tensor(llvm::StringRef name) {
   const Argument *a = find(name);
   if (!a || a->kind != Argument::Kind::Tensor)
-    return fail("argument '" + name + "' must be a tensor");
+    return fail("argument '{0}' must be a tensor", name);
   return lookup(a->names[0]);
 }
 
@@ -158,17 +157,23 @@ Val Call::operand(llvm::StringRef name) {
     double value = 0;
     llvm::StringRef text = defaultOf(name);
     if (text.getAsDouble(value))
-      return fail("argument '" + name + "' is missing");
+      return fail("argument '{0}' is missing", name);
     return emit.scalar(value, text.contains('.') ? Type(b.getF64Type())
                                                  : Type(b.getI64Type()));
   }
   return valueOf(*a, name);
 }
 
+Val Call::asResult(llvm::StringRef name) {
+  Val x = operand(name);
+  Type element = resultElement();
+  return x && element ? emit.convert(x, element) : Val();
+}
+
 Val Call::operandAt(size_t i) {
   if (i < node.inputs.size())
     return valueOf(node.inputs[i].second, node.inputs[i].first);
-  return fail("argument " + llvm::Twine(i) + " is missing");
+  return fail("argument {0} is missing", i);
 }
 
 Val Call::valueOf(const Argument &a, llvm::StringRef name) {
@@ -189,7 +194,7 @@ Val Call::valueOf(const Argument &a, llvm::StringRef name) {
         isBool ? Type(b.getI1Type()) : Type(b.getI64Type()), {}, value));
   }
   default:
-    return fail("argument '" + name + "' must be a tensor or a number");
+    return fail("argument '{0}' must be a tensor or a number", name);
   }
 }
 
@@ -204,7 +209,7 @@ llvm::SmallVector<Val> Call::tensors(llvm::StringRef name) {
   if (!a || a->kind != Argument::Kind::Tensors) {
     // An empty list has no kind.
     if (!a || a->kind != Argument::Kind::Ints || !a->ints.empty())
-      fail("argument '" + name + "' must be a list of tensors");
+      fail("argument '{0}' must be a list of tensors", name);
     return list;
   }
   for (const std::string &element : a->names)
@@ -220,9 +225,9 @@ int64_t Call::valueOf(const SymInt &integer, llvm::StringRef argument) {
     return 0;
   if (v.constant && v.constant->size() == 1 && !v.isFloat())
     return v.constant->at(0).i;
-  fail("argument '" + argument + "' is '" + integer.name +
-       "', which is computed from data; it must be known at compile "
-       "time");
+  fail("argument '{0}' is '{1}', which is computed from data; it must be known "
+       "at compile time",
+       argument, integer.name);
   return 0;
 }
 
@@ -232,12 +237,12 @@ int64_t Call::integer(llvm::StringRef name) {
     llvm::StringRef text = defaultOf(name);
     int64_t value = text == "True";
     if (text != "True" && text != "False" && text.getAsInteger(10, value))
-      fail("argument '" + name + "' is missing");
+      fail("argument '{0}' is missing", name);
     return value;
   }
   if (a->kind == Argument::Kind::Int || a->kind == Argument::Kind::Bool)
     return valueOf(a->ints[0], name);
-  fail("argument '" + name + "' must be an integer");
+  fail("argument '{0}' must be an integer", name);
   return 0;
 }
 
@@ -260,7 +265,7 @@ Shape Call::ints(llvm::StringRef name) {
       list.push_back(valueOf(integer, name));
   } else if (a->kind != Argument::Kind::None &&
              !(a->kind == Argument::Kind::Tensors && a->names.empty())) {
-    fail("argument '" + name + "' must be a list of integers");
+    fail("argument '{0}' must be a list of integers", name);
   }
   return list;
 }
@@ -270,8 +275,7 @@ Shape Call::ints(llvm::StringRef name, size_t count) {
   if (list.size() == 1)
     list.assign(count, list[0]);
   if (list.size() != count) {
-    fail("argument '" + name + "' " + describe(list) + " must have " +
-         llvm::Twine(count) + " entries");
+    fail("argument '{0}' {1} must have {2} entries", name, list, count);
     list.assign(count, 1);
   }
   return list;
@@ -282,7 +286,7 @@ double Call::number(llvm::StringRef name) {
   if (!v)
     return 0;
   if (!v.constant || v.constant->size() != 1) {
-    fail("argument '" + name + "' must be known at compile time");
+    fail("argument '{0}' must be known at compile time", name);
     return 0;
   }
   Scalar s = v.constant->at(0);
@@ -296,7 +300,7 @@ std::string Call::text(llvm::StringRef name) {
   if (a->kind == Argument::Kind::None)
     return "None";
   if (a->kind != Argument::Kind::String)
-    fail("argument '" + name + "' must be a string");
+    fail("argument '{0}' must be a string", name);
   return a->text;
 }
 
@@ -307,7 +311,7 @@ Type Call::dtype(Type fallback) {
   if (a->kind == Argument::Kind::Dtype) {
     if (Type element = elementOf(a->ints[0].value, context()))
       return element;
-    fail("dtype " + dtypeText(a->ints[0].value) + " is not supported");
+    fail("dtype {0} is not supported", dtypeText(a->ints[0].value));
   } else {
     fail("argument 'dtype' must be a ScalarType");
   }
@@ -321,8 +325,7 @@ Type Call::dtype(Type fallback) {
 int64_t Call::dim(int64_t value, int64_t rank) {
   int64_t range = std::max<int64_t>(rank, 1); // a scalar takes 0 and -1
   if (value < -range || value >= range) {
-    fail("dimension " + llvm::Twine(value) + " is outside a tensor of rank " +
-         llvm::Twine(rank));
+    fail("dimension {0} is outside a tensor of rank {1}", value, rank);
     return 0;
   }
   return value < 0 ? value + range : value;
@@ -337,7 +340,7 @@ Shape Call::dims(llvm::StringRef name, int64_t rank) {
     return iotaDims(rank);
   llvm::sort(list);
   if (std::adjacent_find(list.begin(), list.end()) != list.end())
-    fail("dimensions " + describe(list) + " contain a duplicate");
+    fail("dimensions {0} contain a duplicate", list);
   return list;
 }
 
@@ -350,16 +353,16 @@ Type Call::resultElement(int64_t i) {
   }
   Type element = elementOf(meta->second.dtype, context());
   if (!element)
-    fail("elements of " + dtypeText(meta->second.dtype) +
-         " are not supported; accepted: FLOAT, HALF, BFLOAT16, DOUBLE, LONG, "
-         "INT, BOOL");
+    fail("elements of {0} are not supported; accepted: FLOAT, HALF, BFLOAT16, "
+         "DOUBLE, LONG, INT, BOOL",
+         dtypeText(meta->second.dtype));
   return element;
 }
 
 void Call::outList(llvm::ArrayRef<Val> parts) {
   if (parts.size() != results.size()) {
-    fail("has " + llvm::Twine(parts.size()) +
-         " result tensors, but the file names " + llvm::Twine(results.size()));
+    fail("has {0} result tensors, but the file names {1}", parts.size(),
+         results.size());
     return;
   }
   for (auto [i, part] : llvm::enumerate(parts))

@@ -2,7 +2,7 @@
 #ifndef DPC_FRONTENDS_TORCH_CALL_H
 #define DPC_FRONTENDS_TORCH_CALL_H
 
-#include "frontends/emit/Emitter.h"
+#include "frontends/emit/Handler.h"
 #include "frontends/torch/Program.h"
 
 namespace dpc::frontend::pt2 {
@@ -15,7 +15,7 @@ struct Operator {
   /// other, alpha=1". An argument that a node omits has its default; an
   /// argument that is not listed is an error. "*" accepts any arguments.
   llvm::StringRef signature;
-  void (*convert)(Call &);
+  Handler<Call> convert;
 };
 
 /// Converters by target without "aten.": "add.Tensor". An in-place form
@@ -50,7 +50,9 @@ public:
   /// Fails unless the signature lists all arguments of the node.
   void checkArguments();
 
-  Val fail(const llvm::Twine &why) { return emit.fail(why); }
+  template <typename... Args> Val fail(const Args &...args) {
+    return emit.fail(args...);
+  }
   mlir::MLIRContext *context() const { return emit.builder.getContext(); }
   /// The target without "aten.".
   llvm::StringRef target() const;
@@ -61,6 +63,16 @@ public:
   Val tensor(llvm::StringRef name);
   /// A tensor, or a number as a constant of rank 0 (f64, i64 or i1).
   Val operand(llvm::StringRef name);
+  /// `operand` in the element type of the result.
+  Val asResult(llvm::StringRef name);
+  /// The argument at position `i` of the signature: for converters of a Call a
+  /// tensor, for those of an Emitter `asResult`.
+  template <typename First> Val required(size_t i) {
+    llvm::SmallVector<llvm::StringRef> entries;
+    signature.split(entries, ", ");
+    llvm::StringRef name = entries[i].split('=').first;
+    return std::is_same_v<First, Call> ? tensor(name) : asResult(name);
+  }
   /// `operand` by position among the node's arguments.
   Val operandAt(size_t i);
   /// Whether `operand` is a number or has rank 0: it does not widen other

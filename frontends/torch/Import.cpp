@@ -90,8 +90,8 @@ private:
 
   llvm::Error nodeError(const Node &node, size_t index,
                         const llvm::Twine &why) const {
-    return makeError(archive.path() + ": node " + llvm::Twine(index) + " '" +
-                     node.name + "': " + node.target + ": " + why);
+    return makeError("{0}: node {1} '{2}': {3}: {4}", archive.path(), index,
+                     node.name, node.target, why);
   }
 
   const Archive &archive;
@@ -116,20 +116,21 @@ llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
   std::vector<DeclaredInput> inputs;
   for (const InputSpec &spec : program.inputs) {
     if (spec.kind == InputSpec::Kind::Other)
-      return makeError(archive.path() + ": an input of kind '" + spec.name +
-                       "' is not supported; accepted: tensors");
+      return makeError(
+          "{0}: an input of kind '{1}' is not supported; accepted: tensors",
+          archive.path(), spec.name);
     if (spec.kind != InputSpec::Kind::User || spec.value.empty())
       continue;
     std::string what = archive.path() + ": input '" + spec.value + "' ";
     auto meta = program.graph.tensors.find(spec.value);
     if (meta == program.graph.tensors.end())
-      return makeError(what + "is not described");
+      return makeError("{0}is not described", what);
     Type element = elementOf(meta->second.dtype, context);
     if (!element)
-      return makeError(what + "has elements of " +
-                       dtypeText(meta->second.dtype) +
-                       ", which is not supported; accepted: FLOAT, HALF, "
-                       "BFLOAT16, DOUBLE, LONG, INT, BOOL");
+      return makeError(
+          "{0}has elements of {1}, which is not supported; accepted: FLOAT, "
+          "HALF, BFLOAT16, DOUBLE, LONG, INT, BOOL",
+          what, dtypeText(meta->second.dtype));
     DeclaredInput input{spec.value, element, {}};
     for (const auto &[d, size] : llvm::enumerate(meta->second.sizes)) {
       InputDim dim{size.symbol(), size.value};
@@ -137,8 +138,8 @@ llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
       if (!size.expression.empty() && dim.symbol.empty())
         dim.symbol = spec.value + "." + std::to_string(d);
       if (size.expression.empty() && size.value <= 0)
-        return makeError(what + "has size " + llvm::Twine(size.value) +
-                         " in dimension " + llvm::Twine(d));
+        return makeError("{0}has size {1} in dimension {2}", what, size.value,
+                         d);
       input.dims.push_back(dim);
     }
     inputs.push_back(std::move(input));
@@ -160,9 +161,8 @@ withPlaces(const ImportOptions &options, llvm::ArrayRef<DeclaredInput> inputs) {
         continue;
       auto [entry, isNew] = result.bind.try_emplace(dim.symbol, given->second);
       if (entry->second != given->second)
-        return makeError("--bind=" + place + "=" + llvm::Twine(given->second) +
-                         " contradicts a size of " +
-                         llvm::Twine(entry->second));
+        return makeError("--bind={0}={1} contradicts a size of {2}", place,
+                         given->second, entry->second);
       result.bind.erase(place);
     }
   return result;
@@ -180,8 +180,8 @@ llvm::Error Importer::begin() {
     return inputs.takeError();
   for (const BoundInput &input : *inputs)
     if (numElements(input.type.getShape()) > kMaxElements)
-      return makeError(archive.path() + ": input '" + input.name +
-                       "' is too large");
+      return makeError("{0}: input '{1}' is too large", archive.path(),
+                       input.name);
   auto weights = placeWeights(
       archive, program,
       [&](llvm::StringRef name) { return live.values.contains(name); }, options,
@@ -239,8 +239,7 @@ llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
     if (!result)
       continue;
     if (numElements(result.shape()) > kMaxElements)
-      return makeError("its result " + describe(result.type()) +
-                       " is too large");
+      return makeError("its result {0} is too large", result);
     auto meta = graph.tensors.find(name);
     if (meta == graph.tensors.end())
       continue;
@@ -251,8 +250,8 @@ llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
       agrees = !sizes[d].expression.empty() ||
                sizes[d].value == result.dim(static_cast<int64_t>(d));
     if (!agrees)
-      return makeError("its result is " + describe(result.type()) +
-                       ", but the file says otherwise");
+      return makeError("its result is {0}, but the file says otherwise",
+                       result);
   }
   return llvm::Error::success();
 }
@@ -301,9 +300,9 @@ llvm::Error Importer::write(Body &body, const Node &node, size_t index,
       continue;
     others.push_back(name);
     if (!views.isCertain(name) || !views.isCertain(target))
-      return makeError("writes to '" + target +
-                       "', but it is unknown whether '" + name +
-                       "' is a copy of it" + kPureAdvice);
+      return makeError(
+          "writes to '{0}', but it is unknown whether '{1}' is a copy of it{2}",
+          target, name, kPureAdvice);
   }
   if (others.empty())
     return llvm::Error::success();
@@ -317,7 +316,7 @@ llvm::Error Importer::write(Body &body, const Node &node, size_t index,
     Val &base = body.values[link->base];
     base = writtenBack(maker, base, body.values[last]);
     if (emit.failed())
-      return makeError(emit.error + kPureAdvice);
+      return makeError("{0}{1}", emit.error, kPureAdvice);
     last = link->base;
     done.insert(last);
   }
@@ -445,9 +444,9 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
       values[input.name] = input.value;
   for (const OutputSpec &output : program.outputs) {
     if (output.kind == OutputSpec::Kind::Other)
-      return makeError(archive.path() + ": an output of kind '" + output.what +
-                       "' is not supported; accepted: user outputs, losses "
-                       "and changed buffers");
+      return makeError("{0}: an output of kind '{1}' is not supported; "
+                       "accepted: user outputs, losses and changed buffers",
+                       archive.path(), output.what);
     if (output.kind == OutputSpec::Kind::BufferMutation) {
       Val value = main.lookup(output.value.names[0]);
       BlockArgument argument = buffers.lookup(values.lookup(output.buffer));
@@ -461,7 +460,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
           {output.value.names[0], main.lookup(output.value.names[0])});
   }
   if (results.empty())
-    return makeError(archive.path() + ": the program returns no tensor");
+    return makeError("{0}: the program returns no tensor", archive.path());
   return forward.finish(results);
 }
 
@@ -507,7 +506,7 @@ dpc::importTorch(llvm::StringRef file, MLIRContext &context,
   auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
                                             /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return frontend::verified(frontend::makeError(file + ": cannot read: " +
+    return frontend::verified(frontend::makeError("{0}: cannot read: {1}", file,
                                                   buffer.getError().message()),
                               file, context);
   return importTorch(std::move(*buffer), file, context, options);

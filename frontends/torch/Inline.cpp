@@ -44,8 +44,8 @@ static bool callsGraph(const Node &node) {
 llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
                                         bool stopsGradients) const {
   auto error = [&](const llvm::Twine &why) {
-    return makeError(file + ": node " + llvm::Twine(index) + " '" + node.name +
-                     "': " + node.target + ": " + why);
+    return makeError("{0}: node {1} '{2}': {3}: {4}", file, index, node.name,
+                     node.target, why);
   };
   llvm::StringRef target = node.target;
   bool setsGradients = target == "higher_order.wrap_with_set_grad_enabled";

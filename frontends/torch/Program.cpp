@@ -269,9 +269,9 @@ readJson(const Archive &archive, llvm::StringRef name,
          llvm::function_ref<void(int, const std::string &)> visit = nullptr) {
   const Record *record = archive.find(name);
   if (!record)
-    return makeError(archive.path() + ": has no record '" + name +
-                     "'; accepted: files of torch.export.save, as of "
-                     "torch 2.15");
+    return makeError("{0}: has no record '{1}'; accepted: files of "
+                     "torch.export.save, as of torch 2.15",
+                     archive.path(), name);
   auto text = archive.read(name, *record, kMaxJsonBytes);
   if (!text)
     return text.takeError();
@@ -287,7 +287,7 @@ readJson(const Archive &archive, llvm::StringRef name,
   nlohmann::json json =
       nlohmann::json::parse(*text, callback, /*allow_exceptions=*/false);
   if (json.is_discarded())
-    return makeError(archive.path() + ": record '" + name + "' is not JSON");
+    return makeError("{0}: record '{1}' is not JSON", archive.path(), name);
   return json;
 }
 
@@ -299,15 +299,14 @@ static llvm::Error checkVersions(const Archive &archive, const Json &model,
     if (!text)
       return text.takeError();
     if (*text != "little")
-      return makeError(archive.path() + ": its byte order is '" + *text +
-                       "'; accepted: little");
+      return makeError("{0}: its byte order is '{1}'; accepted: little",
+                       archive.path(), *text);
   }
   int64_t major = model["schema_version"]["major"].integer();
   if (error.empty() && major != kSchemaMajor)
-    return makeError(archive.path() + ": its schema has major version " +
-                     llvm::Twine(major) +
-                     "; accepted: " + llvm::Twine(kSchemaMajor) +
-                     ", as in torch 2.15; export it again with that version");
+    return makeError("{0}: its schema has major version {1}; accepted: {2}, as "
+                     "in torch 2.15; export it again with that version",
+                     archive.path(), major, kSchemaMajor);
   return llvm::Error::success();
 }
 
@@ -328,7 +327,7 @@ llvm::Expected<Program> readProgram(const Archive &archive) {
   for (const Json &spec : module["signature"]["output_specs"].elements())
     program.outputs.push_back(readOutputSpec(spec));
   if (!error.empty())
-    return makeError(archive.path() + ": " + name + ": " + error);
+    return makeError("{0}: {1}: {2}", archive.path(), name, error);
   return program;
 }
 
@@ -355,7 +354,7 @@ static llvm::Error readTable(const Archive &archive, llvm::StringRef name,
     table[path] = std::move(weight);
   }
   if (!error.empty())
-    return makeError(archive.path() + ": " + name + ": " + error);
+    return makeError("{0}: {1}: {2}", archive.path(), name, error);
   return llvm::Error::success();
 }
 

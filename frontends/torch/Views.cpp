@@ -212,9 +212,9 @@ Val writtenBack(Call &maker, Val base, Val part) {
   if ((op == "t" || op == "mT") && part.rank() >= 2)
     return e.swapDims(part, part.rank() - 2, part.rank() - 1);
   return maker.fail(
-      "writes to a view that " + llvm::Twine(maker.node.target) +
-      " creates, which is not supported; accepted: slices of step "
-      "1, select, narrow, transpose, permute and reshapes");
+      "writes to a view that {0} creates, which is not supported; accepted: "
+      "slices of step 1, select, narrow, transpose, permute and reshapes",
+      maker.node.target);
 }
 
 } // namespace dpc::frontend::pt2

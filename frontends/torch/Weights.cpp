@@ -51,7 +51,7 @@ private:
   llvm::Error addArgument(const Weight &weight);
   bool trains(const Weight &weight) const;
   llvm::Error error(const InputSpec &spec, const llvm::Twine &why) const {
-    return makeError(archive.path() + ": weight '" + spec.name + "' " + why);
+    return makeError("{0}: weight '{1}' {2}", archive.path(), spec.name, why);
   }
 
   const Archive &archive;

@@ -1,4 +1,5 @@
 //===- Attention.cpp - Attention and RotaryEmbedding ----------------------===//
+#include "frontends/emit/Layers.h"
 #include "frontends/onnx/NodeContext.h"
 
 #include <cmath>
@@ -16,45 +17,28 @@ Val splitHeads(NodeContext &c, Val x, llvm::StringRef countAttr) {
     return x;
   int64_t heads = c.intAttr(countAttr, 0);
   if (x.rank() != 3 || heads <= 0 || x.dim(2) % heads)
-    return c.fail(countAttr + "=" + llvm::Twine(heads) + " does not fit " +
-                  describe(x.type()));
+    return c.fail("{0}={1} does not fit {2}", countAttr, heads, x);
   Val split = c.emit.reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads});
   return c.emit.transpose(split, {0, 2, 1, 3});
 }
 
 constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-/// 0 where `allowed`, else -inf.
-Val forbidding(Emitter &e, Val allowed, Type element) {
-  return e.select(allowed, e.scalar(0, element), e.scalar(kForbidden, element));
-}
-
 /// Input 3 as an additive float mask of rank 4; it masks keys beyond its end.
-Val additiveMask(NodeContext &c, Type element, int64_t keys) {
+Val givenMask(NodeContext &c, Type element, int64_t keys) {
   Emitter &e = c.emit;
   Val mask = c.in(3);
   if (!mask || mask.rank() < 1 || mask.rank() > 4)
     return c.fail("the mask must be of rank 1 to 4");
   if (mask.element().isInteger(1))
-    mask = forbidding(e, mask, element);
-  Shape shape(4 - mask.rank(), 1);
-  shape.append(mask.shape().begin(), mask.shape().end());
+    mask = additiveMask(e, mask, element);
+  Shape shape = joinShapes({Shape(4 - mask.rank(), 1), mask.shape()});
   mask = e.reshape(mask, shape);
   int64_t missing = keys - shape.back();
   if (missing <= 0 || !mask || shape.back() == 1)
     return mask;
   shape.back() = missing;
   return e.concat({mask, e.splat(kForbidden, element, shape)}, 3);
-}
-
-/// Masks keys after the query, whose position is `ahead` after the first key.
-/// dpc aligns the ends, which is the same only if there are as many queries as
-/// keys.
-Val causalMask(Emitter &e, int64_t queries, int64_t keys, int64_t ahead,
-               Type element) {
-  return Val(ConstTensor::triangle(element, {1, 1, queries, keys},
-                                   makeScalar(0, element),
-                                   makeScalar(kForbidden, element), 1 + ahead));
 }
 
 /// The operands of attention with separate heads.
@@ -71,25 +55,17 @@ Val paddingMask(NodeContext &c, int64_t keys, Type element) {
   Val lengths = c.in(6);
   if (!lengths)
     return {};
-  lengths = e.reshape(e.convert(lengths, e.builder.getI64Type()),
-                      {lengths.dim(0), 1, 1, 1});
-  return forbidding(
-      e, e.compare(CompareKind::lt, e.iota({1, 1, 1, keys}, 3), lengths),
-      element);
+  lengths = e.reshape(e.convert(lengths, e.i64()), {lengths.dim(0), 1, 1, 1});
+  return additiveMask(e, e.lt(e.iota({1, 1, 1, keys}, 3), lengths), element);
 }
 
 /// Attention as separate ops, for features that dpc.attention lacks: a soft
 /// cap, and the scores as a result.
 Val explicitAttention(NodeContext &c, const Heads &h, Val causal) {
   Emitter &e = c.emit;
-  int64_t batch = h.q.dim(0), heads = h.q.dim(1), groups = h.k.dim(1);
-  auto repeated = [&](Val x) {
-    Shape wide = {batch, groups, heads / groups, x.dim(2), x.dim(3)};
-    return e.reshape(e.broadcast(x, wide, {0, 1, 3, 4}),
-                     {batch, heads, x.dim(2), x.dim(3)});
-  };
-  Val scores = e.binary(BinaryKind::mul,
-                        e.matmul(h.q, repeated(h.k), false, true), h.scale);
+  int64_t heads = h.q.dim(1);
+  Val keys = repeatedHeads(e, h.k, heads);
+  Val scores = e.mul(e.matmul(h.q, keys, false, true), h.scale);
   int64_t mode = c.intAttr("qk_matmul_output_mode", 0);
   auto show = [&](int64_t stage) {
     if (mode == stage && c.wants(3))
@@ -97,33 +73,15 @@ Val explicitAttention(NodeContext &c, const Heads &h, Val causal) {
   };
   show(0);
   if (double cap = c.floatAttr("softcap", 0.0); cap != 0.0)
-    scores = e.binary(
-        BinaryKind::mul,
-        e.unary(UnaryKind::tanh, e.binary(BinaryKind::mul, scores, 1 / cap)),
-        cap);
+    scores = e.mul(e.tanh(e.mul(scores, 1 / cap)), cap);
   show(1);
   for (const Val &mask : {h.mask, causal})
     if (mask)
-      scores = e.binary(BinaryKind::add, scores, mask);
+      scores = e.add(scores, mask);
   show(2);
   scores = e.softmax(scores);
   show(3);
-  return e.matmul(scores, repeated(h.v));
-}
-
-/// Attention as one dpc.attention.
-Val fusedAttention(Emitter &e, const Heads &h) {
-  auto out = RankedTensorType::get(
-      {h.q.dim(0), h.q.dim(1), h.q.dim(2), h.v.dim(3)}, h.q.element());
-  Type statistics =
-      h.q.element().isF64() ? h.q.element() : e.builder.getF32Type();
-  auto lse =
-      RankedTensorType::get({h.q.dim(0), h.q.dim(1), h.q.dim(2)}, statistics);
-  Value q = e.materialize(h.q), k = e.materialize(h.k), v = e.materialize(h.v);
-  auto op = AttentionOp::create(e.builder, e.loc, out, lse, q, k, v,
-                                h.mask ? e.materialize(h.mask) : Value(),
-                                llvm::APFloat(h.scale), h.causal);
-  return Val(op.getOut());
+  return e.matmul(scores, repeatedHeads(e, h.v, heads));
 }
 
 /// Prepends the cached keys and values; the concatenations are also results.
@@ -142,61 +100,56 @@ bool joinCache(NodeContext &c, Heads &h) {
   return h.k && h.v;
 }
 
-void attention(NodeContext &c) {
+Val attention(NodeContext &c, Val q, Val k, Val v) {
   Emitter &e = c.emit;
-  bool flat = c.in(0) && c.in(0).rank() == 3;
   Heads h;
-  h.q = splitHeads(c, c.in(0), "q_num_heads");
-  h.k = splitHeads(c, c.in(1), "kv_num_heads");
-  h.v = splitHeads(c, c.in(2), "kv_num_heads");
+  h.q = splitHeads(c, q, "q_num_heads");
+  h.k = splitHeads(c, k, "kv_num_heads");
+  h.v = splitHeads(c, v, "kv_num_heads");
   if (!h.q || !h.k || !h.v)
-    return;
+    return {};
   int64_t fresh = h.k.dim(2);
   if (!joinCache(c, h))
-    return;
+    return {};
   if (h.k.dim(1) == 0 || h.q.dim(1) % h.k.dim(1) || h.q.dim(3) != h.k.dim(3) ||
-      h.k.dim(2) != h.v.dim(2) || h.v.dim(1) != h.k.dim(1)) {
-    c.fail("shapes of q, k and v do not fit: " + describe(h.q.shape()) + ", " +
-           describe(h.k.shape()) + ", " + describe(h.v.shape()));
-    return;
-  }
+      h.k.dim(2) != h.v.dim(2) || h.v.dim(1) != h.k.dim(1))
+    return c.fail("shapes of q, k and v do not fit: {0}, {1}, {2}", h.q.shape(),
+                  h.k.shape(), h.v.shape());
   int64_t queries = h.q.dim(2), keys = h.k.dim(2);
   Type element = h.q.element();
-  h.mask = c.has(3) ? additiveMask(c, element, keys) : Val();
-  if (c.has(6)) {
-    Val padding = paddingMask(c, keys, element);
-    h.mask = h.mask ? e.binary(BinaryKind::add, h.mask, padding) : padding;
-  }
+  h.mask = c.has(3) ? givenMask(c, element, keys) : Val();
+  if (c.has(6))
+    h.mask = joinedMasks(e, h.mask, paddingMask(c, keys, element));
   h.causal = c.intAttr("is_causal", 0) != 0;
   h.scale = c.floatAttr("scale", 1.0 / std::sqrt(h.q.dim(3)));
   bool isExplicit = c.floatAttr("softcap", 0.0) != 0.0 || c.wants(3);
   Val causal = h.causal && (isExplicit || queries != keys)
-                   ? causalMask(e, queries, keys, keys - fresh, element)
+                   ? causalMask(queries, keys, keys - fresh, element)
                    : Val();
+  // dpc aligns the ends of queries and keys, ONNX their starts.
   if (causal && !isExplicit) {
-    h.mask = h.mask ? e.binary(BinaryKind::add, h.mask, causal) : causal;
+    h.mask = joinedMasks(e, h.mask, causal);
     h.causal = false;
   }
   if (e.failed())
-    return;
-  Val result =
-      isExplicit ? explicitAttention(c, h, causal) : fusedAttention(e, h);
-  if (flat && result)
+    return {};
+  Val result = isExplicit
+                   ? explicitAttention(c, h, causal)
+                   : makeAttention(e, h.q, h.k, h.v, h.mask, h.scale, h.causal);
+  if (q.rank() == 3)
     result = e.reshape(e.transpose(result, {0, 2, 1, 3}),
                        {h.q.dim(0), queries, h.q.dim(1) * h.v.dim(3)});
-  c.out(result);
+  return result;
 }
 
 /// Rotates pairs of the first `rotary_embedding_dim` columns: column i with i +
 /// half, or 2i with 2i + 1 if interleaved. cos and sin have one column per
 /// pair.
-void rotaryEmbedding(NodeContext &c) {
+Val rotaryEmbedding(NodeContext &c, Val given, Val cos, Val sin) {
   Emitter &e = c.emit;
-  Val x = splitHeads(c, c.in(0), "num_heads");
-  Val cos = c.in(1), sin = c.in(2);
-  if (!x || !cos || !sin)
-    return;
-  bool flat = c.in(0).rank() == 3;
+  Val x = splitHeads(c, given, "num_heads");
+  if (!x)
+    return {};
   int64_t width = x.dim(3), rotary = c.intAttr("rotary_embedding_dim", 0);
   rotary = rotary ? rotary : width;
   int64_t half = rotary / 2;
@@ -208,35 +161,31 @@ void rotaryEmbedding(NodeContext &c) {
                  : Val();
   };
   if ((c.has(3) ? cos.rank() != 2 : cos.rank() != 3) ||
-      cos.dim(cos.rank() - 1) != half || cos.shape() != sin.shape()) {
-    c.fail("tables " + describe(cos.shape()) + " and " + describe(sin.shape()) +
-           " do not fit " + describe(x.type()));
-    return;
-  }
+      cos.dim(cos.rank() - 1) != half || cos.shape() != sin.shape())
+    return c.fail("tables {0} and {1} do not fit {2}", cos.shape(), sin.shape(),
+                  x);
   Val cosine = perPosition(cos), sine = perPosition(sin);
   bool interleaved = c.intAttr("interleaved", 0) != 0;
   int64_t step = interleaved ? 2 : 1;
   Val x1 = e.sliceDim(x, 3, 0, half, step);
   Val x2 = e.sliceDim(x, 3, interleaved ? 1 : half, half, step);
-  auto mul = [&](Val a, Val b) { return e.binary(BinaryKind::mul, a, b); };
-  Val y1 = e.binary(BinaryKind::sub, mul(x1, cosine), mul(x2, sine));
-  Val y2 = e.binary(BinaryKind::add, mul(x2, cosine), mul(x1, sine));
+  Val y1 = e.sub(e.mul(x1, cosine), e.mul(x2, sine));
+  Val y2 = e.add(e.mul(x2, cosine), e.mul(x1, sine));
   if (e.failed())
-    return;
-  Val rotated;
+    return {};
+  Val y;
   if (interleaved) {
     Shape pair = {x.dim(0), x.dim(1), x.dim(2), half, 1};
-    rotated = e.reshape(e.concat({e.reshape(y1, pair), e.reshape(y2, pair)}, 4),
-                        {x.dim(0), x.dim(1), x.dim(2), rotary});
+    y = e.reshape(e.concat({e.reshape(y1, pair), e.reshape(y2, pair)}, 4),
+                  {x.dim(0), x.dim(1), x.dim(2), rotary});
   } else {
-    rotated = e.concat({y1, y2}, 3);
+    y = e.concat({y1, y2}, 3);
   }
-  Val y = rotated;
   if (rotary < width)
-    y = e.concat({rotated, e.sliceDim(x, 3, rotary, width - rotary)}, 3);
-  if (flat)
-    y = e.reshape(e.transpose(y, {0, 2, 1, 3}), c.in(0).shape());
-  c.out(y);
+    y = e.concat({y, e.sliceDim(x, 3, rotary, width - rotary)}, 3);
+  return given.rank() == 4
+             ? y
+             : e.reshape(e.transpose(y, {0, 2, 1, 3}), given.shape());
 }
 
 } // namespace

@@ -1,8 +1,7 @@
 //===- Elementwise.cpp - Elementwise ONNX operators -----------------------===//
+#include "frontends/emit/Elementwise.h"
 #include "frontends/emit/Dropout.h"
 #include "frontends/onnx/NodeContext.h"
-
-#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
@@ -10,271 +9,165 @@ namespace dpc::frontend {
 
 namespace {
 
-template <UnaryKind kind> void unary(NodeContext &c) {
-  c.out(c.emit.unary(kind, c.in(0)));
+template <BinaryKind kind> Val broadcasting(NodeContext &c, Val a) {
+  return c.emit.binary(kind, a, c.secondIn(1));
 }
 
-template <BinaryKind kind> void binary(NodeContext &c) {
-  c.out(c.emit.binary(kind, c.in(0), c.secondIn(1)));
-}
-
-template <CompareKind kind> void compare(NodeContext &c) {
-  c.out(c.emit.compare(kind, c.in(0), c.secondIn(1)));
+template <CompareKind kind> Val compare(NodeContext &c, Val a) {
+  return c.emit.compare(kind, a, c.secondIn(1));
 }
 
 /// Min, Max, Sum: any number of operands.
-template <BinaryKind kind> void variadic(NodeContext &c) {
-  Val result = c.in(0);
+template <BinaryKind kind> Val variadic(NodeContext &c, Val result) {
   for (int64_t i = 1; i < c.numInputs(); ++i)
     result = c.emit.binary(kind, result, c.in(i));
-  c.out(result);
+  return result;
 }
 
-void mean(NodeContext &c) {
-  Val result = c.in(0);
-  for (int64_t i = 1; i < c.numInputs(); ++i)
-    result = c.emit.binary(BinaryKind::add, result, c.in(i));
-  c.out(c.emit.binary(BinaryKind::mul, result,
-                      1.0 / static_cast<double>(c.numInputs())));
+Val mean(NodeContext &c, Val first) {
+  return c.emit.mul(variadic<BinaryKind::add>(c, first),
+                    1.0 / static_cast<double>(c.numInputs()));
 }
 
 /// The exponent can have another element type than the base.
-void pow(NodeContext &c) {
-  Val base = c.in(0), exponent = c.secondIn(1);
-  if (!base || !exponent)
-    return;
+Val pow(NodeContext &c, Val base) {
+  Emitter &e = c.emit;
+  Val exponent = c.secondIn(1);
   // dpc has no integer power; f64 is exact for up to 53 bits.
-  Type element = base.element();
-  Type wide = base.isFloat() ? element : c.emit.builder.getF64Type();
-  c.out(
-      c.emit.convert(c.emit.binary(BinaryKind::pow, c.emit.convert(base, wide),
-                                   c.emit.convert(exponent, wide)),
-                     element));
+  Type element = base.element(), wide = base.isFloat() ? element : e.f64();
+  Val power = e.pow(e.convert(base, wide), e.convert(exponent, wide));
+  return e.convert(power, element);
 }
 
-void mod(NodeContext &c) {
+Val mod(NodeContext &c, Val a, Val b) {
   Emitter &e = c.emit;
-  Val a = c.in(0), b = c.in(1);
-  Val rest = e.binary(BinaryKind::rem, a, b);
+  Val rest = e.rem(a, b);
   if (!rest || c.intAttr("fmod", 0) || rest.element().isUnsignedInteger())
-    return c.out(rest);
+    return rest;
   // Without fmod the result has the sign of the divisor.
-  Val zero = e.scalar(0, rest.element());
-  Val signs =
-      e.binary(BinaryKind::logical_xor, e.compare(CompareKind::lt, rest, zero),
-               e.compare(CompareKind::lt, b, zero));
-  Val wrong = e.binary(BinaryKind::logical_and, signs,
-                       e.compare(CompareKind::ne, rest, zero));
-  c.out(e.select(wrong, e.binary(BinaryKind::add, rest, b), rest));
+  return e.select(hasOtherSign(e, rest, b), e.add(rest, b), rest);
 }
 
-void clip(NodeContext &c) {
+Val clip(NodeContext &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.in(0);
-  if (!x)
-    return;
-  Val low = c.has(1) ? c.in(1) : Val(), high = c.has(2) ? c.in(2) : Val();
   if (c.hasAttr("min"))
-    low = e.scalar(c.floatAttr("min", 0), x.element());
+    x = e.maximum(x, c.floatAttr("min", 0));
+  else if (c.has(1))
+    x = e.maximum(x, c.in(1));
   if (c.hasAttr("max"))
-    high = e.scalar(c.floatAttr("max", 0), x.element());
-  if (low)
-    x = e.binary(BinaryKind::maximum, x, low);
-  if (high)
-    x = e.binary(BinaryKind::minimum, x, high);
-  c.out(x);
+    return e.minimum(x, c.floatAttr("max", 0));
+  return c.has(2) ? e.minimum(x, c.in(2)) : x;
 }
 
-void gelu(NodeContext &c) {
+Val gelu(NodeContext &c, Val x) {
   llvm::StringRef form = c.stringAttr("approximate", "none");
-  if (form == "none")
-    return c.out(c.emit.unary(UnaryKind::gelu, c.in(0)));
-  if (form == "tanh")
-    return c.out(c.emit.unary(UnaryKind::gelu_tanh, c.in(0)));
-  c.fail("approximate='" + form + "' is not known; accepted: none, tanh");
+  if (form != "none" && form != "tanh")
+    return c.fail("approximate='{0}' is not known; accepted: none, tanh", form);
+  return c.emit.unary(form == "none" ? UnaryKind::gelu : UnaryKind::gelu_tanh,
+                      x);
 }
 
-void swish(NodeContext &c) {
-  Emitter &e = c.emit;
+Val swish(NodeContext &c, Val x) {
   double alpha = c.floatAttr("alpha", 1.0);
-  Val x = c.in(0);
-  if (alpha == 1.0)
-    return c.out(e.unary(UnaryKind::silu, x));
-  Val gate = e.unary(UnaryKind::sigmoid, e.binary(BinaryKind::mul, x, alpha));
-  c.out(e.binary(BinaryKind::mul, x, gate));
+  return alpha == 1.0 ? c.emit.unary(UnaryKind::silu, x)
+                      : c.emit.mul(x, c.emit.sigmoid(c.emit.mul(x, alpha)));
 }
 
 /// x where it is not negative, and `below` elsewhere.
 Val piecewise(Emitter &e, Val x, Val below) {
-  if (!x || !below)
-    return {};
-  Val positive = e.compare(CompareKind::ge, x, e.scalar(0, x.element()));
-  return e.select(positive, x, below);
+  return e.select(e.ge(x, 0), x, below);
 }
 
-void leakyRelu(NodeContext &c) {
-  Val x = c.in(0);
+Val leakyRelu(NodeContext &c, Val x) {
   double alpha = c.floatAttr("alpha", 0.01);
-  c.out(piecewise(c.emit, x, c.emit.binary(BinaryKind::mul, x, alpha)));
+  return piecewise(c.emit, x, c.emit.mul(x, alpha));
 }
 
-void prelu(NodeContext &c) {
-  Val x = c.in(0), slope = c.in(1);
-  if (!x || !slope)
-    return;
+Val prelu(NodeContext &c, Val x, Val slope) {
   // Before operator set 7, one slope per channel.
-  if (c.opset() < 7 && slope.rank() == 1 && slope.dim(0) != 1 &&
-      x.rank() >= 2) {
-    Shape shape(x.rank(), 1);
-    shape[1] = slope.dim(0);
-    slope = c.emit.reshape(slope, shape);
-  }
-  c.out(piecewise(c.emit, x, c.emit.binary(BinaryKind::mul, x, slope)));
+  if (c.opset() < 7 && slope.rank() == 1 && slope.dim(0) != 1 && x.rank() >= 2)
+    slope = c.emit.reshape(slope, unitShape(x.rank(), 1, slope.dim(0)));
+  return piecewise(c.emit, x, c.emit.mul(x, slope));
 }
 
-/// scale * (exp(min(x, 0)) - 1), the lower branch of Elu. The minimum keeps the
-/// unused branch and its gradient finite.
-Val expBelow(Emitter &e, Val x, double scale) {
-  Val y = e.unary(UnaryKind::exp, e.binary(BinaryKind::minimum, x, 0.0));
-  return e.binary(BinaryKind::mul, e.binary(BinaryKind::sub, y, 1.0), scale);
+Val elu(NodeContext &c, Val x) {
+  return piecewise(c.emit, x, expBelow(c.emit, x, c.floatAttr("alpha", 1.0)));
 }
 
-void elu(NodeContext &c) {
-  Val x = c.in(0);
-  c.out(piecewise(c.emit, x, expBelow(c.emit, x, c.floatAttr("alpha", 1.0))));
-}
-
-void selu(NodeContext &c) {
-  Val x = c.in(0);
+Val selu(NodeContext &c, Val x) {
   double alpha = c.floatAttr("alpha", 1.67326319217681884765625);
   double gamma = c.floatAttr("gamma", 1.05070102214813232421875);
   Val y = piecewise(c.emit, x, expBelow(c.emit, x, alpha));
-  c.out(c.emit.binary(BinaryKind::mul, y, gamma));
+  return c.emit.mul(y, gamma);
 }
 
-/// max(x, 0) + log(1 + exp(-|x|)), which never overflows.
-Val softplusOf(Emitter &e, Val x) {
-  Val decay = e.unary(UnaryKind::exp,
-                      e.unary(UnaryKind::neg, e.unary(UnaryKind::abs, x)));
-  Val log = e.unary(UnaryKind::log, e.binary(BinaryKind::add, decay, 1.0));
-  return e.binary(BinaryKind::add, e.unary(UnaryKind::relu, x), log);
+Val hardSigmoid(NodeContext &c, Val x) {
+  return hardGate(c.emit, x, c.floatAttr("alpha", 0.2),
+                  c.floatAttr("beta", 0.5));
 }
 
-void softplus(NodeContext &c) { c.out(softplusOf(c.emit, c.in(0))); }
+Val softsign(Emitter &e, Val x) { return e.div(x, e.add(e.abs(x), 1)); }
 
-void mish(NodeContext &c) {
-  Val x = c.in(0);
-  Val gate = c.emit.unary(UnaryKind::tanh, softplusOf(c.emit, x));
-  c.out(c.emit.binary(BinaryKind::mul, x, gate));
+Val where(Emitter &e, Val condition, Val a, Val b) {
+  return e.select(condition, a, b);
 }
-
-Val hardSigmoidOf(Emitter &e, Val x, double alpha, double beta) {
-  Val y = e.binary(BinaryKind::add, e.binary(BinaryKind::mul, x, alpha), beta);
-  return e.binary(BinaryKind::minimum, e.binary(BinaryKind::maximum, y, 0.0),
-                  1.0);
-}
-
-void hardSigmoid(NodeContext &c) {
-  c.out(hardSigmoidOf(c.emit, c.in(0), c.floatAttr("alpha", 0.2),
-                      c.floatAttr("beta", 0.5)));
-}
-
-void hardSwish(NodeContext &c) {
-  Val x = c.in(0);
-  c.out(c.emit.binary(BinaryKind::mul, x,
-                      hardSigmoidOf(c.emit, x, 1.0 / 6.0, 0.5)));
-}
-
-void softsign(NodeContext &c) {
-  Val x = c.in(0);
-  Val size =
-      c.emit.binary(BinaryKind::add, c.emit.unary(UnaryKind::abs, x), 1.0);
-  c.out(c.emit.binary(BinaryKind::div, x, size));
-}
-
-void isNaN(NodeContext &c) {
-  Val x = c.in(0);
-  c.out(c.emit.compare(CompareKind::ne, x, x));
-}
-
-void roundToEven(NodeContext &c) { c.out(c.emit.round(c.in(0))); }
-
-void where(NodeContext &c) { c.out(c.emit.select(c.in(0), c.in(1), c.in(2))); }
 
 /// Converts `x` to `element`. 8-bit floats saturate at their largest number
 /// unless the node's attribute `saturate` is 0.
 Val castTo(NodeContext &c, Val x, Type element) {
+  Emitter &e = c.emit;
   auto type = dyn_cast<FloatType>(element);
-  if (!x || !type || type.getWidth() > 8 || !c.intAttr("saturate", 1))
-    return c.emit.convert(x, element);
+  if (!type || type.getWidth() > 8 || !c.intAttr("saturate", 1))
+    return e.convert(x, element);
   double largest =
       llvm::APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
   if (!x.isFloat() || x.element().getIntOrFloatBitWidth() < 16)
-    x = c.emit.convert(x, c.emit.builder.getF32Type());
-  x = c.emit.binary(BinaryKind::minimum,
-                    c.emit.binary(BinaryKind::maximum, x, -largest), largest);
-  return c.emit.convert(x, element);
+    x = e.convert(x, e.f32());
+  return e.convert(e.clamp(x, -largest, largest), element);
 }
 
-void cast(NodeContext &c) {
-  int64_t to = c.intAttr("to", 0);
-  Type element = elementTypeOf(static_cast<int32_t>(to), c.context());
-  if (!element) {
-    c.fail("element type " + onnxTypeName(static_cast<int32_t>(to)) +
-           " is not supported");
-    return;
-  }
-  c.out(castTo(c, c.in(0), element));
+Val cast(NodeContext &c, Val x) {
+  auto to = static_cast<int32_t>(c.intAttr("to", 0));
+  Type element = elementTypeOf(to, c.context());
+  if (!element)
+    return c.fail("element type {0} is not supported", onnxTypeName(to));
+  return castTo(c, x, element);
 }
 
-void castLike(NodeContext &c) {
-  if (Val like = c.in(1))
-    c.out(castTo(c, c.in(0), like.element()));
+Val castLike(NodeContext &c, Val x, Val like) {
+  return castTo(c, x, like.element());
 }
 
 /// Reinterprets the bits as another type; only for integers and booleans, whose
 /// conversion keeps the bits.
-void bitCast(NodeContext &c) {
-  Val x = c.in(0);
-  int64_t to = c.intAttr("to", 0);
-  Type element = elementTypeOf(static_cast<int32_t>(to), c.context());
-  if (!x)
-    return;
+Val bitCast(NodeContext &c, Val x) {
+  auto to = static_cast<int32_t>(c.intAttr("to", 0));
+  Type element = elementTypeOf(to, c.context());
   auto bits = [](Type type) {
     return type.isInteger(1) ? 8 : type.getIntOrFloatBitWidth();
   };
   if (x.element() != element &&
       (!element || x.isFloat() || isa<FloatType>(element) ||
-       element.isInteger(1) || bits(x.element()) != bits(element))) {
-    c.fail("the bits of " + describe(x.type()) + " as " +
-           onnxTypeName(static_cast<int32_t>(to)) +
-           " are not supported; accepted: from one integer type to another "
-           "of the same size");
-    return;
-  }
-  c.out(c.emit.convert(x, element));
+       element.isInteger(1) || bits(x.element()) != bits(element)))
+    return c.fail("the bits of {0} as {1} are not supported; accepted: from "
+                  "one integer type to another of the same size",
+                  x, onnxTypeName(to));
+  return c.emit.convert(x, element);
 }
 
-void identity(NodeContext &c) { c.out(c.in(0)); }
+Val identity(Emitter &, Val x) { return x; }
 
 /// Identity in inference.
-void dropout(NodeContext &c) {
-  bool training = false;
-  double ratio = 0.5;
-  if (c.opset() >= 12) {
-    if (c.has(2))
-      training = c.numberIn(2) != 0;
-    if (training && c.has(1))
-      ratio = c.numberIn(1);
-  }
-  Val x = c.in(0);
-  if (!x || c.emit.failed())
-    return;
-  double p = training ? ratio : 0;
+Val dropout(NodeContext &c, Val x) {
+  bool trains = c.opset() >= 12 && c.has(2) && c.numberIn(2) != 0;
+  double p = !trains ? 0 : c.has(1) ? c.numberIn(1) : 0.5;
+  if (c.emit.failed())
+    return {};
   Val kept = dropoutMask(c.emit, x.shape(), p);
   c.out(0, p > 0 ? applyDropout(c.emit, x, kept, p) : x);
   if (c.wants(1))
     c.out(1, kept);
+  return {};
 }
 
 } // namespace
@@ -310,14 +203,14 @@ void addElementwiseOps(OpTable &table) {
   table["Sin"] = unary<UnaryKind::sin>;
   table["Cos"] = unary<UnaryKind::cos>;
   table["Not"] = unary<UnaryKind::logical_not>;
-  table["Add"] = binary<BinaryKind::add>;
-  table["Sub"] = binary<BinaryKind::sub>;
-  table["Mul"] = binary<BinaryKind::mul>;
-  table["Div"] = binary<BinaryKind::div>;
-  table["And"] = binary<BinaryKind::logical_and>;
-  table["Or"] = binary<BinaryKind::logical_or>;
-  table["Xor"] = binary<BinaryKind::logical_xor>;
-  table["Round"] = roundToEven;
+  table["Add"] = broadcasting<BinaryKind::add>;
+  table["Sub"] = broadcasting<BinaryKind::sub>;
+  table["Mul"] = broadcasting<BinaryKind::mul>;
+  table["Div"] = broadcasting<BinaryKind::div>;
+  table["And"] = broadcasting<BinaryKind::logical_and>;
+  table["Or"] = broadcasting<BinaryKind::logical_or>;
+  table["Xor"] = broadcasting<BinaryKind::logical_xor>;
+  table["Round"] = round;
   table["Pow"] = pow;
   table["Mod"] = mod;
   table["Max"] = variadic<BinaryKind::maximum>;

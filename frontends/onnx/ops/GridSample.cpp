@@ -58,36 +58,29 @@ private:
                                      : Padding::Zeros;
     corners = c.intAttr("align_corners", 0) != 0;
     if (mode != "nearest" && mode != "linear" && mode != "cubic")
-      c.fail("mode '" + mode +
-             "' is not known; accepted: nearest, linear, cubic");
+      c.fail("mode '{0}' is not known; accepted: nearest, linear, cubic", mode);
     if (x.rank() < 3 || grid.rank() != x.rank() || grid.dim(0) != x.dim(0) ||
         grid.shape().back() != x.rank() - 2)
-      c.fail("grid " + describe(grid.type()) + " does not fit " +
-             describe(x.type()));
+      c.fail("grid {0} does not fit {1}", grid, x);
     return !e.failed();
   }
 
-  Val add(Val a, double b) { return e.binary(BinaryKind::add, a, b); }
-  Val mul(Val a, double b) { return e.binary(BinaryKind::mul, a, b); }
-  Val mul(Val a, Val b) { return e.binary(BinaryKind::mul, a, b); }
-  Val less(double a, Val b) {
-    return b ? e.binary(BinaryKind::sub, e.scalar(a, b.element()), b) : Val();
-  }
+  Val add(Val a, double b) { return e.add(a, b); }
+  Val mul(Val a, double b) { return e.mul(a, b); }
+  Val mul(Val a, Val b) { return e.mul(a, b); }
+  Val less(double a, Val b) { return b ? e.sub(a, b) : Val(); }
 
   /// Reflects positions beyond the ends, as between two mirrors.
   Val reflected(Val v, double low, double high) {
     double period = 2 * (high - low);
-    Val from = e.unary(UnaryKind::abs, add(v, -low));
+    Val from = e.abs(add(v, -low));
     if (period == 0 || !from)
       return from ? e.splat(low, v.element(), v.shape()) : Val();
-    from = e.binary(BinaryKind::rem, from, period);
-    return add(e.binary(BinaryKind::minimum, from, less(period, from)), low);
+    from = e.rem(from, period);
+    return add(e.minimum(from, less(period, from)), low);
   }
 
-  Val clamped(Val v, double high) {
-    return e.binary(BinaryKind::minimum, e.binary(BinaryKind::maximum, v, 0.0),
-                    high);
-  }
+  Val clamped(Val v, double high) { return e.minimum(e.maximum(v, 0.0), high); }
 
   /// Maps positions in dimension d into its range, according to the padding
   /// mode. Zeros outside are handled by the weights.
@@ -113,11 +106,8 @@ private:
   Tap tap(Val at, Val weight, int64_t d) {
     if (padding == Padding::Zeros && at && weight) {
       auto size = static_cast<double>(x.dim(d + 2));
-      Val in = e.binary(
-          BinaryKind::logical_and,
-          e.compare(CompareKind::ge, at, e.scalar(0, at.element())),
-          e.compare(CompareKind::lt, at, e.scalar(size, at.element())));
-      weight = e.select(in, weight, e.scalar(0, weight.element()));
+      Val in = e.logicalAnd(e.ge(at, 0), e.lt(at, size));
+      weight = e.select(in, weight, 0);
     }
     Val place = padding == Padding::Zeros
                     ? clamped(at, static_cast<double>(x.dim(d + 2) - 1))
@@ -140,8 +130,8 @@ private:
     Val one = e.splat(1, v.element(), v.shape());
     if (mode == "nearest")
       return {tap(v, one, d)};
-    Val low = e.unary(UnaryKind::floor, v);
-    Val t = e.binary(BinaryKind::sub, v, low);
+    Val low = e.floor(v);
+    Val t = e.sub(v, low);
     if (mode == "linear")
       return {tap(low, less(1, t), d), tap(add(low, 1), t, d)};
     return {tap(add(low, -1), far(add(t, 1)), d), tap(low, near(t), d),
@@ -169,13 +159,11 @@ private:
       return pixels(row, weight);
     Val sum;
     for (const Tap &one : taps[d]) {
-      Val at = e.convert(one.at, e.builder.getI64Type());
-      Val next = row ? e.binary(BinaryKind::add,
-                                mul(row, static_cast<double>(x.dim(d + 2))), at)
-                     : at;
+      Val at = e.convert(one.at, e.i64());
+      Val next = row ? e.add(mul(row, x.dim(d + 2)), at) : at;
       Val part = weighted(taps, d + 1, next,
                           weight ? mul(weight, one.weight) : one.weight);
-      sum = sum ? e.binary(BinaryKind::add, sum, part) : part;
+      sum = sum ? e.add(sum, part) : part;
     }
     return sum;
   }
@@ -188,8 +176,7 @@ private:
       perm.push_back(d);
     perm.push_back(1);
     Val table = e.reshape(e.transpose(x, perm), {batch * size, channels});
-    row = e.binary(BinaryKind::add, row,
-                   mul(e.iota({batch, points}, 0), static_cast<double>(size)));
+    row = e.add(row, mul(e.iota({batch, points}, 0), size));
     return mul(e.embedding(table, row), e.reshape(weight, {batch, points, 1}));
   }
 
@@ -202,15 +189,11 @@ private:
   int64_t points = 0;
 };
 
-void gridSample(NodeContext &c) {
-  Val x = c.in(0), grid = c.in(1);
-  if (!x || !grid)
-    return;
-  if (!x.isFloat()) {
-    c.fail("input " + describe(x.type()) + " is not of floats");
-    return;
-  }
+Val gridSample(NodeContext &c, Val x, Val grid) {
+  if (!x.isFloat())
+    return c.fail("input {0} is not of floats", x);
   Sampler(c, x, grid).run();
+  return {};
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 //===- Losses.cpp - Loss operators ----------------------------------------===//
+#include "frontends/emit/Layers.h"
 #include "frontends/onnx/NodeContext.h"
 
 using namespace mlir;
@@ -19,31 +20,21 @@ struct Rows {
   bool ignores;
 };
 
-std::optional<Rows> rowsOf(NodeContext &c) {
-  Emitter &e = c.emit;
-  Val scores = c.in(0), labels = c.in(1);
-  if (!scores || !labels)
-    return std::nullopt;
+std::optional<Rows> rowsOf(NodeContext &c, Val scores, Val labels) {
   Shape expected(scores.shape());
   if (scores.rank() >= 2)
     expected.erase(expected.begin() + 1);
   if (scores.rank() < 2 || labels.shape() != llvm::ArrayRef(expected) ||
       labels.isFloat()) {
-    c.fail("scores " + describe(scores.type()) + " do not fit labels " +
-           describe(labels.type()));
+    c.fail("scores {0} do not fit labels {1}", scores, labels);
     return std::nullopt;
   }
   Rows rows;
   rows.labelShape = expected;
   rows.ignores = c.hasAttr("ignore_index");
   rows.ignore = c.intAttr("ignore_index", kNoIgnore);
-  Shape perm = {0};
-  for (int64_t d = 2; d < scores.rank(); ++d)
-    perm.push_back(d);
-  perm.push_back(1);
-  int64_t count = numElements(expected);
-  rows.scores = e.reshape(e.transpose(scores, perm), {count, scores.dim(1)});
-  rows.labels = e.reshape(labels, {count});
+  rows.scores = classRows(c.emit, scores);
+  rows.labels = c.emit.reshape(labels, {numElements(expected)});
   return rows;
 }
 
@@ -51,23 +42,7 @@ std::optional<Rows> rowsOf(NodeContext &c) {
 Val countedRows(Emitter &e, const Rows &rows, Type element) {
   if (!rows.ignores)
     return e.splat(1, element, rows.labels.shape());
-  Val ignored =
-      e.scalar(static_cast<double>(rows.ignore), rows.labels.element());
-  return e.convert(e.compare(CompareKind::ne, rows.labels, ignored), element);
-}
-
-/// The class weight of each row's label, and 0 for ignored rows.
-Val rowWeights(NodeContext &c, const Rows &rows) {
-  Emitter &e = c.emit;
-  Val weights = c.in(2);
-  if (!weights)
-    return {};
-  // An ignored label is possibly not a class, so it looks up class 0.
-  Val counted = countedRows(e, rows, e.builder.getI1Type());
-  Val safe = e.select(counted, rows.labels, e.scalar(0, rows.labels.element()));
-  Val table = e.reshape(weights, {numElements(weights.shape()), 1});
-  Val picked = e.reshape(e.embedding(table, safe), rows.labels.shape());
-  return e.select(counted, picked, e.scalar(0, weights.element()));
+  return e.convert(e.ne(rows.labels, rows.ignore), element);
 }
 
 /// Applies weights and reduction to the losses of the rows. The mean is
@@ -77,61 +52,55 @@ Val finishLoss(NodeContext &c, const Rows &rows, Val loss) {
   llvm::StringRef reduction = c.stringAttr("reduction", "mean");
   if (!loss)
     return {};
-  Val weights = c.has(2) ? rowWeights(c, rows) : Val();
+  Val weights;
+  if (c.has(2))
+    weights = classWeights(e, c.in(2), rows.labels,
+                           countedRows(e, rows, e.boolean()));
   if (weights)
-    loss = e.binary(BinaryKind::mul, loss, e.convert(weights, loss.element()));
+    loss = e.mul(loss, e.convert(weights, loss.element()));
   if (reduction == "none")
     return e.reshape(loss, rows.labelShape);
   Val sum = e.reduce(ReduceKind::sum, loss, {0});
   if (reduction == "sum")
     return sum;
   if (reduction != "mean")
-    return c.fail("reduction '" + reduction +
-                  "' is not known; accepted: none, sum, mean");
+    return c.fail("reduction '{0}' is not known; accepted: none, sum, mean",
+                  reduction);
   if (!weights && !rows.ignores)
-    return e.binary(BinaryKind::mul, sum,
-                    1.0 / static_cast<double>(numElements(rows.labelShape)));
+    return e.mul(sum, 1.0 / static_cast<double>(numElements(rows.labelShape)));
   if (!weights)
     weights = countedRows(e, rows, loss.element());
   Val count =
       e.reduce(ReduceKind::sum, e.convert(weights, loss.element()), {0});
-  return e.binary(BinaryKind::div, sum, count);
+  return e.div(sum, count);
 }
 
-void softmaxCrossEntropy(NodeContext &c) {
+Val softmaxCrossEntropy(NodeContext &c, Val scores, Val labels) {
   Emitter &e = c.emit;
-  auto rows = rowsOf(c);
+  auto rows = rowsOf(c, scores, labels);
   if (!rows)
-    return;
+    return {};
   Type element = rows->scores.element();
   Val loss = finishLoss(
       c, *rows, e.crossEntropy(rows->scores, rows->labels, rows->ignore));
   c.out(0, e.convert(loss, element));
   if (!c.wants(1))
-    return;
+    return {};
   // log_prob has the layout of the scores.
-  Val x = c.in(0);
-  Shape perm = iotaDims(x.rank());
-  std::swap(perm[1], perm.back());
-  c.out(1, e.transpose(e.logSoftmax(e.transpose(x, perm)), perm));
+  c.out(1, e.swapWithLast(e.logSoftmax(e.swapWithLast(scores, 1)), 1));
+  return {};
 }
 
-void negativeLogLikelihood(NodeContext &c) {
+Val negativeLogLikelihood(NodeContext &c, Val scores, Val labels) {
   Emitter &e = c.emit;
-  auto rows = rowsOf(c);
+  auto rows = rowsOf(c, scores, labels);
   if (!rows)
-    return;
+    return {};
   // An ignored label can be a valid class; it must not be picked then.
-  int64_t count = rows->scores.dim(0), classes = rows->scores.dim(1);
-  Val labels =
-      e.reshape(e.convert(rows->labels, e.builder.getI64Type()), {count, 1});
-  Val hot = e.compare(CompareKind::eq, e.iota({count, classes}, 1), labels);
-  Val picked = e.select(hot, rows->scores, e.scalar(0, rows->scores.element()));
-  Val loss = e.unary(UnaryKind::neg, e.reduce(ReduceKind::sum, picked, {1}));
-  if (rows->ignores && loss)
-    loss = e.select(countedRows(e, *rows, e.builder.getI1Type()), loss,
-                    e.scalar(0, loss.element()));
-  c.out(finishLoss(c, *rows, loss));
+  Val loss = pickedLoss(e, rows->scores, rows->labels);
+  if (rows->ignores)
+    loss = e.select(countedRows(e, *rows, e.boolean()), loss, 0);
+  return finishLoss(c, *rows, loss);
 }
 
 } // namespace

@@ -8,20 +8,17 @@ namespace dpc::frontend {
 
 namespace {
 
-void reshape(NodeContext &c) {
-  Val x = c.in(0);
+Val reshape(NodeContext &c, Val x) {
   Shape shape = c.intsIn(1);
-  if (!x || c.emit.failed())
-    return;
+  if (c.emit.failed())
+    return {};
   Shape asked = shape;
   int64_t known = 1, free = -1;
   for (auto [d, size] : llvm::enumerate(shape)) {
     if (size == 0 && !c.intAttr("allowzero", 0)) {
-      if (static_cast<int64_t>(d) >= x.rank()) {
-        c.fail("shape " + describe(asked) + " copies dimension " +
-               llvm::Twine(d) + " of " + describe(x.shape()));
-        return;
-      }
+      if (static_cast<int64_t>(d) >= x.rank())
+        return c.fail("shape {0} copies dimension {1} of {2}", asked, d,
+                      x.shape());
       size = x.dim(d);
     }
     if (size == -1 && free < 0)
@@ -33,112 +30,88 @@ void reshape(NodeContext &c) {
   if (free >= 0 && known > 0 && total % known == 0)
     shape[free] = total / known;
   if (numElements(shape) != total ||
-      llvm::any_of(shape, [](int64_t d) { return d < 0; })) {
-    c.fail("cannot reshape " + describe(x.shape()) + " to " + describe(asked));
-    return;
-  }
-  c.out(c.emit.reshape(x, shape));
+      llvm::any_of(shape, [](int64_t d) { return d < 0; }))
+    return c.fail("cannot reshape {0} to {1}", x.shape(), asked);
+  return c.emit.reshape(x, shape);
 }
 
-void transpose(NodeContext &c) {
-  Val x = c.in(0);
-  if (!x)
-    return;
+Val transpose(NodeContext &c, Val x) {
   Shape perm = c.intsAttr("perm");
   if (!c.hasAttr("perm"))
     for (int64_t d = x.rank() - 1; d >= 0; --d)
       perm.push_back(d);
   Shape identity = iotaDims(x.rank());
   if (!std::is_permutation(perm.begin(), perm.end(), identity.begin(),
-                           identity.end())) {
-    c.fail("perm " + describe(perm) +
-           " is not a permutation of the dimensions "
-           "of " +
-           describe(x.type()));
-    return;
-  }
-  c.out(c.emit.transpose(x, perm));
+                           identity.end()))
+    return c.fail("perm {0} is not a permutation of the dimensions of {1}",
+                  perm, x);
+  return c.emit.transpose(x, perm);
 }
 
-void squeeze(NodeContext &c) {
-  Val x = c.in(0);
+Val squeeze(NodeContext &c, Val x) {
   auto axes = c.intsAttrOrIn("axes", 1);
-  if (!x || c.emit.failed())
-    return;
+  if (c.emit.failed())
+    return {};
   llvm::SmallVector<bool> drop(x.rank(), false);
   for (int64_t d = 0; !axes && d < x.rank(); ++d)
     drop[d] = x.dim(d) == 1;
   for (int64_t a : axes.value_or(Shape())) {
     int64_t d = c.axis(a, x.rank());
     if (c.emit.failed())
-      return;
-    if (x.dim(d) != 1) {
-      c.fail("dimension " + llvm::Twine(d) + " of " + describe(x.type()) +
-             " is not 1");
-      return;
-    }
+      return {};
+    if (x.dim(d) != 1)
+      return c.fail("dimension {0} of {1} is not 1", d, x);
     drop[d] = true;
   }
   Shape shape;
   for (int64_t d = 0; d < x.rank(); ++d)
     if (!drop[d])
       shape.push_back(x.dim(d));
-  c.out(c.emit.reshape(x, shape));
+  return c.emit.reshape(x, shape);
 }
 
-void unsqueeze(NodeContext &c) {
-  Val x = c.in(0);
+Val unsqueeze(NodeContext &c, Val x) {
   auto axes = c.intsAttrOrIn("axes", 1);
-  if (!x || c.emit.failed())
-    return;
-  if (!axes) {
-    c.fail("axes are missing");
-    return;
-  }
+  if (c.emit.failed())
+    return {};
+  if (!axes)
+    return c.fail("axes are missing");
   int64_t rank = x.rank() + static_cast<int64_t>(axes->size());
   llvm::SmallVector<bool> isNew(rank, false);
   for (int64_t a : *axes) {
     int64_t d = c.axis(a, rank);
     if (c.emit.failed())
-      return;
-    if (isNew[d]) {
-      c.fail("axis " + llvm::Twine(a) + " is repeated");
-      return;
-    }
+      return {};
+    if (isNew[d])
+      return c.fail("axis {0} is repeated", a);
     isNew[d] = true;
   }
   Shape shape;
   const int64_t *next = x.shape().begin();
   for (int64_t d = 0; d < rank; ++d)
     shape.push_back(isNew[d] ? 1 : *next++);
-  c.out(c.emit.reshape(x, shape));
+  return c.emit.reshape(x, shape);
 }
 
-void flatten(NodeContext &c) {
-  Val x = c.in(0);
-  if (!x)
-    return;
+Val flatten(NodeContext &c, Val x) {
   int64_t axis = c.intAttr("axis", 1);
   axis = axis == x.rank() ? axis : c.axis(axis, x.rank());
   if (c.emit.failed())
-    return;
-  c.out(c.emit.reshape(x, {numElements(x.shape().take_front(axis)),
-                           numElements(x.shape().drop_front(axis))}));
+    return {};
+  return c.emit.reshape(x, {numElements(x.shape().take_front(axis)),
+                            numElements(x.shape().drop_front(axis))});
 }
 
-void concat(NodeContext &c) {
-  llvm::SmallVector<Val> parts;
-  for (int64_t i = 0; i < c.numInputs(); ++i)
-    parts.push_back(c.in(i));
+Val concat(NodeContext &c) {
+  llvm::SmallVector<Val> parts = c.allIn();
   if (c.emit.failed() || parts.empty())
-    return;
+    return {};
   int64_t axis = c.axis(c.intAttr("axis", 0), parts[0].rank());
   for (const Val &part : parts)
     if (part.rank() != parts[0].rank())
-      c.fail("operands differ in rank: " + describe(parts[0].shape()) +
-             " and " + describe(part.shape()));
-  if (!c.emit.failed())
-    c.out(c.emit.concat(parts, axis));
+      c.fail("operands differ in rank: {0} and {1}", parts[0].shape(),
+             part.shape());
+  return c.emit.failed() ? Val() : c.emit.concat(parts, axis);
 }
 
 /// The sizes of the parts; empty after a failure.
@@ -154,28 +127,24 @@ Shape partSizes(NodeContext &c, int64_t total) {
   return sizes;
 }
 
-void split(NodeContext &c) {
-  Val x = c.in(0);
-  if (!x)
-    return;
+Val split(NodeContext &c, Val x) {
   int64_t axis = c.axis(c.intAttr("axis", 0), x.rank());
   if (c.emit.failed())
-    return;
+    return {};
   Shape sizes = partSizes(c, x.dim(axis));
   if (c.emit.failed())
-    return;
+    return {};
   int64_t sum = 0;
   for (int64_t size : sizes)
     sum += size;
-  if (sum != x.dim(axis) || sizes.size() < c.outputs.size()) {
-    c.fail("parts " + describe(sizes) + " do not add up to dimension " +
-           llvm::Twine(axis) + " of " + describe(x.type()));
-    return;
-  }
+  if (sum != x.dim(axis) || sizes.size() < c.outputs.size())
+    return c.fail("parts {0} do not add up to dimension {1} of {2}", sizes,
+                  axis, x);
   int64_t begin = 0;
   for (size_t n = 0; n < c.outputs.size(); begin += sizes[n++])
     if (c.wants(n))
       c.out(n, c.emit.sliceDim(x, axis, begin, sizes[n]));
+  return {};
 }
 
 /// One dimension of a numpy slice: the first index and the number of elements.
@@ -195,18 +164,15 @@ std::pair<int64_t, int64_t> clampSlice(int64_t start, int64_t end, int64_t step,
           span <= 0 ? 0 : (span + stride - 1) / stride};
 }
 
-void slice(NodeContext &c) {
-  Val x = c.in(0);
+Val slice(NodeContext &c, Val x) {
   auto starts = c.intsAttrOrIn("starts", 1), ends = c.intsAttrOrIn("ends", 2);
   auto axes = c.intsAttrOrIn("axes", 3);
   Shape steps = c.has(4) ? c.intsIn(4) : Shape();
-  if (!x || c.emit.failed())
-    return;
+  if (c.emit.failed())
+    return {};
   if (!starts || !ends || starts->size() != ends->size() ||
-      (axes && axes->size() != starts->size())) {
-    c.fail("starts, ends and axes must have the same length");
-    return;
-  }
+      (axes && axes->size() != starts->size()))
+    return c.fail("starts, ends and axes must have the same length");
   Shape offsets(x.rank(), 0), sizes(x.shape()), strides(x.rank(), 1);
   for (size_t n = 0; n < starts->size(); ++n) {
     int64_t d = c.axis(axes ? (*axes)[n] : static_cast<int64_t>(n), x.rank());
@@ -214,36 +180,31 @@ void slice(NodeContext &c) {
     if (step == 0)
       c.fail("a step is zero");
     if (c.emit.failed())
-      return;
+      return {};
     strides[d] = step;
     std::tie(offsets[d], sizes[d]) =
         clampSlice((*starts)[n], (*ends)[n], step, x.dim(d));
   }
-  c.out(c.emit.slice(x, offsets, sizes, strides));
+  return c.emit.slice(x, offsets, sizes, strides);
 }
 
-void expand(NodeContext &c) {
-  Val x = c.in(0);
+Val expand(NodeContext &c, Val x) {
   Shape asked = c.intsIn(1);
-  if (!x || c.emit.failed())
-    return;
+  if (c.emit.failed())
+    return {};
   if (auto shape = c.emit.broadcastShape(x.shape(), asked))
-    c.out(c.emit.broadcastTo(x, *shape));
+    return c.emit.broadcastTo(x, *shape);
+  return {};
 }
 
 /// Repeats unit dimensions by a broadcast, and others through a new dimension.
-void tile(NodeContext &c) {
-  Val x = c.in(0);
+Val tile(NodeContext &c, Val x) {
   Shape repeats = c.intsIn(1);
-  if (!x || c.emit.failed())
-    return;
-  if (static_cast<int64_t>(repeats.size()) != x.rank()) {
-    c.fail("repeats " + describe(repeats) +
-           " must have one entry per "
-           "dimension of " +
-           describe(x.type()));
-    return;
-  }
+  if (c.emit.failed())
+    return {};
+  if (static_cast<int64_t>(repeats.size()) != x.rank())
+    return c.fail("repeats {0} must have one entry per dimension of {1}",
+                  repeats, x);
   Shape wide, dims, result;
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (x.dim(d) != 1 && repeats[d] != 1)
@@ -252,7 +213,7 @@ void tile(NodeContext &c) {
     wide.push_back(x.dim(d) == 1 ? repeats[d] : x.dim(d));
     result.push_back(x.dim(d) * repeats[d]);
   }
-  c.out(c.emit.reshape(c.emit.broadcast(x, wide, dims), result));
+  return c.emit.reshape(c.emit.broadcast(x, wide, dims), result);
 }
 
 /// The source positions of a dimension of `size` padded in `mode`.
@@ -293,9 +254,7 @@ Val zeroPadded(Emitter &e, Val x, llvm::ArrayRef<int64_t> low,
   if (x.shape() == shape)
     return x;
   auto type = RankedTensorType::get(shape, x.element());
-  return Val(PadOp::create(e.builder, e.loc, type, e.materialize(x), low,
-                           Shape(x.rank(), 1))
-                 .getResult());
+  return e.make<PadOp>(type, e.materialize(x), low, Shape(x.rank(), 1));
 }
 
 /// Reads the pads from input or attribute; negative pads crop.
@@ -320,29 +279,25 @@ std::optional<std::pair<Shape, Shape>> padsOf(NodeContext &c, Val x) {
     if (x.dim(d) + std::min<int64_t>(result.first[d], 0) +
             std::min<int64_t>(result.second[d], 0) <
         1) {
-      c.fail("padding leaves no elements in dimension " + llvm::Twine(d));
+      c.fail("padding leaves no elements in dimension {0}", d);
       return std::nullopt;
     }
   return result;
 }
 
-void pad(NodeContext &c) {
+Val pad(NodeContext &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.in(0);
   llvm::StringRef mode = c.stringAttr("mode", "constant");
-  if (!x)
-    return;
   if (mode != "constant" && mode != "edge" && mode != "reflect" &&
-      mode != "wrap") {
-    c.fail("mode '" + mode +
-           "' is not known; accepted: constant, edge, reflect, wrap");
-    return;
-  }
+      mode != "wrap")
+    return c.fail(
+        "mode '{0}' is not known; accepted: constant, edge, reflect, wrap",
+        mode);
   auto pads = padsOf(c, x);
   Val value = c.has(2) ? e.reshape(c.in(2), {})
                        : e.scalar(c.floatAttr("value", 0.0), x.element());
   if (!pads || !value)
-    return;
+    return {};
   Shape low(x.rank(), 0), shape;
   for (int64_t d = 0; d < x.rank(); ++d) {
     int64_t before = pads->first[d], after = pads->second[d];
@@ -351,60 +306,43 @@ void pad(NodeContext &c) {
     before = std::max<int64_t>(before, 0);
     after = std::max<int64_t>(after, 0);
     constexpr int64_t kMaxPositions = 1 << 24;
-    if (mode != "constant" && before + after > kMaxPositions) {
-      c.fail("mode '" + mode + "' pads dimension " + llvm::Twine(d) + " by " +
-             llvm::Twine(before + after) + "; accepted: up to " +
-             llvm::Twine(kMaxPositions));
-      return;
-    }
+    if (mode != "constant" && before + after > kMaxPositions)
+      return c.fail("mode '{0}' pads dimension {1} by {2}; accepted: up to {3}",
+                    mode, d, before + after, kMaxPositions);
     if (mode != "constant")
       x = e.take(x, d, paddedPositions(mode, x.dim(d), before, after));
     else if (!isZero(value) || x.constant)
       x = paddedDim(e, x, d, before, after, value);
     else
       low[d] = before;
-    if (!x)
-      return;
     bool waits = mode == "constant" && isZero(value) && !x.constant;
     shape.push_back(x.dim(d) + (waits ? before + after : 0));
   }
-  c.out(zeroPadded(e, x, low, shape));
+  return zeroPadded(e, x, low, shape);
 }
 
 /// [N, C, H*b, W*b] -> [N, b*b*C, H, W].
-void spaceToDepth(NodeContext &c) {
-  Val x = c.in(0);
+Val spaceToDepth(NodeContext &c, Val x) {
   int64_t b = c.intAttr("blocksize", 1);
-  if (!x)
-    return;
-  if (x.rank() != 4 || b < 1 || x.dim(2) % b || x.dim(3) % b) {
-    c.fail("blocks of " + llvm::Twine(b) + " do not divide " +
-           describe(x.type()));
-    return;
-  }
+  if (x.rank() != 4 || b < 1 || x.dim(2) % b || x.dim(3) % b)
+    return c.fail("blocks of {0} do not divide {1}", b, x);
   int64_t n = x.dim(0), ch = x.dim(1), h = x.dim(2) / b, w = x.dim(3) / b;
   Val split = c.emit.reshape(x, {n, ch, h, b, w, b});
   Val moved = c.emit.transpose(split, {0, 3, 5, 1, 2, 4});
-  c.out(c.emit.reshape(moved, {n, ch * b * b, h, w}));
+  return c.emit.reshape(moved, {n, ch * b * b, h, w});
 }
 
-void depthToSpace(NodeContext &c) {
-  Val x = c.in(0);
+Val depthToSpace(NodeContext &c, Val x) {
   int64_t b = c.intAttr("blocksize", 1);
-  if (!x)
-    return;
-  if (x.rank() != 4 || b < 1 || x.dim(1) % (b * b)) {
-    c.fail("blocks of " + llvm::Twine(b) + " do not divide the channels of " +
-           describe(x.type()));
-    return;
-  }
+  if (x.rank() != 4 || b < 1 || x.dim(1) % (b * b))
+    return c.fail("blocks of {0} do not divide the channels of {1}", b, x);
   int64_t n = x.dim(0), ch = x.dim(1) / (b * b), h = x.dim(2), w = x.dim(3);
   bool crd = c.stringAttr("mode", "DCR") == "CRD";
   Val split = crd ? c.emit.reshape(x, {n, ch, b, b, h, w})
                   : c.emit.reshape(x, {n, b, b, ch, h, w});
   Val moved = crd ? c.emit.transpose(split, {0, 1, 4, 2, 5, 3})
                   : c.emit.transpose(split, {0, 3, 4, 1, 5, 2});
-  c.out(c.emit.reshape(moved, {n, ch, h * b, w * b}));
+  return c.emit.reshape(moved, {n, ch, h * b, w * b});
 }
 
 } // namespace

@@ -18,16 +18,15 @@ namespace {
 /// More steps would become programs that are too long to compile.
 constexpr int64_t kMaxSteps = 1024;
 
-Val mul(Emitter &e, Val a, Val b) { return e.binary(BinaryKind::mul, a, b); }
-Val add(Emitter &e, Val a, Val b) { return e.binary(BinaryKind::add, a, b); }
-Val sub(Emitter &e, Val a, Val b) { return e.binary(BinaryKind::sub, a, b); }
+Val mul(Emitter &e, Val a, Val b) { return e.mul(a, b); }
+Val add(Emitter &e, Val a, Val b) { return e.add(a, b); }
+Val sub(Emitter &e, Val a, Val b) { return e.sub(a, b); }
 
 bool stepsFit(NodeContext &c, int64_t steps) {
   if (steps <= kMaxSteps)
     return true;
-  c.fail("a sequence of " + llvm::Twine(steps) +
-         " steps is too long to unroll; accepted: at most " +
-         llvm::Twine(kMaxSteps));
+  c.fail("a sequence of {0} steps is too long to unroll; accepted: at most {1}",
+         steps, kMaxSteps);
   return false;
 }
 
@@ -143,8 +142,8 @@ public:
 private:
   bool check() {
     if (x.rank() != 3 || hidden < 1)
-      c.fail("needs inputs of rank 3 and hidden_size, not " +
-             describe(x.type()) + " and " + llvm::Twine(hidden));
+      c.fail("needs inputs of rank 3 and hidden_size, not {0} and {1}", x,
+             hidden);
     if (c.hasAttr("clip"))
       c.fail("clip is not supported");
     return !e.failed() && stepsFit(c, x.dim(batchFirst ? 1 : 0));
@@ -162,8 +161,8 @@ private:
       else if (name.equals_insensitive("relu"))
         kind = UnaryKind::relu;
       else if (!name.equals_insensitive("tanh"))
-        c.fail("activation " + name +
-               " is not supported; accepted: Sigmoid, Tanh, Relu");
+        c.fail("activation {0} is not supported; accepted: Sigmoid, Tanh, Relu",
+               name);
       size_t d = n / activations.size();
       if (d < perDirection.size())
         perDirection[d][n % activations.size()] = kind;
@@ -228,9 +227,8 @@ private:
     if (!c.has(4) || !next.h)
       return next.h;
     Val lengths = e.reshape(c.in(4), {x.dim(1), 1});
-    Val runs = e.compare(CompareKind::gt, lengths,
-                         e.scalar(static_cast<double>(t), lengths.element()));
-    Val out = e.select(runs, next.h, e.scalar(0, x.element()));
+    Val runs = e.gt(lengths, t);
+    Val out = e.select(runs, next.h, 0);
     next.h = e.select(runs, next.h, old.h);
     if (next.c)
       next.c = e.select(runs, next.c, old.c);
@@ -277,13 +275,18 @@ private:
   bool batchFirst = false;
 };
 
-void rnn(NodeContext &c) { Layer(c, rnnStep, 1, {UnaryKind::tanh}).run(); }
-void gru(NodeContext &c) {
-  Layer(c, gruStep, 3, {UnaryKind::sigmoid, UnaryKind::tanh}).run();
+Val rnn(NodeContext &c) {
+  Layer(c, rnnStep, 1, {UnaryKind::tanh}).run();
+  return {};
 }
-void lstm(NodeContext &c) {
+Val gru(NodeContext &c) {
+  Layer(c, gruStep, 3, {UnaryKind::sigmoid, UnaryKind::tanh}).run();
+  return {};
+}
+Val lstm(NodeContext &c) {
   Layer(c, lstmStep, 4, {UnaryKind::sigmoid, UnaryKind::tanh, UnaryKind::tanh})
       .run();
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -311,29 +314,24 @@ struct LinearStep {
   Val next(Emitter &e, Val state, Val k, Val v, int64_t t) const {
     Val column = e.swapDims(k, 2, 3);
     if (decay)
-      state =
-          mul(e, e.swapDims(e.unary(UnaryKind::exp, rowAt(e, decay, t)), 2, 3),
-              state);
+      state = mul(e, e.swapDims(e.exp(rowAt(e, decay, t)), 2, 3), state);
     if (isDelta)
       v = mul(e, rowAt(e, beta, t), sub(e, v, e.matmul(k, state)));
     return add(e, state, mul(e, column, v));
   }
 };
 
-void linearAttention(NodeContext &c) {
+Val linearAttention(NodeContext &c) {
   Emitter &e = c.emit;
   int64_t heads = c.intAttr("kv_num_heads", 0);
   int64_t queryHeads = c.intAttr("q_num_heads", 0);
   llvm::StringRef rule = c.stringAttr("update_rule", "gated_delta");
   Val q = c.in(0), k = c.in(1), v = c.in(2);
   if (!q || !k || !v || !stepsFit(c, q.dim(1)))
-    return;
+    return {};
   if (heads < 1 || queryHeads % heads || q.rank() != 3 ||
-      q.dim(2) % queryHeads || k.dim(2) % heads || v.dim(2) % heads) {
-    c.fail("heads " + llvm::Twine(queryHeads) + " and " + llvm::Twine(heads) +
-           " do not fit " + describe(q.type()));
-    return;
-  }
+      q.dim(2) % queryHeads || k.dim(2) % heads || v.dim(2) % heads)
+    return c.fail("heads {0} and {1} do not fit {2}", queryHeads, heads, q);
   LinearStep step;
   step.isDelta = rule == "delta" || rule == "gated_delta";
   if (rule == "gated" || rule == "gated_delta")
@@ -342,7 +340,7 @@ void linearAttention(NodeContext &c) {
     step.beta = unpacked(e, c.in(5), c.in(5).dim(2) == 1 ? 1 : heads);
   // States accumulate over many steps, so they are at least f32.
   Type element = q.element();
-  Type wide = element.isF64() ? element : e.builder.getF32Type();
+  Type wide = element.isF64() ? element : e.f32();
   for (Val *x : {&q, &k, &v, &step.decay, &step.beta})
     if (*x)
       *x = e.convert(*x, wide);
@@ -350,13 +348,12 @@ void linearAttention(NodeContext &c) {
   k = unpacked(e, k, heads);
   v = unpacked(e, v, heads);
   if (e.failed())
-    return;
+    return {};
   int64_t batch = q.dim(0), steps = q.dim(2), dk = k.dim(3), dv = v.dim(3);
   int64_t group = queryHeads / heads;
   double scale = c.floatAttr("scale", 0.0);
-  q = e.binary(BinaryKind::mul, q,
-               scale != 0 ? scale
-                          : 1 / std::sqrt(static_cast<double>(q.dim(3))));
+  q = e.mul(q,
+            scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(q.dim(3))));
   // The queries of one group of heads are rows of one matmul.
   q = e.reshape(q, {batch, heads, group, steps, dk});
   Val state = c.has(3) ? e.convert(c.in(3), wide)
@@ -369,9 +366,10 @@ void linearAttention(NodeContext &c) {
         e.reshape(e.matmul(now, state), {batch, 1, queryHeads * dv}));
   }
   if (e.failed())
-    return;
+    return {};
   c.out(0, e.convert(e.concat(rows, 1), element));
   c.out(1, e.convert(state, element));
+  return {};
 }
 
 } // namespace

@@ -23,9 +23,9 @@ std::vector<double> numbersIn(NodeContext &c, int64_t i) {
   std::vector<double> numbers;
   Val v = c.in(i);
   if (v && !v.constant)
-    c.fail("input " + llvm::Twine(i) + " '" + c.node.proto.input(i) +
-           "' is computed from data; it must be known at compile "
-           "time");
+    c.fail("input {0} '{1}' is computed from data; it must be known at compile "
+           "time",
+           i, c.node.proto.input(i));
   for (int64_t n = 0; v && v.constant && n < v.constant->size(); ++n) {
     Scalar s = v.constant->at(n);
     numbers.push_back(v.isFloat() ? s.f : static_cast<double>(s.i));
@@ -75,8 +75,8 @@ Mode modeOf(NodeContext &c) {
   mode.excludeOutside = c.intAttr("exclude_outside", 0) != 0;
   mode.antialias = c.intAttr("antialias", 0) != 0;
   if (mode.kind != "nearest" && mode.kind != "linear" && mode.kind != "cubic")
-    c.fail("mode '" + mode.kind +
-           "' is not known; accepted: nearest, linear, cubic");
+    c.fail("mode '{0}' is not known; accepted: nearest, linear, cubic",
+           mode.kind);
   return mode;
 }
 
@@ -86,27 +86,20 @@ bool fits(NodeContext &c, const std::vector<double> &numbers, size_t count,
           llvm::StringRef what) {
   if (numbers.size() == count)
     return true;
-  c.fail(what + " has " + llvm::Twine(numbers.size()) + " numbers, expected " +
-         llvm::Twine(count));
+  c.fail("{0} has {1} numbers, expected {2}", what, numbers.size(), count);
   return false;
 }
 
-void finish(NodeContext &c, Val x, llvm::ArrayRef<Axis> axes,
-            const Mode &mode) {
+Val finish(NodeContext &c, Val x, llvm::ArrayRef<Axis> axes, const Mode &mode) {
   for (const Axis &axis : axes)
     if (axis.out < 1 || axis.scale <= 0)
-      c.fail("dimension " + llvm::Twine(axis.dim) + " of " +
-             describe(x.type()) + " would have size " + llvm::Twine(axis.out));
+      c.fail("dimension {0} of {1} would have size {2}", axis.dim, x, axis.out);
   if (!x.isFloat() && mode.kind != "nearest")
-    c.fail("mode " + mode.kind + " requires floats, not " + describe(x.type()));
-  if (!c.emit.failed())
-    c.out(resampled(c.emit, x, axes, mode));
+    c.fail("mode {0} requires floats, not {1}", mode.kind, x);
+  return c.emit.failed() ? Val() : resampled(c.emit, x, axes, mode);
 }
 
-void resize(NodeContext &c) {
-  Val x = c.in(0);
-  if (!x)
-    return;
+Val resize(NodeContext &c, Val x) {
   bool old = c.opset() < 11;
   Mode mode = modeOf(c);
   Shape dims = c.hasAttr("axes") ? c.intsAttr("axes") : iotaDims(x.rank());
@@ -126,7 +119,7 @@ void resize(NodeContext &c) {
   if (c.emit.failed() ||
       !(sizes.empty() ? fits(c, scales, axes.size(), "scales")
                       : fits(c, sizes, axes.size(), "sizes")))
-    return;
+    return {};
   if (sizes.empty())
     setScales(axes, scales);
   else
@@ -136,14 +129,11 @@ void resize(NodeContext &c) {
       axis.begin = region[n];
       axis.end = region[n + axes.size()];
     }
-  finish(c, x, axes, mode);
+  return finish(c, x, axes, mode);
 }
 
 /// The semantics of Resize before operator set 10.
-void upsample(NodeContext &c) {
-  Val x = c.in(0);
-  if (!x)
-    return;
+Val upsample(NodeContext &c, Val x) {
   Mode mode{c.stringAttr("mode", "nearest"),
             "asymmetric",
             "floor",
@@ -165,9 +155,9 @@ void upsample(NodeContext &c) {
   for (int64_t d = 0; d < x.rank(); ++d)
     axes.push_back({d, x.dim(d), x.dim(d), 1});
   if (c.emit.failed() || !fits(c, scales, axes.size(), "scales"))
-    return;
+    return {};
   setScales(axes, scales);
-  finish(c, x, axes, mode);
+  return finish(c, x, axes, mode);
 }
 
 } // namespace

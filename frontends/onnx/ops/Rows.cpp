@@ -1,4 +1,5 @@
 //===- Rows.cpp - Softmax, norms and reductions ---------------------------===//
+#include "frontends/emit/Layers.h"
 #include "frontends/onnx/NodeContext.h"
 
 using namespace mlir;
@@ -11,31 +12,19 @@ namespace {
 // Softmax
 //===----------------------------------------------------------------------===//
 
-/// Swaps dimension `axis` with the last one; the operation is its own inverse.
-Shape swapWithLast(int64_t rank, int64_t axis) {
-  Shape perm = iotaDims(rank);
-  std::swap(perm[axis], perm[rank - 1]);
-  return perm;
-}
-
-template <bool isLog> void softmax(NodeContext &c) {
+template <bool isLog> Val softmax(NodeContext &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.in(0);
-  if (!x)
-    return;
   // Before operator set 13, all dimensions from the axis on formed one row.
   bool flat = c.opset() < 13;
   int64_t axis = c.axis(c.intAttr("axis", flat ? 1 : -1), x.rank());
   if (e.failed())
-    return;
+    return {};
   auto rows = [&](Val v) { return isLog ? e.logSoftmax(v) : e.softmax(v); };
   if (flat) {
-    Shape shape(x.shape().take_front(axis));
-    shape.push_back(numElements(x.shape().drop_front(axis)));
-    return c.out(e.reshape(rows(e.reshape(x, shape)), x.shape()));
+    Val merged = e.reshape(x, mergedFrom(x.shape(), axis));
+    return e.reshape(rows(merged), x.shape());
   }
-  Shape perm = swapWithLast(x.rank(), axis);
-  c.out(e.transpose(rows(e.transpose(x, perm)), perm));
+  return e.swapWithLast(rows(e.swapWithLast(x, axis)), axis);
 }
 
 //===----------------------------------------------------------------------===//
@@ -43,48 +32,35 @@ template <bool isLog> void softmax(NodeContext &c) {
 //===----------------------------------------------------------------------===//
 
 /// dpc.norm over dimensions [axis, rank) of x, merged into one.
-void norm(NodeContext &c, NormKind kind) {
+template <NormKind kind> Val norm(NodeContext &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.in(0);
-  if (!x)
-    return;
   int64_t axis = c.axis(c.intAttr("axis", -1), x.rank());
   if (e.failed())
-    return;
-  Shape rows(x.shape().take_front(axis));
-  int64_t columns = numElements(x.shape().drop_front(axis));
-  Shape flat(rows);
-  flat.push_back(columns);
-  auto vector = [&](int64_t i) -> Value {
+    return {};
+  Shape flat = mergedFrom(x.shape(), axis), rows(flat.begin(), flat.end() - 1);
+  auto vector = [&](int64_t i) -> Val {
     if (!c.has(i))
       return {};
     Val v = c.in(i);
-    if (numElements(v.shape()) != columns)
+    if (numElements(v.shape()) != flat.back())
       v = e.broadcastTo(v, x.shape().drop_front(axis));
-    v = e.reshape(v, {columns});
-    return v ? e.materialize(v) : Value();
+    return e.materialize(e.reshape(v, {flat.back()}));
   };
-  Value scale = vector(1);
-  Value bias = kind == NormKind::layer ? vector(2) : Value();
+  Val scale = vector(1);
+  Val bias = kind == NormKind::layer ? vector(2) : Val();
   Val input = e.reshape(x, flat);
   if (e.failed())
-    return;
-  Type statElement = x.element().isF64() ? x.element() : e.builder.getF32Type();
-  auto stats = RankedTensorType::get(rows, statElement);
-  auto op = NormOp::create(e.builder, e.loc, input.type(), stats, stats, kind,
-                           e.materialize(input), scale, bias,
-                           llvm::APFloat(c.floatAttr("epsilon", 1e-5)));
+    return {};
+  NormOp op =
+      makeNorm(e, kind, input, scale, bias, c.floatAttr("epsilon", 1e-5));
   c.out(0, e.reshape(Val(op.getY()), x.shape()));
-  Shape kept(rows);
-  kept.append(x.rank() - axis, 1);
+  Shape kept = joinShapes({rows, Shape(x.rank() - axis, 1)});
   if (c.wants(1))
     c.out(1, e.reshape(Val(op.getMean()), kept));
   if (c.wants(2))
     c.out(2, e.reshape(Val(op.getRstd()), kept));
+  return {};
 }
-
-void layerNorm(NodeContext &c) { norm(c, NormKind::layer); }
-void rmsNorm(NodeContext &c) { norm(c, NormKind::rms); }
 
 //===----------------------------------------------------------------------===//
 // Reductions
@@ -101,33 +77,27 @@ Val reduceAs(Emitter &e, Form form, ReduceKind kind, Val x,
   case Form::Mean:
     return e.mean(x, dims);
   case Form::Abs:
-    return e.reduce(kind, e.unary(UnaryKind::abs, x), dims);
+    return e.reduce(kind, e.abs(x), dims);
   case Form::Square:
-    return e.reduce(kind, e.binary(BinaryKind::mul, x, x), dims);
+    return e.reduce(kind, e.mul(x, x), dims);
   case Form::Root:
-    return e.unary(UnaryKind::sqrt,
-                   e.reduce(kind, e.binary(BinaryKind::mul, x, x), dims));
+    return e.sqrt(e.reduce(kind, e.mul(x, x), dims));
   case Form::Log:
-    return e.unary(UnaryKind::log, e.reduce(kind, x, dims));
-  case Form::LogExp: {
-    Val top = e.reduce(ReduceKind::max, x, dims);
-    Val shifted = e.binary(BinaryKind::sub, x, e.keepDims(top, x, dims));
-    Val sum = e.reduce(kind, e.unary(UnaryKind::exp, shifted), dims);
-    return e.binary(BinaryKind::add, e.unary(UnaryKind::log, sum), top);
-  }
+    return e.log(e.reduce(kind, x, dims));
+  case Form::LogExp:
+    return e.logSumExp(x, dims);
   }
   llvm_unreachable("all forms handled");
 }
 
-template <Form form, ReduceKind kind> void reduce(NodeContext &c) {
+template <Form form, ReduceKind kind> Val reduce(NodeContext &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.in(0);
   auto axes = c.intsAttrOrIn("axes", 1);
-  if (!x || e.failed())
-    return;
+  if (e.failed())
+    return {};
   if (!axes || axes->empty()) {
     if (c.intAttr("noop_with_empty_axes", 0))
-      return c.out(reduceAs(e, form, kind, x, {}));
+      return reduceAs(e, form, kind, x, {});
     axes = iotaDims(x.rank());
   }
   Shape dims;
@@ -135,11 +105,11 @@ template <Form form, ReduceKind kind> void reduce(NodeContext &c) {
     dims.push_back(c.axis(a, x.rank()));
   llvm::sort(dims);
   if (std::adjacent_find(dims.begin(), dims.end()) != dims.end())
-    c.fail("axes " + describe(*axes) + " repeat a dimension");
+    c.fail("axes {0} repeat a dimension", *axes);
   if (e.failed())
-    return;
+    return {};
   Val result = reduceAs(e, form, kind, x, dims);
-  c.out(c.intAttr("keepdims", 1) ? e.keepDims(result, x, dims) : result);
+  return c.intAttr("keepdims", 1) ? e.keepDims(result, x, dims) : result;
 }
 
 } // namespace
@@ -147,8 +117,8 @@ template <Form form, ReduceKind kind> void reduce(NodeContext &c) {
 void addRowOps(OpTable &table) {
   table["Softmax"] = softmax<false>;
   table["LogSoftmax"] = softmax<true>;
-  table["LayerNormalization"] = layerNorm;
-  table["RMSNormalization"] = rmsNorm;
+  table["LayerNormalization"] = norm<NormKind::layer>;
+  table["RMSNormalization"] = norm<NormKind::rms>;
   table["ReduceSum"] = reduce<Form::Plain, ReduceKind::sum>;
   table["ReduceMax"] = reduce<Form::Plain, ReduceKind::max>;
   table["ReduceMin"] = reduce<Form::Plain, ReduceKind::min>;

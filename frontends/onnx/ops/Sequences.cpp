@@ -22,22 +22,19 @@ Val sequenceOf(std::vector<Val> parts) {
 const std::vector<Val> *partsOf(NodeContext &c, int64_t i) {
   Val v = c.in(i);
   if (v && !v.parts)
-    c.fail("input " + llvm::Twine(i) + " must be a sequence");
+    c.fail("input {0} must be a sequence", i);
   return v ? v.parts.get() : nullptr;
 }
 
-void splitToSequence(NodeContext &c) {
-  Val x = c.in(0);
-  if (!x)
-    return;
+Val splitToSequence(NodeContext &c, Val x) {
   int64_t axis = c.axis(c.intAttr("axis", 0), x.rank());
   if (c.emit.failed())
-    return;
+    return {};
   int64_t total = x.dim(axis);
   bool chunked = !c.has(1) || c.in(1).rank() == 0;
   Shape sizes = c.has(1) ? c.intsIn(1) : Shape{1};
   if (c.emit.failed())
-    return;
+    return {};
   if (chunked) {
     int64_t chunk = std::max<int64_t>(sizes[0], 1);
     sizes.clear();
@@ -52,55 +49,50 @@ void splitToSequence(NodeContext &c) {
     parts.push_back(c.emit.sliceDim(x, axis, begin, size));
     begin += size;
   }
-  if (begin != total || parts.size() != sizes.size()) {
-    c.fail("parts " + describe(sizes) + " do not add up to dimension " +
-           llvm::Twine(axis) + " of " + describe(x.type()));
-    return;
-  }
+  if (begin != total || parts.size() != sizes.size())
+    return c.fail("parts {0} do not add up to dimension {1} of {2}", sizes,
+                  axis, x);
   if (!c.has(1) && !c.intAttr("keepdims", 1))
     for (Val &part : parts) {
       Shape shape(part.shape());
       shape.erase(shape.begin() + axis);
       part = c.emit.reshape(part, shape);
     }
-  c.out(sequenceOf(std::move(parts)));
+  return sequenceOf(std::move(parts));
 }
 
-void sequenceConstruct(NodeContext &c) {
+Val sequenceConstruct(NodeContext &c) {
   std::vector<Val> parts;
   parts.reserve(c.numInputs());
   for (int64_t i = 0; i < c.numInputs(); ++i)
     parts.push_back(c.in(i));
-  if (!c.emit.failed())
-    c.out(sequenceOf(std::move(parts)));
+  return c.emit.failed() ? Val() : sequenceOf(std::move(parts));
 }
 
-void sequenceAt(NodeContext &c) {
+Val sequenceAt(NodeContext &c) {
   const std::vector<Val> *parts = partsOf(c, 0);
   auto at = static_cast<int64_t>(c.numberIn(1));
   if (!parts || c.emit.failed())
-    return;
+    return {};
   auto count = static_cast<int64_t>(parts->size());
-  if (at < -count || at >= count) {
-    c.fail("position " + llvm::Twine(at) + " is outside a sequence of " +
-           llvm::Twine(count));
-    return;
-  }
-  c.out((*parts)[at < 0 ? at + count : at]);
+  if (at < -count || at >= count)
+    return c.fail("position {0} is outside a sequence of {1}", at, count);
+  return (*parts)[at < 0 ? at + count : at];
 }
 
-void sequenceLength(NodeContext &c) {
+Val sequenceLength(NodeContext &c) {
   if (const std::vector<Val> *parts = partsOf(c, 0))
-    c.out(Val(reshapeTo(
+    return Val(reshapeTo(
         ConstTensor::ints(c.context(), {static_cast<int64_t>(parts->size())}),
-        {})));
+        {}));
+  return {};
 }
 
-void concatFromSequence(NodeContext &c) {
+Val concatFromSequence(NodeContext &c) {
   Emitter &e = c.emit;
   const std::vector<Val> *parts = partsOf(c, 0);
   if (!parts || parts->empty())
-    return;
+    return {};
   bool isNew = c.intAttr("new_axis", 0) != 0;
   int64_t rank = parts->front().rank() + (isNew ? 1 : 0);
   int64_t axis = c.axis(c.intAttr("axis", 0), rank);
@@ -109,13 +101,13 @@ void concatFromSequence(NodeContext &c) {
     if (part.rank() != parts->front().rank())
       c.fail("the sequence's tensors differ in rank");
     if (e.failed())
-      return;
+      return {};
     Shape shape(part.shape());
     if (isNew)
       shape.insert(shape.begin() + axis, 1);
     joined.push_back(e.reshape(part, shape));
   }
-  c.out(e.concat(joined, axis));
+  return e.concat(joined, axis);
 }
 
 } // namespace

@@ -27,7 +27,7 @@ std::optional<Labels> labelsOf(Call &c, const Val &x, const Shape &batch,
     return true;
   };
   if (!mark(batch, 'a') || !mark(contracted, 'k')) {
-    c.fail("its dimension numbers do not exist in " + describe(x.type()));
+    c.fail("its dimension numbers do not exist in {0}", x);
     return std::nullopt;
   }
   for (char &label : labels.text)
@@ -41,33 +41,29 @@ std::optional<Labels> labelsOf(Call &c, const Val &x, const Shape &batch,
 /// The accumulation type.
 Type sumType(Emitter &e, Type operands, Type result) {
   if (!isa<FloatType>(result))
-    return e.builder.getF64Type();
+    return e.f64();
   return operands.getIntOrFloatBitWidth() >= result.getIntOrFloatBitWidth()
              ? operands
              : result;
 }
 
-void dotGeneral(Call &c) {
-  Val a = c.in(0), b = c.in(1);
+Val dotGeneral(Call &c, Val a, Val b) {
   RankedTensorType type = c.resultType();
   llvm::StringMap<Shape> dims = c.fields("dot_dimension_numbers");
   if (c.emit.failed())
-    return;
+    return {};
   Shape batchA = dims["lhs_batching_dimensions"],
         batchB = dims["rhs_batching_dimensions"],
         sumA = dims["lhs_contracting_dimensions"],
         sumB = dims["rhs_contracting_dimensions"];
   constexpr int64_t kMax = 10; // labels of one kind
   if (batchA.size() != batchB.size() || sumA.size() != sumB.size() ||
-      a.rank() > kMax || b.rank() > kMax) {
-    c.fail("its dimension numbers do not fit " + describe(a.type()) + " and " +
-           describe(b.type()));
-    return;
-  }
+      a.rank() > kMax || b.rank() > kMax)
+    return c.fail("its dimension numbers do not fit {0} and {1}", a, b);
   auto left = labelsOf(c, a, batchA, sumA, 'A');
   auto right = labelsOf(c, b, batchB, sumB, 'N');
   if (!left || !right)
-    return;
+    return {};
   std::string result;
   for (size_t i = 0; i < batchA.size(); ++i)
     result += static_cast<char>('a' + i);
@@ -77,19 +73,19 @@ void dotGeneral(Call &c) {
   Type sum = sumType(e, a.element(), element);
   Val product = einsum(e, left->text + "," + right->text + "->" + result,
                        {e.convert(a, sum), e.convert(b, sum)});
-  c.out(e.convert(product, element));
+  return e.convert(product, element);
 }
 
 /// Multiplies two matrices, or a matrix and a vector.
-void dot(Call &c) {
+Val dot(Call &c) {
   RankedTensorType type = c.resultType();
   Val a = c.in(0), b = c.in(1);
   if (c.emit.failed())
-    return;
+    return {};
   Type sum = sumType(c.emit, a.element(), type.getElementType());
   Val product =
       stackedMatmul(c.emit, c.emit.convert(a, sum), c.emit.convert(b, sum));
-  c.out(c.emit.convert(product, type.getElementType()));
+  return c.emit.convert(product, type.getElementType());
 }
 
 } // namespace

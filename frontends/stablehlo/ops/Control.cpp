@@ -19,126 +19,109 @@ std::optional<llvm::SmallVector<Val>> operandsOf(Call &c, unsigned first = 0) {
   return values;
 }
 
-void outAll(Call &c, ArrayRef<Val> values) {
-  if (values.size() != c.op->getNumResults()) {
-    c.fail("its region returns " + llvm::Twine(values.size()) +
-           " values, expected " + llvm::Twine(c.op->getNumResults()));
-    return;
-  }
+Val outAll(Call &c, ArrayRef<Val> values) {
+  if (values.size() != c.op->getNumResults())
+    return c.fail("its region returns {0} values, expected {1}", values.size(),
+                  c.op->getNumResults());
   for (auto [i, value] : llvm::enumerate(values))
     c.out(static_cast<unsigned>(i), value);
+  return {};
 }
 
 /// Unrolls a loop whose number of iterations is known.
-void whileLoop(Call &c) {
+Val whileLoop(Call &c) {
   auto state = operandsOf(c);
   if (!state)
-    return;
-  if (c.op->getNumRegions() != 2) {
-    c.fail("needs a condition and a body");
-    return;
-  }
+    return {};
+  if (c.op->getNumRegions() != 2)
+    return c.fail("needs a condition and a body");
   for (int64_t round = 0;; ++round) {
     auto more = c.runRegion(c.op->getRegion(0), *state);
     if (!more)
-      return;
-    if (more->size() != 1 || !more->front().constant) {
-      c.fail(
-          "its number of iterations depends on data, which is not supported; "
-          "accepted: loops and scans of a known length");
-      return;
-    }
+      return {};
+    if (more->size() != 1 || !more->front().constant)
+      return c.fail("its number of iterations depends on data, which is not "
+                    "supported; accepted: loops and scans of a known length");
     if (more->front().constant->at(0).i == 0)
       break;
-    if (round >= kMaxRounds) {
-      c.fail("runs more than " + llvm::Twine(kMaxRounds) + " iterations");
-      return;
-    }
+    if (round >= kMaxRounds)
+      return c.fail("runs more than {0} iterations", kMaxRounds);
     auto next = c.runRegion(c.op->getRegion(1), *state);
     if (!next)
-      return;
-    if (next->size() != state->size()) {
-      c.fail("its body returns " + llvm::Twine(next->size()) +
-             " values, expected " + llvm::Twine(state->size()));
-      return;
-    }
+      return {};
+    if (next->size() != state->size())
+      return c.fail("its body returns {0} values, expected {1}", next->size(),
+                    state->size());
     state = std::move(next);
   }
-  outAll(c, *state);
+  return outAll(c, *state);
 }
 
 /// Selects one of several regions by an index; an index out of range means the
 /// last region. If the index is a runtime value, all regions are computed.
-void branch(Call &c) {
-  Val index = c.in(0);
+Val branch(Call &c, Val index) {
   int64_t count = c.op->getNumRegions();
   if (c.emit.failed())
-    return;
+    return {};
   bool isIf = c.name() == "if";
-  if (index.rank() != 0 || count == 0 || (isIf && count != 2)) {
-    c.fail("chooses between " + llvm::Twine(count) + " regions by " +
-           describe(index.type()));
-    return;
-  }
+  if (index.rank() != 0 || count == 0 || (isIf && count != 2))
+    return c.fail("chooses between {0} regions by {1}", count, index);
   if (index.constant) {
     int64_t value = index.constant->at(0).i;
     int64_t chosen = isIf                          ? (value ? 0 : 1)
                      : value < 0 || value >= count ? count - 1
                                                    : value;
     if (auto results = c.runRegion(c.op->getRegion(chosen), {}))
-      outAll(c, *results);
-    return;
+      return outAll(c, *results);
+    return {};
   }
   std::optional<llvm::SmallVector<Val>> results;
   for (int64_t i = count - 1; i >= 0; --i) {
     auto region = c.runRegion(c.op->getRegion(i), {});
     if (!region)
-      return;
+      return {};
     if (!results) {
       results = std::move(region);
       continue;
     }
-    Val isThis = isIf ? index
-                      : c.emit.compare(CompareKind::eq, index,
-                                       c.emit.scalar(static_cast<double>(i),
-                                                     index.element()));
+    Val isThis = isIf ? index : c.emit.eq(index, i);
     for (auto [result, value] : llvm::zip(*results, *region))
       result = c.emit.select(isThis, value, result);
   }
-  outAll(c, *results);
+  return outAll(c, *results);
 }
 
 /// Inlines a function of the module.
-void call(Call &c) {
+Val call(Call &c) {
   bool isComposite = c.name() == "composite";
   llvm::StringRef callee = c.text(isComposite ? "decomposition" : "callee");
   auto operands = operandsOf(c);
   if (!operands)
-    return;
+    return {};
   auto module = c.op->getParentOfType<ModuleOp>();
   Operation *function = SymbolTable::lookupSymbolIn(module, callee);
   if (!function || function->getNumRegions() != 1 ||
-      !function->getRegion(0).hasOneBlock()) {
-    c.fail("calls '" + callee + "', which is not a function of the module");
-    return;
-  }
+      !function->getRegion(0).hasOneBlock())
+    return c.fail("calls '{0}', which is not a function of the module", callee);
   if (auto results = c.runRegion(function->getRegion(0), *operands))
-    outAll(c, *results);
+    return outAll(c, *results);
+  return {};
 }
 
-void customCall(Call &c) {
+Val customCall(Call &c) {
   llvm::StringRef target = c.text("call_target_name");
   static constexpr llvm::StringLiteral kSame[] = {
       "Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding",
       "LayoutConstraint"};
   if (llvm::is_contained(kSame, target) && c.operands() == 1 &&
       c.op->getNumResults() == 1)
-    return c.out(c.in(0));
+    return c.in(0);
   if (target == "mhlo.erf")
-    return c.out(c.emit.unary(UnaryKind::erf, c.in(0)));
-  c.fail("calls '" + target +
-         "', which is not supported; accepted: Sharding, "
-         "annotate_device_placement, LayoutConstraint, mhlo.erf");
+    return c.emit.unary(UnaryKind::erf, c.in(0));
+  c.fail("calls '{0}', which is not supported; accepted: Sharding, "
+         "annotate_device_placement, LayoutConstraint, mhlo.erf",
+         target);
+  return {};
 }
 
 } // namespace

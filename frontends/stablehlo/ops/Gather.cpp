@@ -32,8 +32,7 @@ Val Indexer::pick(Val table, Val places, size_t batching) const {
 /// Column `j` of the indices, clamped to the valid range.
 Val Indexer::clamped(int64_t j) const {
   double last = static_cast<double>(x.dim(n.indexed[j]) - 1);
-  return e.binary(BinaryKind::minimum,
-                  e.binary(BinaryKind::maximum, column(j), 0.0), last);
+  return e.minimum(e.maximum(column(j), 0.0), last);
 }
 
 /// Picks rows when several dimensions are indexed. It indexes one dimension
@@ -60,9 +59,10 @@ Val Indexer::gather(RankedTensorType type) {
   for (int64_t d : n.indexed)
     if (sizes[d] != 1) {
       if (n.indexed.size() > 1 || !n.batching.empty())
-        return c.fail("takes boxes of " + describe(sizes) +
-                      " at runtime indices, which is not supported; "
-                      "accepted: boxes of one element in indexed dimensions");
+        return c.fail(
+            "takes boxes of {0} at runtime indices, which is not supported; "
+            "accepted: boxes of one element in indexed dimensions",
+            sizes);
       window = d;
     }
   Shape box(x.shape());
@@ -81,9 +81,8 @@ Val Indexer::gather(RankedTensorType type) {
     Shape wide = ordered;
     wide.push_back(sizes[window]);
     int64_t last = places.rank();
-    places =
-        e.binary(BinaryKind::add, e.broadcast(places, wide, iotaDims(last)),
-                 e.broadcast(e.iota({sizes[window]}, 0), wide, {last}));
+    places = e.add(e.broadcast(places, wide, iotaDims(last)),
+                   e.broadcast(e.iota({sizes[window]}, 0), wide, {last}));
   }
   Val picked = oneByOne ? pickOneByOne() : pick(tableOf(x), places, batching);
   if (!picked)
@@ -123,20 +122,17 @@ Val Indexer::inResultOrder(Val picked, Shape ordered, const Shape &kept) const {
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d)
     places.push_back(llvm::is_contained(n.window, d) ? offset++ : batch++);
   if (batch != lead)
-    return c.fail("its offset_dims " + describe(n.window) +
-                  " do not fit its result");
+    return c.fail("its offset_dims {0} do not fit its result", n.window);
   return e.transpose(picked, places);
 }
 
-static void gather(Call &c) {
-  Val x = c.in(0), indices = c.in(1);
+static Val gather(Call &c, Val x, Val indices) {
   auto numbers = readNumbers(c, /*isGather=*/true);
   RankedTensorType type = c.resultType();
   if (!numbers || !type || c.emit.failed())
-    return;
+    return {};
   Indexer indexer(c, *numbers, x, indices);
-  if (indexer.prepare(c.ints("slice_sizes")))
-    c.out(indexer.gather(type));
+  return indexer.prepare(c.ints("slice_sizes")) ? indexer.gather(type) : Val();
 }
 
 void addGather(OperatorTable &table) { table["stablehlo.gather"] = gather; }

@@ -23,7 +23,7 @@ std::optional<Numbers> readNumbers(Call &c, bool isGather) {
 }
 
 Type wideFloat(Emitter &e, Type element) {
-  return isa<FloatType>(element) ? element : Type(e.builder.getF64Type());
+  return isa<FloatType>(element) ? element : Type(e.f64());
 }
 
 bool Indexer::arrangeIndices() {
@@ -33,8 +33,8 @@ bool Indexer::arrangeIndices() {
     shape.push_back(1);
     indices = e.reshape(indices, shape);
   } else if (n.vectorDim < 0 || n.vectorDim > rank) {
-    return bad("index_vector_dim " + llvm::Twine(n.vectorDim) +
-               " is not a dimension of " + describe(indices.type()));
+    return bad("index_vector_dim {0} is not a dimension of {1}", n.vectorDim,
+               indices);
   } else {
     Shape perm;
     for (int64_t d = 0; d < rank; ++d)
@@ -45,8 +45,8 @@ bool Indexer::arrangeIndices() {
   }
   if (!indices || indices.isFloat() ||
       indices.shape().back() != static_cast<int64_t>(n.indexed.size()))
-    return bad("its indices do not fit the dimensions " + describe(n.indexed));
-  indices = e.convert(indices, e.builder.getI64Type());
+    return bad("its indices do not fit the dimensions {0}", n.indexed);
+  indices = e.convert(indices, e.i64());
   batchShape = Shape(indices.shape().drop_back());
   product = numElements(batchShape);
   for (int64_t &d : n.indexBatching)
@@ -65,17 +65,15 @@ bool Indexer::prepare(const Shape &windowSizes) {
   for (const Shape *list : {&n.batching, &n.indexed, &n.collapsed})
     for (int64_t d : *list)
       if (d < 0 || d >= x.rank())
-        return bad("names dimension " + llvm::Twine(d) + " of " +
-                   describe(x.type()));
+        return bad("names dimension {0} of {1}", d, x);
   if (n.batching.size() != n.indexBatching.size() || n.indexed.empty() ||
       static_cast<int64_t>(sizes.size()) != x.rank())
-    return bad("its dimension numbers do not fit " + describe(x.type()));
+    return bad("its dimension numbers do not fit {0}", x);
   order = n.batching;
   order.append(n.indexed);
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (sizes[d] < 0 || sizes[d] > x.dim(d))
-      return bad("its window " + describe(sizes) + " exceeds " +
-                 describe(x.type()));
+      return bad("its window {0} exceeds {1}", sizes, x);
     if (!llvm::is_contained(order, d))
       rest.push_back(d);
   }
@@ -97,7 +95,7 @@ bool Indexer::prepare(const Shape &windowSizes) {
 
 /// The start in every dimension of the operand, from a single index vector.
 llvm::SmallVector<Val> Indexer::starts() const {
-  llvm::SmallVector<Val> starts(x.rank(), e.scalar(0, e.builder.getI64Type()));
+  llvm::SmallVector<Val> starts(x.rank(), e.scalar(0, e.i64()));
   for (auto [j, d] : llvm::enumerate(n.indexed))
     starts[d] = e.reshape(column(static_cast<int64_t>(j)), {});
   return starts;
@@ -112,28 +110,19 @@ Val Indexer::column(int64_t j) const {
 /// out of range are clamped or, if `drops`, become the row after the last.
 Val Indexer::linear(bool drops) const {
   Val row, valid;
-  Type i64 = e.builder.getI64Type();
   for (auto [j, d] : llvm::enumerate(n.indexed)) {
     Val index = column(static_cast<int64_t>(j));
     double last = static_cast<double>(x.dim(d) - (drops ? 1 : sizes[d]));
     if (drops) {
-      Val inside =
-          e.binary(BinaryKind::logical_and,
-                   e.compare(CompareKind::ge, index, e.scalar(0, i64)),
-                   e.compare(CompareKind::le, index, e.scalar(last, i64)));
-      valid = valid ? e.binary(BinaryKind::logical_and, valid, inside) : inside;
+      Val inside = e.logicalAnd(e.ge(index, 0), e.le(index, last));
+      valid = valid ? e.logicalAnd(valid, inside) : inside;
     } else {
-      index = e.binary(BinaryKind::minimum,
-                       e.binary(BinaryKind::maximum, index, 0.0), last);
+      index = e.minimum(e.maximum(index, 0.0), last);
     }
-    row = row ? e.binary(BinaryKind::add,
-                         e.binary(BinaryKind::mul, row,
-                                  static_cast<double>(x.dim(d))),
-                         index)
-              : index;
+    row = row ? e.add(e.mul(row, x.dim(d)), index) : index;
   }
   if (drops)
-    row = e.select(valid, row, e.scalar(static_cast<double>(rows), i64));
+    row = e.select(valid, row, rows);
   return e.transpose(row, batchOrder);
 }
 

@@ -41,8 +41,8 @@ public:
   Val scatter(Combiner kind, Val updates, bool isUnique);
 
 private:
-  bool bad(const llvm::Twine &why) {
-    c.fail(why);
+  template <typename... Args> bool bad(const Args &...args) {
+    c.fail(args...);
     return false;
   }
   bool arrangeIndices();

@@ -9,10 +9,8 @@ namespace dpc::frontend::hlo {
 Val counting(Emitter &e, ArrayRef<int64_t> shape, int64_t dim, Type element) {
   if (!isa<IntegerType>(element) || element.isInteger(1))
     return e.convert(e.iota(shape, dim), element);
-  return Val(IotaOp::create(e.builder, e.loc,
-                            RankedTensorType::get(shape, element),
-                            e.builder.getI64IntegerAttr(dim), TypeAttr())
-                 .getResult());
+  return e.make<IotaOp>(RankedTensorType::get(shape, element),
+                        e.builder.getI64IntegerAttr(dim), TypeAttr());
 }
 
 Val padded(Emitter &e, Val x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape,
@@ -20,9 +18,7 @@ Val padded(Emitter &e, Val x, ArrayRef<int64_t> low, ArrayRef<int64_t> shape,
   if (!x || x.shape() == shape)
     return x;
   auto type = RankedTensorType::get(shape, x.element());
-  return Val(
-      PadOp::create(e.builder, e.loc, type, e.materialize(x), low, strides)
-          .getResult());
+  return e.make<PadOp>(type, e.materialize(x), low, strides);
 }
 
 /// Crops `x` where pads are negative; sets these pads to 0.
@@ -36,7 +32,7 @@ static Val cut(Emitter &e, Val x, Shape &low, Shape &high) {
     low[d] = std::max<int64_t>(low[d], 0);
     high[d] = std::max<int64_t>(high[d], 0);
     if (sizes[d] < 0)
-      return e.fail("pads " + describe(x.shape()) + " to less than nothing");
+      return e.fail("pads {0} to less than nothing", x.shape());
   }
   return e.slice(x, offsets, sizes, Shape(x.rank(), 1));
 }
@@ -91,57 +87,47 @@ Val padded(Emitter &e, Val x, Val value, ArrayRef<int64_t> low,
   Val placed = padded(e, x, front, shape, strides);
   if (isZero(value))
     return placed;
-  Val inside = padded(e, e.splat(1, e.builder.getF32Type(), x.shape()), front,
-                      shape, strides);
-  return e.select(
-      e.compare(CompareKind::gt, inside, e.scalar(0, e.builder.getF32Type())),
-      placed, value);
+  Val inside = padded(e, e.splat(1, e.f32(), x.shape()), front, shape, strides);
+  return e.select(e.gt(inside, 0), placed, value);
 }
 
 namespace {
 
-void broadcastInDim(Call &c) {
-  Val x = c.in(0);
+Val broadcastInDim(Call &c, Val x) {
   RankedTensorType type = c.resultType();
   Shape dims = c.ints("broadcast_dimensions");
   if (c.emit.failed())
-    return;
+    return {};
   bool fits = static_cast<int64_t>(dims.size()) == x.rank();
   for (int64_t d = 0; fits && d < x.rank(); ++d)
     fits = dims[d] >= 0 && dims[d] < type.getRank() &&
            llvm::count(dims, dims[d]) == 1 &&
            (x.dim(d) == 1 || x.dim(d) == type.getDimSize(dims[d]));
-  if (!fits) {
-    c.fail("dimensions " + describe(dims) + " do not take " +
-           describe(x.type()) + " to " + describe(type));
-    return;
-  }
+  if (!fits)
+    return c.fail("dimensions {0} do not take {1} to {2}", dims, x, type);
   // dpc.broadcast keeps the order of dimensions.
   Shape order = iotaDims(x.rank());
   llvm::sort(order, [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
   x = c.emit.transpose(x, order);
   llvm::sort(dims);
-  c.out(c.emit.broadcast(x, type.getShape(), dims));
+  return c.emit.broadcast(x, type.getShape(), dims);
 }
 
-void reshape(Call &c) {
+Val reshape(Call &c) {
   if (RankedTensorType type = c.resultType())
-    c.out(c.emit.reshape(c.in(0), type.getShape()));
+    return c.emit.reshape(c.in(0), type.getShape());
+  return {};
 }
 
-void transpose(Call &c) {
-  Val x = c.in(0);
+Val transpose(Call &c, Val x) {
   Shape perm = c.ints("permutation");
   if (c.emit.failed())
-    return;
+    return {};
   Shape sorted = perm;
   llvm::sort(sorted);
-  if (sorted != iotaDims(x.rank())) {
-    c.fail("permutation " + describe(perm) + " is not a permutation of " +
-           describe(x.type()));
-    return;
-  }
-  c.out(c.emit.transpose(x, perm));
+  if (sorted != iotaDims(x.rank()))
+    return c.fail("permutation {0} is not a permutation of {1}", perm, x);
+  return c.emit.transpose(x, perm);
 }
 
 /// The part of a stack that contains a range of its first dimension; null if
@@ -158,12 +144,11 @@ Val partOf(Call &c, Val x, int64_t &begin, int64_t size) {
   return {};
 }
 
-void slice(Call &c) {
-  Val x = c.in(0);
+Val slice(Call &c, Val x) {
   Shape begin = c.ints("start_indices"), end = c.ints("limit_indices"),
         steps = c.ints("strides");
   if (c.emit.failed())
-    return;
+    return {};
   size_t rank = static_cast<size_t>(x.rank());
   bool fits =
       begin.size() == rank && end.size() == rank && steps.size() == rank;
@@ -173,11 +158,9 @@ void slice(Call &c) {
            end[d] <= x.dim(static_cast<int64_t>(d));
     sizes.push_back(fits ? llvm::divideCeil(end[d] - begin[d], steps[d]) : 0);
   }
-  if (!fits) {
-    c.fail("from " + describe(begin) + " to " + describe(end) + " by " +
-           describe(steps) + " is not within " + describe(x.type()));
-    return;
-  }
+  if (!fits)
+    return c.fail("from {0} to {1} by {2} is not within {3}", begin, end, steps,
+                  x);
   if (rank > 0) {
     int64_t from = begin[0];
     if (Val part = partOf(c, x, from, end[0] - begin[0])) {
@@ -185,68 +168,56 @@ void slice(Call &c) {
       begin[0] = from;
     }
   }
-  c.out(c.emit.slice(x, begin, sizes, steps));
+  return c.emit.slice(x, begin, sizes, steps);
 }
 
-void concatenate(Call &c) {
+Val concatenate(Call &c) {
   llvm::SmallVector<Val> parts;
   for (unsigned i = 0; i < c.operands(); ++i)
     parts.push_back(c.in(i));
   int64_t dim = c.integer("dimension", -1);
   if (c.emit.failed())
-    return;
-  if (parts.empty() || dim < 0 || dim >= parts[0].rank()) {
-    c.fail("has no dimension " + llvm::Twine(dim) + " to join along");
-    return;
-  }
-  c.out(c.emit.concat(parts, dim));
+    return {};
+  if (parts.empty() || dim < 0 || dim >= parts[0].rank())
+    return c.fail("has no dimension {0} to join along", dim);
+  return c.emit.concat(parts, dim);
 }
 
-void pad(Call &c) {
-  Val x = c.in(0), value = c.in(1);
+Val pad(Call &c, Val x, Val value) {
   Shape low = c.ints("edge_padding_low"), high = c.ints("edge_padding_high"),
         interior = c.ints("interior_padding");
   if (c.emit.failed())
-    return;
+    return {};
   size_t rank = static_cast<size_t>(x.rank());
   if (low.size() != rank || high.size() != rank || interior.size() != rank ||
-      llvm::any_of(interior, [](int64_t i) { return i < 0; })) {
-    c.fail("pads " + describe(low) + ", " + describe(high) + ", " +
-           describe(interior) + " do not fit " + describe(x.type()));
-    return;
-  }
-  if (paddingFits(c.emit, x.shape(), low, high, interior))
-    c.out(padded(c.emit, x, value, low, high, interior));
+      llvm::any_of(interior, [](int64_t i) { return i < 0; }))
+    return c.fail("pads {0}, {1}, {2} do not fit {3}", low, high, interior, x);
+  return paddingFits(c.emit, x.shape(), low, high, interior)
+             ? padded(c.emit, x, value, low, high, interior)
+             : Val();
 }
 
-void reverse(Call &c) {
-  Val x = c.in(0);
+Val reverse(Call &c, Val x) {
   Shape dims = c.ints("dimensions");
   if (c.emit.failed())
-    return;
+    return {};
   Shape offsets(x.rank(), 0), steps(x.rank(), 1);
   for (int64_t d : dims) {
-    if (d < 0 || d >= x.rank()) {
-      c.fail("dimension " + llvm::Twine(d) + " is not a dimension of " +
-             describe(x.type()));
-      return;
-    }
+    if (d < 0 || d >= x.rank())
+      return c.fail("dimension {0} is not a dimension of {1}", d, x);
     offsets[d] = x.dim(d) - 1;
     steps[d] = -1;
   }
-  c.out(c.emit.slice(x, offsets, x.shape(), steps));
+  return c.emit.slice(x, offsets, x.shape(), steps);
 }
 
-void iota(Call &c) {
+Val iota(Call &c) {
   RankedTensorType type = c.resultType();
   int64_t dim = c.integer("iota_dimension", -1);
   if (!type)
-    return;
-  if (dim < 0 || dim >= type.getRank()) {
-    c.fail("counts along dimension " + llvm::Twine(dim) + " of " +
-           describe(type));
-    return;
-  }
+    return {};
+  if (dim < 0 || dim >= type.getRank())
+    return c.fail("counts along dimension {0} of {1}", dim, type);
   // Short ones stay known, because slice indices are computed from them.
   constexpr int64_t kShort = 64;
   Type element = type.getElementType();
@@ -254,9 +225,9 @@ void iota(Call &c) {
     std::vector<Scalar> values;
     for (int64_t i = 0; i < type.getDimSize(0); ++i)
       values.push_back(makeScalar(static_cast<double>(i), element));
-    return c.out(Val(ConstTensor::dense(element, type.getShape(), values)));
+    return Val(ConstTensor::dense(element, type.getShape(), values));
   }
-  c.out(counting(c.emit, type.getShape(), dim, element));
+  return counting(c.emit, type.getShape(), dim, element);
 }
 
 //===----------------------------------------------------------------------===//
@@ -274,10 +245,9 @@ std::optional<int64_t> knownStart(const Val &start, int64_t extent,
 
 /// The clamped start as a runtime value, i64.
 Val clampedStart(Emitter &e, Val start, int64_t extent, int64_t size) {
-  Val wide = e.convert(start, e.builder.getI64Type());
-  wide = e.binary(BinaryKind::maximum, wide, 0.0);
-  return e.binary(BinaryKind::minimum, wide,
-                  static_cast<double>(extent - size));
+  Val wide = e.convert(start, e.i64());
+  wide = e.maximum(wide, 0.0);
+  return e.minimum(wide, extent - size);
 }
 
 /// The rows of `x` along `dim` at `indices` [n].
@@ -300,12 +270,11 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
   Emitter &e = c.emit;
   if (static_cast<int64_t>(starts.size()) != x.rank() ||
       starts.size() != sizes.size())
-    return c.fail("has " + llvm::Twine(starts.size()) + " starts for " +
-                  describe(x.type()));
+    return c.fail("has {0} starts for {1}", starts.size(), x);
   Shape offsets, known(sizes);
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (sizes[d] < 0 || sizes[d] > x.dim(d))
-      return c.fail("takes " + describe(sizes) + " of " + describe(x.type()));
+      return c.fail("takes {0} of {1}", sizes, x);
     auto start = knownStart(starts[d], x.dim(d), sizes[d]);
     offsets.push_back(start.value_or(0));
     if (!start)
@@ -321,7 +290,7 @@ Val dynamicSlice(Call &c, Val x, ArrayRef<Val> starts,
     if (starts[d].constant || sizes[d] == result.dim(d))
       continue;
     Val start = clampedStart(e, starts[d], result.dim(d), sizes[d]);
-    Val places = e.binary(BinaryKind::add, e.iota({sizes[d]}, 0), start);
+    Val places = e.add(e.iota({sizes[d]}, 0), start);
     result = rowsAt(e, result, d, places);
   }
   return result;
@@ -361,14 +330,12 @@ Val dynamicUpdate(Call &c, Val x, Val update, ArrayRef<Val> starts) {
   Emitter &e = c.emit;
   if (static_cast<int64_t>(starts.size()) != x.rank() ||
       update.rank() != x.rank() || update.element() != x.element())
-    return c.fail("puts " + describe(update.type()) + " into " +
-                  describe(x.type()));
+    return c.fail("puts {0} into {1}", update, x);
   bool allKnown = true, rowsOnly = x.rank() > 0;
   Shape offsets;
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (update.dim(d) > x.dim(d))
-      return c.fail("puts " + describe(update.type()) + " into " +
-                    describe(x.type()));
+      return c.fail("puts {0} into {1}", update, x);
     auto start = knownStart(starts[d], x.dim(d), update.dim(d));
     if (update.dim(d) == x.dim(d))
       start = 0;
@@ -382,24 +349,17 @@ Val dynamicUpdate(Call &c, Val x, Val update, ArrayRef<Val> starts) {
     return replaceRows(c, x, update, offsets[0]);
   // The update moved to its position, and a mask of that position.
   Val moved = update;
-  Val inside = e.splat(1, e.builder.getI1Type(), x.shape());
+  Val inside = e.splat(1, e.boolean(), x.shape());
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (update.dim(d) == x.dim(d))
       continue;
     int64_t size = update.dim(d), extent = x.dim(d);
     Val start = clampedStart(e, starts[d], extent, size);
-    Val offset = e.binary(BinaryKind::sub, e.iota({extent}, 0), start);
-    Val within = e.binary(
-        BinaryKind::logical_and,
-        e.compare(CompareKind::ge, offset, e.scalar(0, offset.element())),
-        e.compare(CompareKind::lt, offset,
-                  e.scalar(static_cast<double>(size), offset.element())));
-    offset = e.binary(BinaryKind::minimum,
-                      e.binary(BinaryKind::maximum, offset, 0.0),
-                      static_cast<double>(size - 1));
+    Val offset = e.sub(e.iota({extent}, 0), start);
+    Val within = e.logicalAnd(e.ge(offset, 0), e.lt(offset, size));
+    offset = e.minimum(e.maximum(offset, 0.0), size - 1);
     moved = rowsAt(e, moved, d, offset);
-    inside = e.binary(BinaryKind::logical_and, inside,
-                      e.broadcast(within, x.shape(), {d}));
+    inside = e.logicalAnd(inside, e.broadcast(within, x.shape(), {d}));
   }
   return e.select(inside, moved, x);
 }
@@ -411,25 +371,21 @@ llvm::SmallVector<Val> startsFrom(Call &c, unsigned first) {
   for (unsigned i = first; i < c.operands(); ++i) {
     starts.push_back(c.in(i));
     if (starts.back() && (starts.back().rank() != 0 || starts.back().isFloat()))
-      c.fail("operand " + llvm::Twine(i) + " is " +
-             describe(starts.back().type()) + "; expected one integer");
+      c.fail("operand {0} is {1}; expected one integer", i,
+             starts.back().type());
   }
   return starts;
 }
 
-void dynamicSliceOp(Call &c) {
-  Val x = c.in(0);
+Val dynamicSliceOp(Call &c, Val x) {
   llvm::SmallVector<Val> starts = startsFrom(c, 1);
   Shape sizes = c.ints("slice_sizes");
-  if (!c.emit.failed())
-    c.out(dynamicSlice(c, x, starts, sizes));
+  return c.emit.failed() ? Val() : dynamicSlice(c, x, starts, sizes);
 }
 
-void dynamicUpdateOp(Call &c) {
-  Val x = c.in(0), update = c.in(1);
+Val dynamicUpdateOp(Call &c, Val x, Val update) {
   llvm::SmallVector<Val> starts = startsFrom(c, 2);
-  if (!c.emit.failed())
-    c.out(dynamicUpdate(c, x, update, starts));
+  return c.emit.failed() ? Val() : dynamicUpdate(c, x, update, starts);
 }
 
 } // namespace

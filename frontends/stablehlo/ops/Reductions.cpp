@@ -60,34 +60,32 @@ bool nanWins(Call &c, const Val &values, const Val &positions) {
 
 /// Converts reduce(values, iota) whose region keeps the best value and its
 /// position.
-void reduceArg(Call &c, const Shape &dims) {
+Val reduceArg(Call &c, const Shape &dims) {
   Emitter &e = c.emit;
   Val values = c.in(0), positions = c.in(1);
   if (e.failed())
-    return;
+    return {};
   Arg arg = Arg::none;
   if (dims.size() == 1 && values.shape() == positions.shape() &&
       !positions.isFloat() && !values.element().isInteger(1))
     arg = argOf(c, values, positions);
   if (e.failed())
-    return;
-  if (arg == Arg::none) {
-    c.fail("reduces two values in a way other than argmax or argmin, "
-           "which is not supported");
-    return;
-  }
+    return {};
+  if (arg == Arg::none)
+    return c.fail("reduces two values in a way other than argmax or argmin, "
+                  "which is not supported");
   ReduceKind kind = arg == Arg::max ? ReduceKind::max : ReduceKind::min;
   Val best = e.reduce(kind, values, dims);
-  Val hit = e.compare(CompareKind::eq, values, e.keepDims(best, values, dims));
+  Val hit = e.eq(values, e.keepDims(best, values, dims));
   if (nanWins(c, values, positions))
-    hit = e.binary(BinaryKind::logical_or, hit,
-                   e.compare(CompareKind::ne, values, values));
+    hit = e.logicalOr(hit, e.ne(values, values));
   // The first of the positions that hold the best value.
-  Val wide = e.convert(positions, e.builder.getI64Type());
+  Val wide = e.convert(positions, e.i64());
   Val none = e.scalar(static_cast<double>(INT32_MAX), wide.element());
   Val position = e.reduce(ReduceKind::min, e.select(hit, wide, none), dims);
   c.out(0, best);
   c.out(1, e.convert(position, positions.element()));
+  return {};
 }
 
 Shape reducedDims(Call &c, const Val &x) {
@@ -95,32 +93,29 @@ Shape reducedDims(Call &c, const Val &x) {
   llvm::sort(dims);
   for (auto [i, d] : llvm::enumerate(dims))
     if (d < 0 || (x && d >= x.rank()) || (i > 0 && dims[i - 1] == d))
-      c.fail("dimensions " + describe(dims) + " do not fit its operand");
+      c.fail("dimensions {0} do not fit its operand", dims);
   return dims;
 }
 
-void reduce(Call &c) {
+Val reduce(Call &c) {
   unsigned count = c.operands() / 2;
-  if (count == 0 || c.op->getNumRegions() != 1) {
-    c.fail("needs operands, their initial values and a region");
-    return;
-  }
+  if (count == 0 || c.op->getNumRegions() != 1)
+    return c.fail("needs operands, their initial values and a region");
   Shape dims = reducedDims(c, c.in(0));
   if (c.emit.failed())
-    return;
+    return {};
   if (count == 2)
     return reduceArg(c, dims);
   auto kind = combinerOf(c.op->getRegion(0));
-  if (count != 1 || !kind || *kind == Combiner::second) {
-    c.fail("combines elements by an unsupported region; accepted: " +
-           combinersText() + ", and an argmax or argmin");
-    return;
-  }
+  if (count != 1 || !kind || *kind == Combiner::second)
+    return c.fail("combines elements by an unsupported region; accepted: {0}, "
+                  "and an argmax or argmin",
+                  combinersText());
   Val x = c.in(0), init = c.in(1);
   Val result = reducedBy(c.emit, *kind, x, dims);
   if (result && init && !isNeutral(*kind, init))
     result = combined(c.emit, *kind, result, init);
-  c.out(result);
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -150,11 +145,9 @@ Val alongRows(Emitter &e, Val x, Val positions) {
   Shape kept = iotaDims(x.rank());
   Shape spread = kept;
   ++spread.back();
-  Val hit = e.compare(CompareKind::eq, e.iota(shape, x.rank()),
-                      e.broadcast(positions, shape, kept));
+  Val hit = e.eq(e.iota(shape, x.rank()), e.broadcast(positions, shape, kept));
   Val wide = e.broadcast(x, shape, spread);
-  return e.reduce(ReduceKind::sum,
-                  e.select(hit, wide, e.scalar(0, x.element())), {x.rank()});
+  return e.reduce(ReduceKind::sum, e.select(hit, wide, 0), {x.rank()});
 }
 
 /// Whether other operands decide the order where the first operands are equal.
@@ -167,49 +160,44 @@ bool hasMoreKeys(Call &c) {
 }
 
 /// Sorts rows by the first operand and permutes the others in the same way.
-void sort(Call &c) {
+Val sort(Call &c, Val key) {
   Emitter &e = c.emit;
-  Val key = c.in(0);
   if (e.failed())
-    return;
+    return {};
   int64_t dim = c.integer("dimension", -1);
   dim = dim < 0 ? dim + key.rank() : dim;
-  if (dim < 0 || dim >= key.rank() || c.op->getNumRegions() != 1) {
-    c.fail("its sort dimension does not exist in " + describe(key.type()));
-    return;
-  }
+  if (dim < 0 || dim >= key.rank() || c.op->getNumRegions() != 1)
+    return c.fail("its sort dimension does not exist in {0}", key);
   auto ascends = isBefore(c, 1, 2), descends = isBefore(c, 2, 1),
        same = isBefore(c, 1, 1);
   if (e.failed())
-    return;
+    return {};
   if (!ascends || !descends || !same || *ascends == *descends || *same ||
-      !key.isFloat() || hasMoreKeys(c)) {
-    c.fail("sorts by an unsupported region; accepted: comparisons of "
-           "the first operand alone, of floats");
-    return;
-  }
+      !key.isFloat() || hasMoreKeys(c))
+    return c.fail("sorts by an unsupported region; accepted: comparisons of "
+                  "the first operand alone, of floats");
   auto [values, positions] =
-      e.topk(e.swapDims(key, dim, key.rank() - 1), key.dim(dim), *descends);
-  c.out(0, values ? e.swapDims(values, dim, key.rank() - 1) : Val());
+      e.topk(e.swapWithLast(key, dim), key.dim(dim), *descends);
+  c.out(0, e.swapWithLast(values, dim));
   for (unsigned i = 1; i < c.operands() && !e.failed(); ++i) {
     Val x = c.in(i);
-    if (!x || x.shape() != key.shape()) {
-      c.fail("sorts operands of different shapes");
-      return;
-    }
+    if (!x || x.shape() != key.shape())
+      return c.fail("sorts operands of different shapes");
     Val along = e.swapDims(x, dim, key.rank() - 1);
     c.out(i, e.swapDims(alongRows(e, along, positions), dim, key.rank() - 1));
   }
+  return {};
 }
 
-void topK(Call &c) {
+Val topK(Call &c) {
   auto [values, positions] =
       c.emit.topk(c.in(0), c.integer("k", 0), /*largest=*/true);
   RankedTensorType type = c.resultType(1);
   if (!type || !values)
-    return;
+    return {};
   c.out(0, values);
   c.out(1, c.emit.convert(positions, type.getElementType()));
+  return {};
 }
 
 } // namespace

@@ -19,11 +19,8 @@ Val Indexer::scatterBox(Combiner kind, Val updates) const {
   for (int64_t d : n.indexed) {
     Val last =
         e.scalar(static_cast<double>(x.dim(d) - sizes[d]), at[d].element());
-    Val inside = e.binary(
-        BinaryKind::logical_and,
-        e.compare(CompareKind::ge, at[d], e.scalar(0, at[d].element())),
-        e.compare(CompareKind::le, at[d], last));
-    valid = valid ? e.binary(BinaryKind::logical_and, valid, inside) : inside;
+    Val inside = e.logicalAnd(e.ge(at[d], 0), e.le(at[d], last));
+    valid = valid ? e.logicalAnd(valid, inside) : inside;
   }
   if (valid && valid.constant)
     return valid.constant->at(0).i ? changed : x;
@@ -42,10 +39,9 @@ Val Indexer::spreadRows(Val places, Val updates) const {
 /// along all of them except the first, then rows are added. With `counts` it
 /// adds ones instead, and the result is the number of updates per element.
 Val Indexer::spreadOneByOne(Val updates, bool counts) const {
-  Type i64 = e.builder.getI64Type();
   int64_t batch = static_cast<int64_t>(batchShape.size());
-  Val spread = counts ? e.splat(1, e.builder.getF32Type(), batchShape)
-                      : updates; // [indices.., rest..]
+  Val spread =
+      counts ? e.splat(1, e.f32(), batchShape) : updates; // [indices.., rest..]
   for (int64_t j = static_cast<int64_t>(n.indexed.size()) - 1; j > 0; --j) {
     int64_t size = x.dim(n.indexed[j]);
     Val hit = oneHotMask(e, column(j), size);
@@ -58,15 +54,13 @@ Val Indexer::spreadOneByOne(Val updates, bool counts) const {
       dims.push_back(d + 1);
     }
     spread = e.select(e.broadcast(hit, shape, iotaDims(batch + 1)),
-                      e.broadcast(spread, shape, dims),
-                      e.scalar(0, spread.element()));
+                      e.broadcast(spread, shape, dims), 0);
   }
   if (!spread)
     return {};
   int64_t first = x.dim(n.indexed[0]);
   Val place = column(0);
-  place = e.select(e.compare(CompareKind::ge, place, e.scalar(0, i64)), place,
-                   e.scalar(static_cast<double>(first), i64));
+  place = e.select(e.ge(place, 0), place, first);
   Shape flat = batchShape;
   flat.push_back(numElements(spread.shape().drop_front(batch)));
   return e.reshape(addUpRows(place, e.reshape(spread, flat), first),
@@ -81,16 +75,12 @@ Val Indexer::addUpRows(Val places, Val values, int64_t count) const {
   Val wide = e.convert(values, element);
   auto type = RankedTensorType::get({count, wide.shape().back()}, element);
   Value ids = e.materialize(places), data = e.materialize(wide);
-  Val sums =
-      Val(EmbeddingGradOp::create(e.builder, e.loc, type, ids, data, TypeAttr())
-              .getResult());
+  Val sums = e.make<EmbeddingGradOp>(type, ids, data, TypeAttr());
   return e.convert(sums, values.element());
 }
 
 Val Indexer::add(Val table, Val more) const {
-  return isNeutral(Combiner::add, table)
-             ? more
-             : e.binary(BinaryKind::add, table, more);
+  return isNeutral(Combiner::add, table) ? more : e.add(table, more);
 }
 
 Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
@@ -129,13 +119,11 @@ Val Indexer::scatterRows(Combiner kind, Val table, Val places, Val updates,
     return add(table, placed);
   Shape ones = flat;
   ones.back() = 1;
-  Val count =
-      oneByOne ? spreadOneByOne(updates, /*counts=*/true)
-               : spreadRows(places, e.splat(1, e.builder.getF32Type(), ones));
+  Val count = oneByOne ? spreadOneByOne(updates, /*counts=*/true)
+                       : spreadRows(places, e.splat(1, e.f32(), ones));
   Shape unit(table.shape().take_front(oneByOne ? n.indexed.size() : axis + 1));
   unit.append(table.rank() - unit.size(), 1);
-  Val hit = e.compare(CompareKind::gt, e.reshape(count, unit),
-                      e.scalar(0, e.builder.getF32Type()));
+  Val hit = e.gt(e.reshape(count, unit), 0);
   return e.select(hit, placed, table);
 }
 
@@ -151,9 +139,10 @@ Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
     return scatterBox(kind, updates);
   for (int64_t d : n.indexed)
     if (sizes[d] != 1)
-      return c.fail("writes boxes of " + describe(sizes) +
-                    " at several indices, which is not supported; accepted: "
-                    "boxes of one element in indexed dimensions");
+      return c.fail(
+          "writes boxes of {0} at several indices, which is not supported; "
+          "accepted: boxes of one element in indexed dimensions",
+          sizes);
   // A smaller window lies at the start of the dimension.
   Shape tail, full;
   for (int64_t d : rest) {
@@ -162,8 +151,9 @@ Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
     columns *= x.dim(d);
   }
   if (tail != full && kind != Combiner::add)
-    return c.fail("writes a window of " + describe(sizes) + " into " +
-                  describe(x.type()) + ", which is accepted only for add");
+    return c.fail(
+        "writes a window of {0} into {1}, which is accepted only for add",
+        sizes, x);
   Val places = linear(/*drops=*/true);
   if (!places)
     return {};
@@ -189,21 +179,19 @@ Val Indexer::scatter(Combiner kind, Val updates, bool isUnique) {
   return fromTable(scatterRows(kind, table, places, updates, isUnique));
 }
 
-static void scatter(Call &c) {
-  if (c.operands() != 3 || c.op->getNumRegions() != 1) {
-    c.fail("has several operands, which is not supported; accepted: one");
-    return;
-  }
+static Val scatter(Call &c) {
+  if (c.operands() != 3 || c.op->getNumRegions() != 1)
+    return c.fail(
+        "has several operands, which is not supported; accepted: one");
   Val x = c.in(0), indices = c.in(1), updates = c.in(2);
   auto numbers = readNumbers(c, /*isGather=*/false);
   if (!numbers || c.emit.failed())
-    return;
+    return {};
   auto kind = combinerOf(c.op->getRegion(0));
-  if (!kind) {
-    c.fail("combines elements by an unsupported region; accepted: " +
-           combinersText() + ", or the update itself");
-    return;
-  }
+  if (!kind)
+    return c.fail("combines elements by an unsupported region; accepted: {0}, "
+                  "or the update itself",
+                  combinersText());
   // The window in the order of the operand's dimensions.
   Shape sizes, window = numbers->window;
   llvm::sort(window);
@@ -220,13 +208,11 @@ static void scatter(Call &c) {
       numElements(indices.shape()) /
       std::max<int64_t>(1, static_cast<int64_t>(numbers->indexed.size()));
   if (next != window.size() ||
-      numElements(updates.shape()) != numElements(sizes) * vectors) {
-    c.fail("its updates " + describe(updates.type()) + " do not fit " +
-           describe(x.type()) + " at " + describe(indices.type()));
-    return;
-  }
-  if (indexer.prepare(sizes))
-    c.out(indexer.scatter(*kind, updates, c.flag("unique_indices")));
+      numElements(updates.shape()) != numElements(sizes) * vectors)
+    return c.fail("its updates {0} do not fit {1} at {2}", updates, x, indices);
+  return indexer.prepare(sizes)
+             ? indexer.scatter(*kind, updates, c.flag("unique_indices"))
+             : Val();
 }
 
 void addScatter(OperatorTable &table) { table["stablehlo.scatter"] = scatter; }

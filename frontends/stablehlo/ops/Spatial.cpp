@@ -62,9 +62,9 @@ std::optional<Convolution> readConvolution(Call &c, const ConvDims &dims) {
   int64_t rank = static_cast<int64_t>(count) + 2;
   if (!fits || x.rank() != rank || w.rank() != rank || !x.isFloat() ||
       x.element() != w.element() || count == 0) {
-    c.fail("its windows do not fit " + describe(x.type()) + " and " +
-           describe(w.type()) +
-           "; accepted: floats of one type, at least one spatial dimension");
+    c.fail("its windows do not fit {0} and {1}; accepted: floats of one type, "
+           "at least one spatial dimension",
+           x, w);
     return std::nullopt;
   }
   conv.x = e.transpose(x, orderOf(dims.input));
@@ -87,9 +87,8 @@ bool readGroups(Call &c, Convolution &conv) {
   if (conv.groups < 1 || batches < 1 || (conv.groups > 1 && batches > 1) ||
       conv.x.dim(0) % batches || conv.w.dim(0) % (batches * conv.groups) ||
       conv.x.dim(1) != conv.w.dim(1) * conv.groups) {
-    c.fail(llvm::Twine(conv.groups) + " groups of channels and " +
-           llvm::Twine(batches) + " of samples do not fit " +
-           describe(conv.x.type()) + " and " + describe(conv.w.type()));
+    c.fail("{0} groups of channels and {1} of samples do not fit {2} and {3}",
+           conv.groups, batches, conv.x, conv.w);
     return false;
   }
   if (batches == 1)
@@ -153,7 +152,7 @@ Val filterGradient(Emitter &e, Convolution conv) {
   return e.swapDims(Val(dw), 0, 1);
 }
 
-void convolution(Call &c) {
+Val convolution(Call &c) {
   Emitter &e = c.emit;
   RankedTensorType type = c.resultType();
   Attribute text;
@@ -161,17 +160,15 @@ void convolution(Call &c) {
           dyn_cast_if_present<DictionaryAttr>(c.op->getPropertiesAsAttribute()))
     text = properties.get("dimension_numbers");
   auto dims = parseConv(opaqueText(text));
-  if (!dims) {
-    c.fail("has no dimension_numbers such as "
-           "#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>");
-    return;
-  }
+  if (!dims)
+    return c.fail("has no dimension_numbers such as #stablehlo.conv<[b, 0, 1, "
+                  "f]x[0, 1, i, o]->[b, 0, 1, f]>");
   auto conv = readConvolution(c, *dims);
   if (!conv || !readGroups(c, *conv) || !type)
-    return;
+    return {};
   conv->x = prepared(e, *conv);
   if (e.failed())
-    return;
+    return {};
   Windows windows;
   int64_t taps = 1, out = 1;
   for (size_t d = 0; d < conv->strides.size(); ++d) {
@@ -181,10 +178,8 @@ void convolution(Call &c) {
                   conv->low[d],      conv->high[d],
                   conv->dilations[d]};
     window.out = window.fitting();
-    if (window.out < 1) {
-      c.fail("no window fits " + describe(conv->x.type()));
-      return;
-    }
+    if (window.out < 1)
+      return c.fail("no window fits {0}", conv->x);
     windows.dims.push_back(window);
     taps *= window.taps;
     out *= window.out;
@@ -196,7 +191,7 @@ void convolution(Call &c) {
   Shape places = orderOf(dims->output), order(places.size(), 0);
   for (auto [from, to] : llvm::enumerate(places))
     order[to] = static_cast<int64_t>(from);
-  c.out(e.transpose(result, order));
+  return e.transpose(result, order);
 }
 
 //===----------------------------------------------------------------------===//
@@ -246,8 +241,9 @@ std::optional<PoolWindows> readWindows(Call &c, const Val &x) {
   if (c.emit.failed())
     return std::nullopt;
   if (!fits || spread != ones) {
-    c.fail("its windows do not fit " + describe(x.type()) +
-           "; accepted: pads that are not negative, base_dilations of 1");
+    c.fail("its windows do not fit {0}; accepted: pads that are not negative, "
+           "base_dilations of 1",
+           x);
     return std::nullopt;
   }
   auto hasWindow = [&](size_t d) {
@@ -288,15 +284,6 @@ Val restored(Emitter &e, Val y, const PoolWindows &windows,
   return e.transpose(e.reshape(y, ordered), back);
 }
 
-MaxPoolOp makeMaxPool(Emitter &e, Val x, const Windows &windows) {
-  Shape shape = windows.resultShape(x.dim(0), x.dim(1));
-  return MaxPoolOp::create(
-      e.builder, e.loc, RankedTensorType::get(shape, x.element()),
-      RankedTensorType::get(shape, e.builder.getI32Type()), e.materialize(x),
-      windows.list(&Window::taps), windows.list(&Window::stride),
-      windows.pads(), windows.list(&Window::dilation));
-}
-
 /// Whether each window covers everything before (+1) or after (-1) its element;
 /// 0 otherwise.
 int runningDirection(const PoolWindows &windows, const Val &x) {
@@ -321,57 +308,53 @@ bool windowsFit(Call &c, const Windows &windows) {
   return true;
 }
 
-void reduceWindow(Call &c) {
+Val reduceWindow(Call &c, Val x, Val init) {
   Emitter &e = c.emit;
-  Val x = c.in(0), init = c.in(1);
   if (e.failed())
-    return;
+    return {};
   auto kind = c.op->getNumRegions() == 1 && c.operands() == 2
                   ? combinerOf(c.op->getRegion(0))
                   : std::nullopt;
   bool isMin = kind == Combiner::min, isMax = kind == Combiner::max || isMin;
   auto windows = readWindows(c, x);
   if (!windows)
-    return;
+    return {};
   if ((!isMax && kind != Combiner::add) || !isNeutral(*kind, init) ||
-      !x.isFloat()) {
-    c.fail("combines windows in an unsupported way; accepted: add "
-           "from 0, maximum from -inf, minimum from inf, of floats");
-    return;
-  }
+      !x.isFloat())
+    return c.fail("combines windows in an unsupported way; accepted: add from "
+                  "0, maximum from -inf, minimum from inf, of floats");
   if (windows->plain == windows->order.size())
-    return c.out(x);
+    return x;
   if (int direction = runningDirection(*windows, x); direction && !isMax) {
     int64_t d = windows->order.back();
     Val rows = e.swapDims(x, d, x.rank() - 1);
-    return c.out(e.swapDims(e.cumsum(rows, /*exclusive=*/false, direction < 0),
-                            d, x.rank() - 1));
+    return e.swapDims(e.cumsum(rows, /*exclusive=*/false, direction < 0), d,
+                      x.rank() - 1);
   }
   Windows list = windows->windows(x.shape());
   if (!windowsFit(c, list))
-    return;
+    return {};
   Val images = arranged(e, x, *windows);
   if (isMin)
-    images = e.unary(UnaryKind::neg, images);
+    images = e.neg(images);
   Val y = isMax ? Val(makeMaxPool(e, images, list).getY())
                 : windowSums(e, images, list);
   if (isMin)
-    y = e.unary(UnaryKind::neg, y);
+    y = e.neg(y);
   Shape shape(x.shape());
   for (auto [i, window] : llvm::enumerate(list.dims))
     shape[windows->order[windows->plain + i]] = window.out;
-  c.out(restored(e, y, *windows, shape));
+  return restored(e, y, *windows, shape);
 }
 
 /// The gradient of a maximum over windows.
-void selectAndScatter(Call &c) {
+Val selectAndScatter(Call &c, Val x, Val source, Val init) {
   Emitter &e = c.emit;
-  Val x = c.in(0), source = c.in(1), init = c.in(2);
   if (e.failed())
-    return;
+    return {};
   auto windows = readWindows(c, x);
   if (!windows)
-    return;
+    return {};
   bool fits = c.op->getNumRegions() == 2 && x.isFloat() &&
               isNeutral(Combiner::add, init) &&
               combinerOf(c.op->getRegion(1)) == Combiner::add;
@@ -384,27 +367,22 @@ void selectAndScatter(Call &c) {
   };
   fits = fits && selects(2, 1) && selects(1, 1) && !selects(1, 2);
   if (e.failed())
-    return;
+    return {};
   Windows list = windows->windows(x.shape());
-  if (!fits || windows->plain == windows->order.size()) {
-    c.fail("is accepted only as the gradient of a maximum over windows: it "
-           "selects by ge and scatters by add, from 0");
-    return;
-  }
+  if (!fits || windows->plain == windows->order.size())
+    return c.fail("is accepted only as the gradient of a maximum over windows: "
+                  "it selects by ge and scatters by add, from 0");
   if (!windowsFit(c, list))
-    return;
+    return {};
   Val images = arranged(e, x, *windows), dy = arranged(e, source, *windows);
   MaxPoolOp pool = makeMaxPool(e, images, list);
-  if (dy.shape() != pool.getY().getType().getShape()) {
-    c.fail("its source " + describe(source.type()) +
-           " does not fit the windows of " + describe(x.type()));
-    return;
-  }
+  if (dy.shape() != pool.getY().getType().getShape())
+    return c.fail("its source {0} does not fit the windows of {1}", source, x);
   Value dx = MaxPoolGradOp::create(
       e.builder, e.loc, images.type(), e.materialize(dy), pool.getIndex(),
       list.list(&Window::taps), list.list(&Window::stride), list.pads(),
       list.list(&Window::dilation));
-  c.out(restored(e, Val(dx), *windows, x.shape()));
+  return restored(e, Val(dx), *windows, x.shape());
 }
 
 } // namespace

@@ -18,23 +18,21 @@ Val filled(Call &c, const Shape &shape, double value) {
   int64_t count = 1;
   for (int64_t d : shape)
     if (d < 0 || llvm::MulOverflow(count, d, count))
-      return c.fail("size " + describe(shape) + " is invalid");
+      return c.fail("size {0} is invalid", shape);
   return element ? c.emit.splat(value, element, shape) : Val();
 }
 
-template <int value> void fillSize(Call &c) {
-  c.out(filled(c, c.ints("size"), value));
+template <int value> Val fillSize(Call &c) {
+  return filled(c, c.ints("size"), value);
 }
-template <int value> void fillLike(Call &c) {
-  if (Val x = c.tensor("self"))
-    c.out(filled(c, Shape(x.shape()), value));
+template <int value> Val fillLike(Call &c, Val x) {
+  return filled(c, Shape(x.shape()), value);
 }
-void full(Call &c) { c.out(filled(c, c.ints("size"), c.number("fill_value"))); }
-void fullLike(Call &c) {
-  if (Val x = c.tensor("self"))
-    c.out(filled(c, Shape(x.shape()), c.number("fill_value")));
+Val full(Call &c) { return filled(c, c.ints("size"), c.number("fill_value")); }
+Val fullLike(Call &c, Val x) {
+  return filled(c, Shape(x.shape()), c.number("fill_value"));
 }
-void scalarTensor(Call &c) { c.out(filled(c, {}, c.number("s"))); }
+Val scalarTensor(Call &c) { return filled(c, {}, c.number("s")); }
 
 /// `count` elements start + n * step.
 Val sequence(Call &c, double start, double step, double count) {
@@ -42,8 +40,8 @@ Val sequence(Call &c, double start, double step, double count) {
   if (!element || c.emit.failed())
     return {};
   if (!(count <= kMaxRange) || count < 0)
-    return c.fail("a range of " + llvm::Twine(std::to_string(count)) +
-                  " elements is not supported");
+    return c.fail("a range of {0} elements is not supported",
+                  std::to_string(count));
   std::vector<Scalar> values;
   for (int64_t n = 0; n < static_cast<int64_t>(count); ++n)
     values.push_back(
@@ -52,54 +50,49 @@ Val sequence(Call &c, double start, double step, double count) {
                                 std::move(values)));
 }
 
-void arange(Call &c) {
+Val arange(Call &c) {
   double start = c.number("start"), step = c.number("step");
-  if (step == 0) {
-    c.fail("the step is zero");
-    return;
-  }
+  if (step == 0)
+    return c.fail("the step is zero");
   double count = std::ceil((c.number("end") - start) / step);
-  c.out(sequence(c, start, step, std::max(count, 0.0)));
+  return sequence(c, start, step, std::max(count, 0.0));
 }
 
-void linspace(Call &c) {
+Val linspace(Call &c) {
   double start = c.number("start"), end = c.number("end");
   auto steps = static_cast<double>(c.integer("steps"));
-  c.out(sequence(c, start, steps > 1 ? (end - start) / (steps - 1) : 0, steps));
+  return sequence(c, start, steps > 1 ? (end - start) / (steps - 1) : 0, steps);
 }
 
 /// Keeps the elements on one side of a diagonal.
-template <bool isUpper> void triangle(Call &c) {
+template <bool isUpper> Val triangle(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
   int64_t diagonal = c.integer("diagonal");
-  if (!x || e.failed())
-    return;
-  if (x.rank() < 2) {
-    c.fail("needs a matrix, not " + describe(x.type()));
-    return;
-  }
+  if (e.failed())
+    return {};
+  if (x.rank() < 2)
+    return c.fail("needs a matrix, not {0}", x);
   if (x.constant && x.constant->layout() == ConstTensor::Layout::Splat)
-    return c.out(Val(triangularPart(*x.constant, diagonal, isUpper)));
+    return Val(triangularPart(*x.constant, diagonal, isUpper));
   Scalar yes, no;
   yes.i = 1, no.i = 0;
   // Element (i, j) is kept where j - i >= diagonal, or j - i < diagonal + 1.
-  Val kept(
-      isUpper
-          ? ConstTensor::triangle(e.builder.getI1Type(), x.shape().take_back(2),
-                                  no, yes, diagonal)
-          : ConstTensor::triangle(e.builder.getI1Type(), x.shape().take_back(2),
-                                  yes, no, diagonal + 1));
-  c.out(e.select(kept, x, e.scalar(0, x.element())));
+  Val kept(isUpper ? ConstTensor::triangle(e.boolean(), x.shape().take_back(2),
+                                           no, yes, diagonal)
+                   : ConstTensor::triangle(e.boolean(), x.shape().take_back(2),
+                                           yes, no, diagonal + 1));
+  return e.select(kept, x, 0);
 }
 
-void eye(Call &c) {
+Val eye(Call &c) {
   int64_t rows = c.integer("n"), columns = c.has("m") ? c.integer("m") : rows;
   Val ones = filled(c, {rows, columns}, 1);
-  if (ones)
-    c.out(Val(triangularPart(
-        triangularPart(*ones.constant, 0, /*upper=*/true).compacted(), 0,
-        /*upper=*/false)));
+  return ones ? Val(triangularPart(
+                    triangularPart(*ones.constant, 0, /*upper=*/true)
+                        .compacted(),
+                    0,
+                    /*upper=*/false))
+              : Val();
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 //===- Elementwise.cpp - Elementwise ATen operators -----------------------===//
+#include "frontends/emit/Elementwise.h"
 #include "frontends/emit/Dropout.h"
 #include "frontends/torch/Call.h"
 
@@ -8,234 +9,131 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-/// The argument `name` converted to the element type of the result.
-Val asResult(Call &c, llvm::StringRef name) {
-  Val x = c.operand(name);
-  Type element = c.resultElement();
-  return x && element ? c.emit.convert(x, element) : Val();
-}
-
 //===----------------------------------------------------------------------===//
 // One operand
 //===----------------------------------------------------------------------===//
 
-template <UnaryKind kind> void unary(Call &c) {
-  c.out(c.emit.unary(kind, asResult(c, "self")));
-}
+Val logicalNot(Call &c, Val x) { return c.emit.eq(x, 0); }
 
-void logicalNot(Call &c) {
-  Val x = c.tensor("self");
-  if (x)
-    c.out(c.emit.compare(CompareKind::eq, x, c.emit.scalar(0, x.element())));
-}
-
-/// -x - 1 for integers.
-void bitwiseNot(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
-  if (x.element().isInteger(1))
-    return c.out(c.emit.unary(UnaryKind::logical_not, x));
-  c.out(c.emit.binary(BinaryKind::sub, c.emit.unary(UnaryKind::neg, x), 1.0));
-}
-
-void square(Call &c) {
-  Val x = asResult(c, "self");
-  c.out(c.emit.binary(BinaryKind::mul, x, x));
-}
-
-void gelu(Call &c) {
+Val gelu(Call &c) {
   std::string form = c.text("approximate");
-  if (form != "none" && form != "tanh") {
-    c.fail("approximate='" + form + "' is not known; accepted: none, tanh");
-    return;
-  }
-  c.out(c.emit.unary(form == "none" ? UnaryKind::gelu : UnaryKind::gelu_tanh,
-                     c.tensor("self")));
+  if (form != "none" && form != "tanh")
+    return c.fail("approximate='{0}' is not known; accepted: none, tanh", form);
+  return c.emit.unary(form == "none" ? UnaryKind::gelu : UnaryKind::gelu_tanh,
+                      c.tensor("self"));
 }
 
 /// x where it is positive, and `below` elsewhere.
 Val piecewise(Emitter &e, Val x, Val below) {
-  if (!x || !below)
-    return {};
-  return e.select(e.compare(CompareKind::gt, x, e.scalar(0, x.element())), x,
-                  below);
+  return e.select(e.gt(x, 0), x, below);
 }
 
-void leakyRelu(Call &c) {
-  Val x = c.tensor("self");
-  double slope = c.number("negative_slope");
-  c.out(piecewise(c.emit, x, c.emit.binary(BinaryKind::mul, x, slope)));
+Val leakyRelu(Call &c, Val x) {
+  return piecewise(c.emit, x, c.emit.mul(x, c.number("negative_slope")));
 }
 
 /// scale * (x where positive, else alpha * (exp(input_scale * x) - 1)). The
 /// minimum keeps the unused branch and its gradient finite.
-void elu(Call &c) {
+Val elu(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  Val below = e.binary(BinaryKind::mul, e.binary(BinaryKind::minimum, x, 0.0),
-                       c.number("input_scale"));
-  below = e.binary(BinaryKind::sub, e.unary(UnaryKind::exp, below), 1.0);
-  below = e.binary(BinaryKind::mul, below, c.number("alpha"));
-  c.out(e.binary(BinaryKind::mul, piecewise(e, x, below), c.number("scale")));
+  Val below = e.mul(e.minimum(x, 0), c.number("input_scale"));
+  below = e.mul(e.sub(e.exp(below), 1), c.number("alpha"));
+  return e.mul(piecewise(e, x, below), c.number("scale"));
 }
 
 /// Elu with the constants of its paper (Klambauer et al., 2017).
-void selu(Call &c) {
-  Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  Val below = e.unary(UnaryKind::exp, e.binary(BinaryKind::minimum, x, 0.0));
-  below = e.binary(BinaryKind::mul, e.binary(BinaryKind::sub, below, 1.0),
-                   1.6732632423543772);
-  c.out(e.binary(BinaryKind::mul, piecewise(e, x, below), 1.0507009873554805));
-}
-
-/// max(x, 0) + log(1 + exp(-|x|)), which never overflows.
-Val softplusOf(Emitter &e, Val x) {
-  Val decay = e.unary(UnaryKind::exp,
-                      e.unary(UnaryKind::neg, e.unary(UnaryKind::abs, x)));
-  Val log = e.unary(UnaryKind::log, e.binary(BinaryKind::add, decay, 1.0));
-  return e.binary(BinaryKind::add, e.unary(UnaryKind::relu, x), log);
+Val selu(Emitter &e, Val x) {
+  Val below = expBelow(e, x, 1.6732632423543772);
+  return e.mul(piecewise(e, x, below), 1.0507009873554805);
 }
 
 /// Above the threshold ATen returns x itself, which is the same number.
-void softplus(Call &c) {
-  Emitter &e = c.emit;
+Val scaledSoftplus(Call &c, Val x) {
   double beta = c.number("beta");
-  Val y = softplusOf(e, e.binary(BinaryKind::mul, c.tensor("self"), beta));
-  c.out(e.binary(BinaryKind::mul, y, 1.0 / beta));
+  return c.emit.mul(softplus(c.emit, c.emit.mul(x, beta)), 1.0 / beta);
 }
 
-void logSigmoid(Call &c) {
-  Emitter &e = c.emit;
-  Val x = e.unary(UnaryKind::neg, c.tensor("self"));
-  c.out(e.unary(UnaryKind::neg, softplusOf(e, x)));
-}
-
-void mish(Call &c) {
-  Val x = c.tensor("self");
-  Val gate = c.emit.unary(UnaryKind::tanh, softplusOf(c.emit, x));
-  c.out(c.emit.binary(BinaryKind::mul, x, gate));
-}
+Val logSigmoid(Emitter &e, Val x) { return e.neg(softplus(e, e.neg(x))); }
 
 /// min(max(x / 6 + 1/2, 0), 1).
-Val hardGate(Emitter &e, Val x) {
-  Val y =
-      e.binary(BinaryKind::add, e.binary(BinaryKind::mul, x, 1.0 / 6.0), 0.5);
-  return e.binary(BinaryKind::minimum, e.binary(BinaryKind::maximum, y, 0.0),
-                  1.0);
-}
+Val hardSigmoid(Emitter &e, Val x) { return hardGate(e, x, 1.0 / 6.0, 0.5); }
 
-void hardSigmoid(Call &c) { c.out(hardGate(c.emit, c.tensor("self"))); }
-
-void hardSwish(Call &c) {
-  Val x = c.tensor("self");
-  c.out(c.emit.binary(BinaryKind::mul, x, hardGate(c.emit, x)));
-}
-
-void glu(Call &c) {
+Val glu(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  if (!x)
-    return;
   int64_t dim = c.dimOf("dim", x.rank());
-  if (e.failed() || x.rank() == 0 || x.dim(dim) % 2) {
-    c.fail("cannot halve " + describe(x.type()));
-    return;
-  }
+  if (e.failed() || x.rank() == 0 || x.dim(dim) % 2)
+    return c.fail("cannot halve {0}", x);
   int64_t half = x.dim(dim) / 2;
-  c.out(e.binary(BinaryKind::mul, e.sliceDim(x, dim, 0, half),
-                 e.unary(UnaryKind::sigmoid, e.sliceDim(x, dim, half, half))));
+  return e.mul(e.sliceDim(x, dim, 0, half),
+               e.sigmoid(e.sliceDim(x, dim, half, half)));
 }
 
 //===----------------------------------------------------------------------===//
 // Two operands
 //===----------------------------------------------------------------------===//
 
-template <BinaryKind kind> void binary(Call &c) {
-  c.out(c.emit.binary(kind, asResult(c, "self"), asResult(c, "other")));
-}
-
 /// self + alpha * other; `swapped`: other - alpha * self.
-template <BinaryKind kind, bool swapped = false> void addScaled(Call &c) {
-  Val a = asResult(c, "self"), b = asResult(c, "other");
+template <BinaryKind kind, bool swapped = false> Val addScaled(Call &c) {
+  Val a = c.asResult("self"), b = c.asResult("other");
   if (swapped)
     std::swap(a, b);
   if (double alpha = c.number("alpha"); alpha != 1.0)
-    b = c.emit.binary(BinaryKind::mul, b, alpha);
-  c.out(c.emit.binary(kind, a, b));
+    b = c.emit.mul(b, alpha);
+  return c.emit.binary(kind, a, b);
 }
 
 /// a / b of integers, rounded down.
 Val floorQuotient(Emitter &e, Val a, Val b) {
-  Val quotient = e.binary(BinaryKind::div, a, b);
+  Val quotient = e.div(a, b);
   if (!quotient)
     return {};
   if (quotient.isFloat())
-    return e.unary(UnaryKind::floor, quotient);
-  Val zero = e.scalar(0, quotient.element());
-  Val rest = e.binary(BinaryKind::rem, a, b);
-  Val signs =
-      e.binary(BinaryKind::logical_xor, e.compare(CompareKind::lt, rest, zero),
-               e.compare(CompareKind::lt, b, zero));
-  Val wrong = e.binary(BinaryKind::logical_and, signs,
-                       e.compare(CompareKind::ne, rest, zero));
-  return e.select(wrong, e.binary(BinaryKind::sub, quotient, 1.0), quotient);
+    return e.floor(quotient);
+  Val wrong = hasOtherSign(e, e.rem(a, b), b);
+  return e.select(wrong, e.sub(quotient, 1), quotient);
 }
 
-void divide(Call &c) {
+Val divide(Call &c) {
   Emitter &e = c.emit;
-  Val a = asResult(c, "self"), b = asResult(c, "other");
+  Val a = c.asResult("self"), b = c.asResult("other");
   std::string mode = c.text("rounding_mode");
   if (mode == "None")
-    return c.out(e.binary(BinaryKind::div, a, b));
+    return e.div(a, b);
   if (mode == "floor")
-    return c.out(floorQuotient(e, a, b));
-  Val quotient = e.binary(BinaryKind::div, a, b);
+    return floorQuotient(e, a, b);
+  Val quotient = e.div(a, b);
   if (!quotient || !quotient.isFloat())
-    return c.out(quotient);
-  c.out(e.binary(BinaryKind::mul, e.unary(UnaryKind::sign, quotient),
-                 e.unary(UnaryKind::floor, e.unary(UnaryKind::abs, quotient))));
-}
-
-void floorDivide(Call &c) {
-  c.out(floorQuotient(c.emit, asResult(c, "self"), asResult(c, "other")));
+    return quotient;
+  return e.mul(e.sign(quotient), e.floor(e.abs(quotient)));
 }
 
 /// The remainder has the sign of the divisor.
-void remainder(Call &c) {
-  Emitter &e = c.emit;
-  Val a = asResult(c, "self"), b = asResult(c, "other");
-  c.out(e.binary(BinaryKind::sub, a,
-                 e.binary(BinaryKind::mul, floorQuotient(e, a, b), b)));
+Val remainder(Emitter &e, Val a, Val b) {
+  return e.sub(a, e.mul(floorQuotient(e, a, b), b));
 }
 
-void pow(Call &c) {
-  Emitter &e = c.emit;
-  Val base = asResult(c, "self"), exponent = asResult(c, "exponent");
-  if (!base || !exponent)
-    return;
+Val pow(Emitter &e, Val base, Val exponent) {
   // x * x keeps the exact sign and has a gradient everywhere.
   if (exponent.constant && exponent.constant->size() == 1 &&
       exponent.isFloat()) {
     double n = exponent.constant->at(0).f;
     if (n == 1.0)
-      return c.out(base);
+      return base;
     if (n == 0.5)
-      return c.out(e.unary(UnaryKind::sqrt, base));
+      return e.sqrt(base);
     if (n == -0.5)
-      return c.out(e.unary(UnaryKind::rsqrt, base));
+      return e.unary(UnaryKind::rsqrt, base);
   }
-  c.out(e.binary(BinaryKind::pow, base, exponent));
+  return e.pow(base, exponent);
 }
 
-template <CompareKind kind> void compare(Call &c) {
+template <CompareKind kind> Val compare(Call &c) {
   Val a = c.operand("self"), b = c.operand("other");
   if (!a || !b)
-    return;
+    return {};
   Type common = commonType(a, c.isWeak("self"), b, c.isWeak("other"));
-  c.out(c.emit.compare(kind, c.emit.convert(a, common),
-                       c.emit.convert(b, common)));
+  return c.emit.compare(kind, c.emit.convert(a, common),
+                        c.emit.convert(b, common));
 }
 
 /// Whether the argument `name` differs from zero.
@@ -243,97 +141,81 @@ Val truth(Call &c, llvm::StringRef name) {
   Val x = c.operand(name);
   if (!x || x.element().isInteger(1))
     return x;
-  return c.emit.compare(CompareKind::ne, x, c.emit.scalar(0, x.element()));
+  return c.emit.ne(x, 0);
 }
 
-template <BinaryKind kind> void logical(Call &c) {
-  c.out(c.emit.binary(kind, truth(c, "self"), truth(c, "other")));
+template <BinaryKind kind> Val logical(Call &c) {
+  return c.emit.binary(kind, truth(c, "self"), truth(c, "other"));
 }
 
-template <BinaryKind kind> void bitwise(Call &c) {
-  c.out(c.emit.binary(kind, asResult(c, "self"), asResult(c, "other")));
-}
-
-void clamp(Call &c) {
-  Val x = asResult(c, "self");
+Val clamp(Call &c) {
+  Val x = c.asResult("self");
   if (c.has("min"))
-    x = c.emit.binary(BinaryKind::maximum, x, asResult(c, "min"));
+    x = c.emit.maximum(x, c.asResult("min"));
   if (c.has("max"))
-    x = c.emit.binary(BinaryKind::minimum, x, asResult(c, "max"));
-  c.out(x);
+    x = c.emit.minimum(x, c.asResult("max"));
+  return x;
 }
 
-void hardTanh(Call &c) {
-  Val x = c.emit.binary(BinaryKind::maximum, asResult(c, "self"),
-                        asResult(c, "min_val"));
-  c.out(c.emit.binary(BinaryKind::minimum, x, asResult(c, "max_val")));
+Val hardTanh(Emitter &e, Val x, Val low, Val high) {
+  return e.clamp(x, low, high);
 }
 
-void relu6(Call &c) {
-  Val x = c.emit.unary(UnaryKind::relu, c.tensor("self"));
-  c.out(c.emit.binary(BinaryKind::minimum, x, 6.0));
-}
+Val relu6(Emitter &e, Val x) { return e.minimum(e.relu(x), 6); }
 
 //===----------------------------------------------------------------------===//
 // Three operands
 //===----------------------------------------------------------------------===//
 
-void where(Call &c) {
-  c.out(c.emit.select(truth(c, "condition"), asResult(c, "self"),
-                      asResult(c, "other")));
+Val where(Call &c) {
+  return c.emit.select(truth(c, "condition"), c.asResult("self"),
+                       c.asResult("other"));
 }
 
-void maskedFill(Call &c) {
-  c.out(
-      c.emit.select(c.tensor("mask"), asResult(c, "value"), c.tensor("self")));
+Val maskedFill(Call &c) {
+  return c.emit.select(c.tensor("mask"), c.asResult("value"), c.tensor("self"));
 }
 
 /// self + value * tensor1 * tensor2 (or / tensor2).
-template <BinaryKind kind> void addProduct(Call &c) {
+template <BinaryKind kind> Val addProduct(Call &c) {
   Emitter &e = c.emit;
-  Val product = e.binary(kind, asResult(c, "tensor1"), asResult(c, "tensor2"));
+  Val product = e.binary(kind, c.asResult("tensor1"), c.asResult("tensor2"));
   double value = c.number("value");
   if (value != 1.0)
-    product = e.binary(BinaryKind::mul, product, value);
-  c.out(e.binary(BinaryKind::add, asResult(c, "self"), product));
+    product = e.mul(product, value);
+  return e.add(c.asResult("self"), product);
 }
 
-void lerp(Call &c) {
-  Emitter &e = c.emit;
-  Val start = asResult(c, "self");
-  Val step = e.binary(BinaryKind::sub, asResult(c, "end"), start);
-  c.out(e.binary(BinaryKind::add, start,
-                 e.binary(BinaryKind::mul, step, asResult(c, "weight"))));
+Val lerp(Emitter &e, Val start, Val end, Val weight) {
+  Val step = e.sub(end, start);
+  return e.add(start, e.mul(step, weight));
 }
 
 //===----------------------------------------------------------------------===//
 // Copies
 //===----------------------------------------------------------------------===//
 
-void identity(Call &c) { c.out(c.tensor("self")); }
+Val identity(Call &, Val x) { return x; }
 
 /// Conversions; the file states the result type.
-void convert(Call &c) { c.out(asResult(c, "self")); }
+Val convert(Emitter &, Val x) { return x; }
 
 /// Replaces all values, in the shape and type of `self`.
-template <bool scalar> void overwrite(Call &c) {
-  Val self = c.tensor("self"), value = c.operand(scalar ? "value" : "src");
-  if (self && value)
-    c.out(c.emit.broadcastTo(c.emit.convert(value, self.element()),
-                             self.shape()));
+template <bool scalar> Val overwrite(Call &c, Val self) {
+  Val value = c.operand(scalar ? "value" : "src");
+  return c.emit.broadcastTo(c.emit.convert(value, self.element()),
+                            self.shape());
 }
 
-void zero(Call &c) {
-  if (Val self = c.tensor("self"))
-    c.out(c.emit.splat(0, self.element(), self.shape()));
+Val zero(Call &c, Val self) {
+  return c.emit.splat(0, self.element(), self.shape());
 }
 
 /// The identity in inference. `ofChannels`: drops whole channels of samples.
-template <bool ofChannels> void dropout(Call &c) {
+template <bool ofChannels> Val dropout(Call &c, Val x) {
   double p = c.flag("train") ? c.number("p") : 0;
-  Val x = c.tensor("input");
-  if (!x || c.emit.failed())
-    return;
+  if (c.emit.failed())
+    return {};
   Shape shape(x.shape());
   for (size_t d = 2; ofChannels && d < shape.size(); ++d)
     shape[d] = 1;
@@ -341,6 +223,7 @@ template <bool ofChannels> void dropout(Call &c) {
   c.out(0, p > 0 ? applyDropout(c.emit, x, kept, p) : x);
   if (c.wants(1))
     c.out(1, kept);
+  return {};
 }
 
 } // namespace
@@ -364,13 +247,13 @@ static void addUnary(OperatorTable &t) {
   t["cos.default"] = {"self", unary<UnaryKind::cos>};
   t["silu.default"] = {"self", unary<UnaryKind::silu>};
   t["logical_not.default"] = {"self", logicalNot};
-  t["bitwise_not.default"] = {"self", bitwiseNot};
+  t["bitwise_not.default"] = {"self", invert};
   t["square.default"] = {"self", square};
   t["gelu.default"] = {"self, approximate=none", gelu};
   t["leaky_relu.default"] = {"self, negative_slope=0.01", leakyRelu};
   t["elu.default"] = {"self, alpha=1, scale=1, input_scale=1", elu};
   t["selu.default"] = {"self", selu};
-  t["softplus.default"] = {"self, beta=1, threshold=20", softplus};
+  t["softplus.default"] = {"self, beta=1, threshold=20", scaledSoftplus};
   t["log_sigmoid.default"] = {"self", logSigmoid};
   t["mish.default"] = {"self", mish};
   t["hardsigmoid.default"] = {"self", hardSigmoid};
@@ -399,14 +282,14 @@ static void addBinary(OperatorTable &t) {
     t[name("remainder")] = {"self, other", remainder};
     t[name("fmod")] = {"self, other", binary<BinaryKind::rem>};
     for (const char *op : {"bitwise_and", "__and__"})
-      t[name(op)] = {"self, other", bitwise<BinaryKind::logical_and>};
+      t[name(op)] = {"self, other", binary<BinaryKind::logical_and>};
     for (const char *op : {"bitwise_or", "__or__"})
-      t[name(op)] = {"self, other", bitwise<BinaryKind::logical_or>};
+      t[name(op)] = {"self, other", binary<BinaryKind::logical_or>};
     for (const char *op : {"bitwise_xor", "__xor__"})
-      t[name(op)] = {"self, other", bitwise<BinaryKind::logical_xor>};
+      t[name(op)] = {"self, other", binary<BinaryKind::logical_xor>};
   }
-  t["floor_divide.default"] = {"self, other", floorDivide};
-  t["floor_divide.Scalar"] = {"self, other", floorDivide};
+  t["floor_divide.default"] = {"self, other", floorQuotient};
+  t["floor_divide.Scalar"] = {"self, other", floorQuotient};
   for (const char *form : {"Tensor_Scalar", "Tensor_Tensor", "Scalar"})
     t[std::string("pow.") + form] = {"self, exponent", pow};
   t["maximum.default"] = {"self, other", binary<BinaryKind::maximum>};

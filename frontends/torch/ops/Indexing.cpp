@@ -14,8 +14,7 @@ Val takenAt(Emitter &e, Val x, int64_t dim, Val indices) {
   for (int64_t &index : list) {
     index += index < 0 ? x.dim(dim) : 0;
     if (index < 0 || index >= x.dim(dim))
-      return e.fail("index " + llvm::Twine(index) + " is outside dimension " +
-                    llvm::Twine(dim) + " of " + describe(x.type()));
+      return e.fail("index {0} is outside dimension {1} of {2}", index, dim, x);
   }
   Shape shape(x.shape().take_front(dim));
   shape.append(indices.shape().begin(), indices.shape().end());
@@ -30,70 +29,58 @@ Val taken(Call &c, Val x, int64_t dim, Val indices) {
   if (!x || !indices || c.emit.failed())
     return {};
   if (indices.isFloat() || indices.element().isInteger(1) || x.rank() == 0)
-    return c.fail("indices " + describe(indices.type()) +
-                  " must be integers; a mask as an index makes a tensor "
-                  "whose shape depends on data: use torch.where instead");
+    return c.fail("indices {0} must be integers; a mask as an index makes a "
+                  "tensor whose shape depends on data: use torch.where instead",
+                  indices);
   return indices.constant ? takenAt(c.emit, x, dim, indices)
                           : gatherRows(c.emit, x, indices, dim);
 }
 
 /// Torch gives the row padding_idx no gradient, so the gradient is stopped
 /// where that row is picked.
-void embedding(Call &c) {
-  Val table = c.tensor("weight");
+Val embedding(Call &c, Val table) {
   if (c.flag("scale_grad_by_freq"))
     c.fail("scale_grad_by_freq=True is not supported");
   if (table && table.rank() != 2)
-    c.fail("the table must be a matrix, not " + describe(table.type()));
+    c.fail("the table must be a matrix, not {0}", table);
   Val ids = c.tensor("indices"), rows = taken(c, table, 0, ids);
   int64_t padding = c.integer("padding_idx");
   if (rows && c.trains && padding >= 0) {
-    Val isPadding = c.emit.compare(
-        CompareKind::eq, ids,
-        c.emit.scalar(static_cast<double>(padding), ids.element()));
+    Val isPadding = c.emit.eq(ids, padding);
     Shape perRow(ids.shape());
     perRow.push_back(1);
     rows = c.emit.select(c.emit.reshape(isPadding, perRow),
                          withoutGradient(c.emit, rows), rows);
   }
-  c.out(rows);
+  return rows;
 }
 
-void indexSelect(Call &c) {
-  if (Val x = c.tensor("self"))
-    c.out(taken(c, x, c.dimOf("dim", x.rank()), c.tensor("index")));
+Val indexSelect(Call &c, Val x) {
+  return taken(c, x, c.dimOf("dim", x.rank()), c.tensor("index"));
 }
 
 /// x[i, j, ..] with one index tensor for each of the first dimensions,
 /// broadcast: picks rows of those dimensions merged into one.
-void pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
+Val pickPoints(Call &c, Val x, llvm::ArrayRef<Val> indices) {
   Emitter &e = c.emit;
   auto count = static_cast<int64_t>(indices.size());
   if (count > x.rank() || !llvm::all_of(indices, [](const Val &v) {
         return v && !v.isFloat() && !v.element().isInteger(1);
-      })) {
-    c.fail("these indices are not supported; accepted: integers for one "
-           "dimension, or for each of the first ones");
-    return;
-  }
+      }))
+    return c.fail("these indices are not supported; accepted: integers for one "
+                  "dimension, or for each of the first ones");
   Val position;
   for (int64_t d = 0; d < count; ++d) {
-    Val one =
-        wrapped(e, e.convert(indices[d], e.builder.getI64Type()), x.dim(d));
-    position = d == 0 ? one
-                      : e.binary(BinaryKind::add,
-                                 e.binary(BinaryKind::mul, position,
-                                          static_cast<double>(x.dim(d))),
-                                 one);
+    Val one = wrapped(e, e.convert(indices[d], e.i64()), x.dim(d));
+    position = d == 0 ? one : e.add(e.mul(position, x.dim(d)), one);
   }
   Shape shape = {numElements(x.shape().take_front(count))};
   shape.append(x.shape().begin() + count, x.shape().end());
-  c.out(taken(c, e.reshape(x, shape), 0, position));
+  return taken(c, e.reshape(x, shape), 0, position);
 }
 
 /// x[i], x[:, i], ..: None keeps a whole dimension.
-void index(Call &c) {
-  Val x = c.tensor("self");
+Val index(Call &c, Val x) {
   llvm::SmallVector<Val> indices = c.tensors("indices");
   int64_t dim = -1;
   for (auto [d, one] : llvm::enumerate(indices)) {
@@ -105,64 +92,60 @@ void index(Call &c) {
     }
     dim = static_cast<int64_t>(d);
   }
-  if (!x || c.emit.failed())
-    return;
+  if (c.emit.failed())
+    return {};
   if (dim == -1)
-    return c.out(x);
+    return x;
   if (dim < 0 || dim >= x.rank())
     return pickPoints(c, x, indices);
-  c.out(taken(c, x, dim, indices[dim]));
+  return taken(c, x, dim, indices[dim]);
 }
 
-void gather(Call &c) {
-  Val x = c.tensor("self"), indices = c.tensor("index");
-  if (!x || !indices || x.rank() == 0)
-    return;
+Val gather(Call &c, Val x) {
+  Val indices = c.tensor("index");
+  if (!indices || x.rank() == 0)
+    return {};
   int64_t dim = c.dimOf("dim", x.rank());
-  if (!c.emit.failed())
-    c.out(gatherAlong(c.emit, x, indices, dim));
+  return c.emit.failed() ? Val() : gatherAlong(c.emit, x, indices, dim);
 }
 
 /// `updates` sliced to the shape of the indices, as in ATen.
 Val cutTo(Emitter &e, Val updates, Val indices) {
   if (updates.rank() != indices.rank())
-    return e.fail("operands differ in rank: " + describe(updates.shape()) +
-                  " and " + describe(indices.shape()));
+    return e.fail("operands differ in rank: {0} and {1}", updates.shape(),
+                  indices.shape());
   for (int64_t d = 0; d < updates.rank(); ++d)
     if (indices.dim(d) > updates.dim(d))
-      return e.fail("indices " + describe(indices.shape()) + " extend beyond " +
-                    describe(updates.shape()));
+      return e.fail("indices {0} extend beyond {1}", indices.shape(),
+                    updates.shape());
   return e.slice(updates, Shape(updates.rank(), 0), indices.shape(),
                  Shape(updates.rank(), 1));
 }
 
-void scatter(Call &c, llvm::StringRef source, llvm::StringRef reduction) {
+Val scatter(Call &c, llvm::StringRef source, llvm::StringRef reduction) {
   Emitter &e = c.emit;
   Val x = c.tensor("self"), indices = c.tensor("index");
   Val updates = c.operand(source);
   if (!x || !indices || !updates || x.rank() == 0)
-    return;
+    return {};
   int64_t dim = c.dimOf("dim", x.rank());
   updates = e.convert(updates, x.element());
   updates = updates.rank() == 0 ? e.broadcastTo(updates, indices.shape())
                                 : cutTo(e, updates, indices);
-  if (!e.failed())
-    c.out(scatterAlong(e, x, indices, updates, dim, reduction));
+  return e.failed() ? Val()
+                    : scatterAlong(e, x, indices, updates, dim, reduction);
 }
 
-void scatterSource(Call &c) { scatter(c, "src", "none"); }
-void scatterValue(Call &c) { scatter(c, "value", "none"); }
-void scatterAdd(Call &c) { scatter(c, "src", "add"); }
+Val scatterSource(Call &c) { return scatter(c, "src", "none"); }
+Val scatterValue(Call &c) { return scatter(c, "value", "none"); }
+Val scatterAdd(Call &c) { return scatter(c, "src", "add"); }
 
-void oneHot(Call &c) {
+Val oneHot(Call &c, Val indices) {
   Emitter &e = c.emit;
-  Val indices = c.tensor("self");
   int64_t classes = c.integer("num_classes");
-  if (classes < 1) {
-    c.fail("num_classes depends on data; pass it to one_hot");
-    return;
-  }
-  c.out(e.convert(oneHotMask(e, indices, classes), e.builder.getI64Type()));
+  if (classes < 1)
+    return c.fail("num_classes depends on data; pass it to one_hot");
+  return e.convert(oneHotMask(e, indices, classes), e.i64());
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 //===- Losses.cpp - Loss operators ----------------------------------------===//
+#include "frontends/emit/Layers.h"
 #include "frontends/torch/Call.h"
 
 using namespace mlir;
@@ -11,16 +12,16 @@ namespace {
 enum Reduction : int64_t { None = 0, Mean = 1, Sum = 2 };
 
 /// Reduces a loss per element according to the argument "reduction".
-void reduceLoss(Call &c, Val loss) {
+Val reduceLoss(Call &c, Val loss) {
   if (!loss)
-    return;
+    return {};
   int64_t reduction = c.integer("reduction");
   Shape all = iotaDims(loss.rank());
   if (reduction == Reduction::None)
-    return c.out(loss);
-  c.out(reduction == Reduction::Mean
-            ? c.emit.mean(loss, all)
-            : c.emit.reduce(ReduceKind::sum, loss, all));
+    return loss;
+  return reduction == Reduction::Mean
+             ? c.emit.mean(loss, all)
+             : c.emit.reduce(ReduceKind::sum, loss, all);
 }
 
 //===----------------------------------------------------------------------===//
@@ -36,11 +37,8 @@ struct Rows {
   int64_t ignore = -100;
 };
 
-std::optional<Rows> rowsOf(Call &c) {
+std::optional<Rows> rowsOf(Call &c, Val scores, Val labels) {
   Emitter &e = c.emit;
-  Val scores = c.tensor("self"), labels = c.tensor("target");
-  if (!scores || !labels)
-    return std::nullopt;
   if (scores.rank() == 1)
     scores = e.reshape(scores, {1, scores.dim(0)});
   Rows rows;
@@ -48,22 +46,15 @@ std::optional<Rows> rowsOf(Call &c) {
   int64_t count = numElements(rows.labelShape);
   if (scores.rank() < 2 || labels.isFloat() ||
       numElements(scores.shape()) != count * scores.dim(1)) {
-    c.fail("scores " + describe(scores.type()) + " do not fit target " +
-           describe(labels.type()) +
-           "; accepted: a class index for "
-           "each row");
+    c.fail("scores {0} do not fit target {1}; accepted: a class index for each "
+           "row",
+           scores, labels);
     return std::nullopt;
   }
-  Shape perm = {0};
-  for (int64_t d = 2; d < scores.rank(); ++d)
-    perm.push_back(d);
-  perm.push_back(1);
-  rows.scores = e.reshape(e.transpose(scores, perm), {count, scores.dim(1)});
-  rows.labels = e.convert(e.reshape(labels, {count}), e.builder.getI64Type());
+  rows.scores = classRows(e, scores);
+  rows.labels = e.convert(e.reshape(labels, {count}), e.i64());
   rows.ignore = c.integer("ignore_index");
-  rows.counts = e.compare(
-      CompareKind::ne, rows.labels,
-      e.scalar(static_cast<double>(rows.ignore), e.builder.getI64Type()));
+  rows.counts = e.ne(rows.labels, rows.ignore);
   if (e.failed())
     return std::nullopt;
   return rows;
@@ -74,174 +65,130 @@ Val rowWeights(Call &c, const Rows &rows, Type element) {
   Emitter &e = c.emit;
   if (!c.has("weight"))
     return e.convert(rows.counts, element);
-  // An ignored label is possibly not a class, so it looks up class 0.
-  Val weights = c.tensor("weight");
-  Val safe =
-      e.select(rows.counts, rows.labels, e.scalar(0, e.builder.getI64Type()));
-  if (!weights || !safe)
-    return {};
-  Val table = e.reshape(weights, {numElements(weights.shape()), 1});
-  Val picked = e.reshape(e.embedding(table, safe), rows.labels.shape());
   return e.convert(
-      e.select(rows.counts, picked, e.scalar(0, weights.element())), element);
+      classWeights(e, c.tensor("weight"), rows.labels, rows.counts), element);
 }
 
 /// Weights and reduces the losses of the rows. The mean is sum(loss) /
 /// sum(weight), one division of two sums.
-void finish(Call &c, const Rows &rows, Val loss) {
+Val finish(Call &c, const Rows &rows, Val loss) {
   Emitter &e = c.emit;
   if (!loss)
-    return;
+    return {};
   Type element = c.resultElement();
   int64_t reduction = c.integer("reduction");
   Val weights = rowWeights(c, rows, loss.element());
   if (c.has("weight"))
-    loss = e.binary(BinaryKind::mul, loss, weights);
+    loss = e.mul(loss, weights);
   if (e.failed())
-    return;
+    return {};
   if (reduction == Reduction::None)
-    return c.out(e.convert(e.reshape(loss, rows.labelShape), element));
+    return e.convert(e.reshape(loss, rows.labelShape), element);
   Val sum = e.reduce(ReduceKind::sum, loss, {0});
   if (reduction == Reduction::Mean)
-    sum =
-        e.binary(BinaryKind::div, sum, e.reduce(ReduceKind::sum, weights, {0}));
-  c.out(e.convert(sum, element));
+    sum = e.div(sum, e.reduce(ReduceKind::sum, weights, {0}));
+  return e.convert(sum, element);
 }
 
-void crossEntropy(Call &c) {
+Val crossEntropy(Call &c, Val scores, Val labels) {
   Emitter &e = c.emit;
-  auto rows = rowsOf(c);
+  auto rows = rowsOf(c, scores, labels);
   if (!rows)
-    return;
+    return {};
   double smoothing = c.number("label_smoothing");
-  if (smoothing != 0.0 && c.has("weight")) {
-    c.fail("label_smoothing together with weight is not supported");
-    return;
-  }
+  if (smoothing != 0.0 && c.has("weight"))
+    return c.fail("label_smoothing together with weight is not supported");
   Val loss = e.crossEntropy(rows->scores, rows->labels, rows->ignore);
   Type lossElement = loss.element();
   if (smoothing != 0.0) {
     // The remaining probability is uniform over all classes.
-    Val spread = e.unary(
-        UnaryKind::neg,
-        e.mean(e.logSoftmax(e.convert(rows->scores, lossElement)), {1}));
-    spread = e.select(rows->counts, spread, e.scalar(0, lossElement));
-    loss = e.binary(BinaryKind::add,
-                    e.binary(BinaryKind::mul, loss, 1.0 - smoothing),
-                    e.binary(BinaryKind::mul, spread, smoothing));
+    Val spread =
+        e.neg(e.mean(e.logSoftmax(e.convert(rows->scores, lossElement)), {1}));
+    spread = e.select(rows->counts, spread, 0);
+    loss = e.add(e.mul(loss, 1.0 - smoothing), e.mul(spread, smoothing));
   }
-  finish(c, *rows, loss);
+  return finish(c, *rows, loss);
 }
 
 /// The scores are log probabilities.
-void negativeLogLikelihood(Call &c) {
+Val negativeLogLikelihood(Call &c, Val scores, Val labels) {
   Emitter &e = c.emit;
-  auto rows = rowsOf(c);
+  auto rows = rowsOf(c, scores, labels);
   if (!rows)
-    return;
-  int64_t count = rows->scores.dim(0), classes = rows->scores.dim(1);
-  Val labels = e.reshape(rows->labels, {count, 1});
-  Val hot = e.compare(CompareKind::eq, e.iota({count, classes}, 1), labels);
-  Val picked = e.select(hot, rows->scores, e.scalar(0, rows->scores.element()));
-  Val loss = e.unary(UnaryKind::neg, e.reduce(ReduceKind::sum, picked, {1}));
-  if (loss)
-    finish(c, *rows, e.select(rows->counts, loss, e.scalar(0, loss.element())));
+    return {};
+  Val loss = pickedLoss(e, rows->scores, rows->labels);
+  return finish(c, *rows, e.select(rows->counts, loss, 0));
 }
 
 //===----------------------------------------------------------------------===//
 // Regression
 //===----------------------------------------------------------------------===//
 
-Val difference(Call &c) {
+Val difference(Call &c, Val a, Val b) {
   Type element = c.resultElement();
-  Val a = c.tensor("self"), b = c.tensor("target");
-  if (!a || !b || !element)
+  if (!element)
     return {};
-  return c.emit.binary(BinaryKind::sub, c.emit.convert(a, element),
-                       c.emit.convert(b, element));
+  return c.emit.sub(c.emit.convert(a, element), c.emit.convert(b, element));
 }
 
-void meanSquaredError(Call &c) {
-  Val d = difference(c);
-  reduceLoss(c, c.emit.binary(BinaryKind::mul, d, d));
+Val meanSquaredError(Call &c, Val a, Val b) {
+  Val d = difference(c, a, b);
+  return reduceLoss(c, c.emit.mul(d, d));
 }
 
-void absoluteError(Call &c) {
-  reduceLoss(c, c.emit.unary(UnaryKind::abs, difference(c)));
+Val absoluteError(Call &c, Val a, Val b) {
+  return reduceLoss(c, c.emit.abs(difference(c, a, b)));
 }
 
 /// 0.5 d^2 / beta below beta, |d| - 0.5 beta above (`isHuber`: times beta).
-template <bool isHuber> void smoothError(Call &c) {
+template <bool isHuber> Val smoothError(Call &c, Val a, Val b) {
   Emitter &e = c.emit;
   double beta = c.number(isHuber ? "delta" : "beta");
-  Val d = e.unary(UnaryKind::abs, difference(c));
-  if (!d)
-    return;
+  Val d = e.abs(difference(c, a, b));
   if (beta == 0.0)
     return reduceLoss(c, d);
-  Val near =
-      e.binary(BinaryKind::mul, e.binary(BinaryKind::mul, d, d), 0.5 / beta);
-  Val far = e.binary(BinaryKind::sub, d, 0.5 * beta);
-  Val loss = e.select(
-      e.compare(CompareKind::lt, d, e.scalar(beta, d.element())), near, far);
-  reduceLoss(c, isHuber ? e.binary(BinaryKind::mul, loss, beta) : loss);
+  Val near = e.mul(e.mul(d, d), 0.5 / beta);
+  Val far = e.sub(d, 0.5 * beta);
+  Val loss = e.select(e.lt(d, beta), near, far);
+  return reduceLoss(c, isHuber ? e.mul(loss, beta) : loss);
 }
 
 /// max(x, 0) - x * y + log(1 + exp(-|x|)). With a weight w of positive labels:
 /// (1 - y) * x + (1 + (w - 1) * y) * (log(1 + exp(-|x|)) + max(-x, 0)).
-void logisticLoss(Call &c) {
+Val logisticLoss(Call &c, Val x, Val y) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self"), y = c.tensor("target");
-  if (!x || !y)
-    return;
-  Val minus = e.unary(UnaryKind::neg, x);
-  Val log = e.unary(
-      UnaryKind::log,
-      e.binary(BinaryKind::add,
-               e.unary(UnaryKind::exp,
-                       e.unary(UnaryKind::neg, e.unary(UnaryKind::abs, x))),
-               1.0));
-  Val positive =
-      e.binary(BinaryKind::add, log, e.unary(UnaryKind::relu, minus));
+  Val minus = e.neg(x);
+  Val log = e.log(e.add(e.exp(e.neg(e.abs(x))), 1.0));
+  Val positive = e.add(log, e.relu(minus));
   if (c.has("pos_weight")) {
-    Val more = e.binary(BinaryKind::sub, c.tensor("pos_weight"), 1.0);
-    Val weight =
-        e.binary(BinaryKind::add, e.binary(BinaryKind::mul, more, y), 1.0);
-    positive = e.binary(BinaryKind::mul, positive, weight);
+    Val more = e.sub(c.tensor("pos_weight"), 1.0);
+    Val weight = e.add(e.mul(more, y), 1.0);
+    positive = e.mul(positive, weight);
   }
-  Val rest = e.binary(BinaryKind::sub, x, e.binary(BinaryKind::mul, x, y));
-  Val loss = e.binary(BinaryKind::add, rest, positive);
+  Val rest = e.sub(x, e.mul(x, y));
+  Val loss = e.add(rest, positive);
   if (c.has("weight"))
-    loss = e.binary(BinaryKind::mul, loss, c.tensor("weight"));
-  reduceLoss(c, loss);
+    loss = e.mul(loss, c.tensor("weight"));
+  return reduceLoss(c, loss);
 }
 
 /// The inputs are probabilities; their logarithms are clamped to at least -100.
 /// The unused branch has a finite gradient.
-void binaryCrossEntropy(Call &c) {
+Val binaryCrossEntropy(Call &c, Val p, Val y) {
   Emitter &e = c.emit;
-  Val p = c.tensor("self"), y = c.tensor("target");
-  if (!p || !y)
-    return;
   Val one = e.scalar(1, p.element());
   auto term = [&](Val probability, Val share) {
     if (!probability)
       return Val();
-    Val isPositive =
-        e.compare(CompareKind::gt, probability, e.scalar(1e-38, p.element()));
-    Val log = e.select(
-        isPositive,
-        e.unary(UnaryKind::log, e.select(isPositive, probability, one)),
-        e.scalar(-100, p.element()));
-    return e.binary(BinaryKind::mul, share, log);
+    Val isPositive = e.gt(probability, 1e-38);
+    Val log = e.select(isPositive,
+                       e.log(e.select(isPositive, probability, one)), -100);
+    return e.mul(share, log);
   };
-  Val loss = e.unary(UnaryKind::neg,
-                     e.binary(BinaryKind::add, term(p, y),
-                              term(e.binary(BinaryKind::sub, one, p),
-                                   e.binary(BinaryKind::sub, one, y))));
+  Val loss = e.neg(e.add(term(p, y), term(e.sub(one, p), e.sub(one, y))));
   if (c.has("weight"))
-    loss = e.binary(BinaryKind::mul, loss, c.tensor("weight"));
-  reduceLoss(c, loss);
+    loss = e.mul(loss, c.tensor("weight"));
+  return reduceLoss(c, loss);
 }
 
 } // namespace

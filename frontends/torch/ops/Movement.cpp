@@ -22,70 +22,60 @@ Val reshapeTo(Call &c, Val x, Shape shape) {
     if (size == -1 && free < 0)
       free = static_cast<int64_t>(d);
     else if (size < 0 || llvm::MulOverflow(known, size, known))
-      return c.fail("shape " + describe(asked) + " is invalid");
+      return c.fail("shape {0} is invalid", asked);
   int64_t total = numElements(x.shape());
   if (free >= 0)
     shape[free] = known > 0 ? total / known : 0;
   if (free < 0 ? known != total : known * shape[free] != total)
-    return c.fail("cannot reshape " + describe(x.shape()) + " to " +
-                  describe(asked));
+    return c.fail("cannot reshape {0} to {1}", x.shape(), asked);
   return c.emit.reshape(x, shape);
 }
 
-template <char form> void reshape(Call &c) {
+template <char form> Val reshape(Call &c) {
   Val x = c.tensor("self");
   if (form == 'v')
-    return c.out(reshapeTo(c, x, c.ints("size")));
+    return reshapeTo(c, x, c.ints("size"));
   if (form == 'r')
-    return c.out(reshapeTo(c, x, c.ints("shape")));
+    return reshapeTo(c, x, c.ints("shape"));
   if (Val other = c.tensor("other"))
-    c.out(reshapeTo(c, x, Shape(other.shape())));
+    return reshapeTo(c, x, Shape(other.shape()));
+  return {};
 }
 
-void flatten(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
+Val flatten(Call &c, Val x) {
   int64_t first = c.dimOf("start_dim", x.rank());
   int64_t last = c.dimOf("end_dim", x.rank());
   if (x.rank() == 0)
-    return c.out(c.emit.reshape(x, {1}));
+    return c.emit.reshape(x, {1});
   if (first > last)
     c.fail("start_dim is after end_dim");
   if (c.emit.failed())
-    return;
+    return {};
   Shape shape(x.shape().take_front(first));
   shape.push_back(numElements(x.shape().slice(first, last - first + 1)));
   shape.append(x.shape().begin() + last + 1, x.shape().end());
-  c.out(c.emit.reshape(x, shape));
+  return c.emit.reshape(x, shape);
 }
 
-void unflatten(Call &c) {
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
-    return;
+Val unflatten(Call &c, Val x) {
+  if (x.rank() == 0)
+    return {};
   int64_t dim = c.dimOf("dim", x.rank());
   Shape shape(x.shape().take_front(dim)), sizes = c.ints("sizes");
   shape.append(sizes);
   shape.append(x.shape().begin() + dim + 1, x.shape().end());
-  c.out(reshapeTo(c, x, shape));
+  return reshapeTo(c, x, shape);
 }
 
-void unsqueeze(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
+Val unsqueeze(Call &c, Val x) {
   int64_t dim = c.dimOf("dim", x.rank() + 1);
   Shape shape(x.shape());
   shape.insert(shape.begin() + dim, 1);
-  c.out(c.emit.reshape(x, shape));
+  return c.emit.reshape(x, shape);
 }
 
 /// Keeps dimensions whose size is not 1.
-void squeeze(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
+Val squeeze(Call &c, Val x) {
   Shape drop = c.has("dim") ? Shape() : iotaDims(x.rank());
   if (c.has("dim"))
     for (int64_t d : c.ints("dim"))
@@ -94,67 +84,57 @@ void squeeze(Call &c) {
   for (int64_t d = 0; d < x.rank(); ++d)
     if (x.dim(d) != 1 || !llvm::is_contained(drop, d))
       shape.push_back(x.dim(d));
-  c.out(c.emit.reshape(x, shape));
+  return c.emit.reshape(x, shape);
 }
 
 //===----------------------------------------------------------------------===//
 // Order of dimensions
 //===----------------------------------------------------------------------===//
 
-void permute(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
+Val permute(Call &c, Val x) {
   Shape perm;
   for (int64_t d : c.ints("dims"))
     perm.push_back(c.dim(d, x.rank()));
   Shape identity = iotaDims(x.rank());
   if (!std::is_permutation(perm.begin(), perm.end(), identity.begin(),
-                           identity.end())) {
-    c.fail("dims " + describe(perm) + " are not a permutation of those of " +
-           describe(x.type()));
-    return;
-  }
-  c.out(c.emit.transpose(x, perm));
+                           identity.end()))
+    return c.fail("dims {0} are not a permutation of those of {1}", perm, x);
+  return c.emit.transpose(x, perm);
 }
 
 Val swapped(Call &c, Val x, int64_t a, int64_t b) {
   return x && x.rank() > 0 && !c.emit.failed() ? c.emit.swapDims(x, a, b) : x;
 }
 
-void transpose(Call &c) {
+Val transpose(Call &c) {
   bool isAxes = c.target().starts_with("swapaxes");
   if (Val x = c.tensor("self"))
-    c.out(swapped(c, x, c.dimOf(isAxes ? "axis0" : "dim0", x.rank()),
-                  c.dimOf(isAxes ? "axis1" : "dim1", x.rank())));
+    return swapped(c, x, c.dimOf(isAxes ? "axis0" : "dim0", x.rank()),
+                   c.dimOf(isAxes ? "axis1" : "dim1", x.rank()));
+  return {};
 }
 
 /// Exchanges the last two dimensions.
-void transposeMatrix(Call &c) {
-  Val x = c.tensor("self");
-  if (x)
-    c.out(x.rank() < 2 ? x : swapped(c, x, x.rank() - 2, x.rank() - 1));
+Val transposeMatrix(Call &c, Val x) {
+  return x ? x.rank() < 2 ? x : swapped(c, x, x.rank() - 2, x.rank() - 1)
+           : Val();
 }
 
-void reverseDims(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
+Val reverseDims(Call &c, Val x) {
   Shape perm = iotaDims(x.rank());
   std::reverse(perm.begin(), perm.end());
-  c.out(c.emit.transpose(x, perm));
+  return c.emit.transpose(x, perm);
 }
 
-void movedim(Call &c) {
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
-    return;
+Val movedim(Call &c, Val x) {
+  if (x.rank() == 0)
+    return {};
   int64_t from = c.dimOf("source", x.rank());
   int64_t to = c.dimOf("destination", x.rank());
   Shape perm = iotaDims(x.rank());
   perm.erase(perm.begin() + from);
   perm.insert(perm.begin() + to, from);
-  c.out(c.emit.transpose(x, perm));
+  return c.emit.transpose(x, perm);
 }
 
 //===----------------------------------------------------------------------===//
@@ -162,40 +142,35 @@ void movedim(Call &c) {
 //===----------------------------------------------------------------------===//
 
 /// -1 keeps a size.
-void expand(Call &c) {
-  Val x = c.tensor("self");
+Val expand(Call &c, Val x) {
   Shape shape = c.ints("size");
-  if (!x)
-    return;
   int64_t shift = static_cast<int64_t>(shape.size()) - x.rank();
   for (auto [d, size] : llvm::enumerate(shape)) {
     int64_t own = static_cast<int64_t>(d) - shift;
     if (size == -1 && own >= 0)
       size = x.dim(own);
     if (size < 0)
-      c.fail("size " + llvm::Twine(size) + " is invalid");
+      c.fail("size {0} is invalid", size);
   }
-  if (!c.emit.failed())
-    c.out(c.emit.broadcastTo(x, shape));
+  return c.emit.failed() ? Val() : c.emit.broadcastTo(x, shape);
 }
 
-void expandAs(Call &c) {
-  Val x = c.tensor("self"), other = c.tensor("other");
-  if (x && other)
-    c.out(c.emit.broadcastTo(x, other.shape()));
+Val expandAs(Call &c, Val x, Val other) {
+  return x && other ? c.emit.broadcastTo(x, other.shape()) : Val();
 }
 
-void broadcastTensors(Call &c) {
+Val broadcastTensors(Call &c) {
   llvm::SmallVector<Val> tensors = c.tensors("tensors");
   std::optional<Shape> shape = Shape();
   for (const Val &x : tensors)
     if (x && shape)
       shape = c.emit.broadcastShape(*shape, x.shape());
   if (!shape || c.emit.failed())
-    return;
+    return {};
   for (Val &x : tensors)
     x = c.emit.broadcastTo(x, *shape);
   c.outList(tensors);
+  return {};
 }
 
 /// Repeats dimension d of `x` `counts[d]` times: as a whole, or with `each`
@@ -205,7 +180,7 @@ Val repeated(Call &c, Val x, const Shape &counts, bool each) {
   for (int64_t d = 0; d < x.rank(); ++d) {
     int64_t total = 0;
     if (counts[d] < 1 || llvm::MulOverflow(counts[d], x.dim(d), total))
-      return c.fail("count " + llvm::Twine(counts[d]) + " is not supported");
+      return c.fail("count {0} is not supported", counts[d]);
     whole.push_back(total);
     if (!each)
       wide.push_back(counts[d]);
@@ -217,40 +192,33 @@ Val repeated(Call &c, Val x, const Shape &counts, bool each) {
   return c.emit.reshape(c.emit.broadcast(x, wide, dims), whole);
 }
 
-void repeat(Call &c) {
-  Val x = c.tensor("self");
+Val repeat(Call &c, Val x) {
   Shape counts = c.ints("repeats");
-  if (!x)
-    return;
-  if (static_cast<int64_t>(counts.size()) < x.rank()) {
-    c.fail("repeats " + describe(counts) +
-           " are fewer than the dimensions of " + describe(x.type()));
-    return;
-  }
+  if (static_cast<int64_t>(counts.size()) < x.rank())
+    return c.fail("repeats {0} are fewer than the dimensions of {1}", counts,
+                  x);
   Shape shape(counts.size() - x.rank(), 1);
   shape.append(x.shape().begin(), x.shape().end());
   if (Val deep = c.emit.reshape(x, shape))
-    c.out(repeated(c, deep, counts, /*each=*/false));
+    return repeated(c, deep, counts, /*each=*/false);
+  return {};
 }
 
 /// Like repeat, but fewer counts than dimensions apply to the last dimensions.
-void tile(Call &c) {
-  Val x = c.tensor("self");
+Val tile(Call &c, Val x) {
   Shape counts = c.ints("dims");
-  if (!x || c.emit.failed())
-    return;
+  if (c.emit.failed())
+    return {};
   while (static_cast<int64_t>(counts.size()) < x.rank())
     counts.insert(counts.begin(), 1);
   Shape shape(counts.size() - x.rank(), 1);
   shape.append(x.shape().begin(), x.shape().end());
   if (Val deep = c.emit.reshape(x, shape))
-    c.out(repeated(c, deep, counts, /*each=*/false));
+    return repeated(c, deep, counts, /*each=*/false);
+  return {};
 }
 
-void repeatInterleave(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
+Val repeatInterleave(Call &c, Val x) {
   int64_t count = c.integer("repeats");
   if (!c.has("dim"))
     x = c.emit.reshape(x, {numElements(x.shape())});
@@ -258,41 +226,32 @@ void repeatInterleave(Call &c) {
   int64_t dim = c.has("dim") ? c.dimOf("dim", x.rank()) : 0;
   if (!c.emit.failed() && x.rank() > 0) {
     counts[dim] = count;
-    c.out(repeated(c, x, counts, /*each=*/true));
+    return repeated(c, x, counts, /*each=*/true);
   }
+  return {};
 }
 
-void flip(Call &c) {
-  Val x = c.tensor("self");
+Val flip(Call &c, Val x) {
   Shape asked = c.ints("dims");
   for (int64_t d : asked) {
-    if (!x)
-      return;
     int64_t dim = c.dim(d, x.rank());
     if (c.emit.failed())
-      return;
+      return {};
     Shape positions = iotaDims(x.dim(dim));
     std::reverse(positions.begin(), positions.end());
     x = c.emit.take(x, dim, positions);
   }
-  c.out(x);
+  return x;
 }
 
 //===----------------------------------------------------------------------===//
 // Parts
 //===----------------------------------------------------------------------===//
 
-void slice(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
+Val slice(Call &c, Val x) {
   int64_t dim = c.dimOf("dim", x.rank()), step = c.integer("step");
-  if (c.emit.failed() || x.rank() == 0 || step < 1) {
-    c.fail("step " + llvm::Twine(step) +
-           " is not supported; accepted: 1 and "
-           "more");
-    return;
-  }
+  if (c.emit.failed() || x.rank() == 0 || step < 1)
+    return c.fail("step {0} is not supported; accepted: 1 and more", step);
   auto position = [&](llvm::StringRef name, int64_t fallback) {
     int64_t value = c.has(name) ? c.integer(name) : fallback;
     return std::clamp<int64_t>(value < 0 ? value + x.dim(dim) : value, 0,
@@ -300,7 +259,7 @@ void slice(Call &c) {
   };
   int64_t begin = position("start", 0), end = position("end", x.dim(dim));
   int64_t count = end > begin ? (end - begin - 1) / step + 1 : 0;
-  c.out(c.emit.sliceDim(x, dim, begin, count, step));
+  return c.emit.sliceDim(x, dim, begin, count, step);
 }
 
 /// Slices positions [begin, begin + count) of dimension `dim` after checking
@@ -308,16 +267,15 @@ void slice(Call &c) {
 Val part(Call &c, Val x, int64_t dim, int64_t begin, int64_t count) {
   if (x.rank() == 0 || begin < 0 || count < 0 || count > x.dim(dim) ||
       begin > x.dim(dim) - count)
-    return c.fail("positions " + llvm::Twine(begin) + " and " +
-                  llvm::Twine(count) + " more are not all in dimension " +
-                  llvm::Twine(dim) + " of " + describe(x.type()));
+    return c.fail(
+        "positions {0} and {1} more are not all in dimension {2} of {3}", begin,
+        count, dim, x);
   return c.emit.sliceDim(x, dim, begin, count);
 }
 
-void narrow(Call &c) {
-  if (Val x = c.tensor("self"))
-    c.out(part(c, x, c.dimOf("dim", x.rank()), c.integer("start"),
-               c.integer("length")));
+Val narrow(Call &c, Val x) {
+  return part(c, x, c.dimOf("dim", x.rank()), c.integer("start"),
+              c.integer("length"));
 }
 
 Val without(Call &c, Val x, int64_t dim) {
@@ -328,40 +286,40 @@ Val without(Call &c, Val x, int64_t dim) {
   return c.emit.reshape(x, shape);
 }
 
-void select(Call &c) {
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
-    return;
+Val select(Call &c, Val x) {
+  if (x.rank() == 0)
+    return {};
   int64_t dim = c.dimOf("dim", x.rank()), index = c.integer("index");
   index = index < 0 ? index + x.dim(dim) : index;
-  c.out(without(c, part(c, x, dim, index, 1), dim));
+  return without(c, part(c, x, dim, index, 1), dim);
 }
 
-void unbind(Call &c) {
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
-    return;
+Val unbind(Call &c, Val x) {
+  if (x.rank() == 0)
+    return {};
   int64_t dim = c.dimOf("dim", x.rank());
   llvm::SmallVector<Val> parts;
   for (size_t n = 0; n < c.results.size(); ++n)
     parts.push_back(
         without(c, part(c, x, dim, static_cast<int64_t>(n), 1), dim));
   c.outList(parts);
+  return {};
 }
 
-void splitBy(Call &c, const Shape &sizes) {
+Val splitBy(Call &c, const Shape &sizes) {
   Val x = c.tensor("self");
   if (!x || c.emit.failed())
-    return;
+    return {};
   int64_t dim = c.dimOf("dim", x.rank()), begin = 0;
   llvm::SmallVector<Val> parts;
   for (int64_t size : sizes) {
     parts.push_back(part(c, x, dim, begin, size));
     if (c.emit.failed())
-      return;
+      return {};
     begin += size;
   }
   c.outList(parts);
+  return {};
 }
 
 /// Parts of `size` each; the last one can be smaller. `size` can imply more
@@ -373,7 +331,7 @@ Shape partSizes(Call &c, int64_t size) {
     return sizes;
   int64_t rest = x.dim(c.dimOf("dim", x.rank()));
   if (size < 1)
-    c.fail("parts of " + llvm::Twine(size) + " are invalid");
+    c.fail("parts of {0} are invalid", size);
   while (!c.emit.failed() && rest > 0 && sizes.size() <= c.results.size()) {
     sizes.push_back(std::min(size, rest));
     rest -= sizes.back();
@@ -381,72 +339,66 @@ Shape partSizes(Call &c, int64_t size) {
   return sizes;
 }
 
-void split(Call &c) { splitBy(c, partSizes(c, c.integer("split_size"))); }
-void splitWithSizes(Call &c) { splitBy(c, c.ints("split_sizes")); }
+Val split(Call &c) { return splitBy(c, partSizes(c, c.integer("split_size"))); }
+Val splitWithSizes(Call &c) { return splitBy(c, c.ints("split_sizes")); }
 
-void chunk(Call &c) {
-  Val x = c.tensor("self");
+Val chunk(Call &c, Val x) {
   int64_t chunks = c.integer("chunks");
-  if (!x || x.rank() == 0 || chunks < 1)
-    return;
+  if (x.rank() == 0 || chunks < 1)
+    return {};
   int64_t size = x.dim(c.dimOf("dim", x.rank()));
-  splitBy(c, partSizes(c, (size - 1) / chunks + 1));
+  return splitBy(c, partSizes(c, (size - 1) / chunks + 1));
 }
 
 //===----------------------------------------------------------------------===//
 // Joining
 //===----------------------------------------------------------------------===//
 
-void cat(Call &c) {
+Val cat(Call &c) {
   llvm::SmallVector<Val> parts;
   Type element = c.resultElement();
   for (const Val &x : c.tensors("tensors")) {
     if (!x || !element)
-      return;
+      return {};
     // By a legacy rule, a tensor [0] can be joined with any other.
     if (x.rank() != 1 || x.dim(0) != 0)
       parts.push_back(c.emit.convert(x, element));
   }
-  if (parts.empty()) {
-    c.fail("nothing to join");
-    return;
-  }
+  if (parts.empty())
+    return c.fail("nothing to join");
   for (const Val &x : parts)
     if (x.rank() != parts[0].rank() || x.rank() == 0)
-      c.fail("operands differ in rank: " + describe(parts[0].shape()) +
-             " and " + describe(x.shape()));
+      c.fail("operands differ in rank: {0} and {1}", parts[0].shape(),
+             x.shape());
   int64_t dim = c.dimOf("dim", parts[0].rank());
-  if (!c.emit.failed())
-    c.out(c.emit.concat(parts, dim));
+  return c.emit.failed() ? Val() : c.emit.concat(parts, dim);
 }
 
 /// Stacks rows or columns of matrices; vectors are rows, or joined into one.
-template <int64_t along> void stackAlong(Call &c) {
+template <int64_t along> Val stackAlong(Call &c) {
   llvm::SmallVector<Val> parts;
   Type element = c.resultElement();
   for (const Val &x : c.tensors("tensors")) {
     if (!x || !element)
-      return;
+      return {};
     Shape shape(x.shape());
     while (shape.size() < (along == 0 ? 2 : 1))
       shape.insert(shape.begin(), 1);
     parts.push_back(c.emit.reshape(c.emit.convert(x, element), shape));
-    if (!parts.back() || parts.back().rank() != parts[0].rank()) {
-      c.fail("operands differ in rank");
-      return;
-    }
+    if (!parts.back() || parts.back().rank() != parts[0].rank())
+      return c.fail("operands differ in rank");
   }
-  if (!parts.empty())
-    c.out(c.emit.concat(parts, parts[0].rank() == 1 ? 0 : along));
+  return parts.empty() ? Val()
+                       : c.emit.concat(parts, parts[0].rank() == 1 ? 0 : along);
 }
 
-void stack(Call &c) {
+Val stack(Call &c) {
   llvm::SmallVector<Val> parts;
   Type element = c.resultElement();
   int64_t dim = 0;
   for (const Val &x : c.tensors("tensors")) {
     if (!x || !element)
-      return;
+      return {};
     dim = c.dimOf("dim", x.rank() + 1);
     Shape shape(x.shape());
     shape.insert(shape.begin() + std::min<int64_t>(dim, x.rank()), 1);
@@ -454,16 +406,14 @@ void stack(Call &c) {
   }
   if (parts.empty())
     c.fail("nothing to join");
-  if (!c.emit.failed())
-    c.out(c.emit.concat(parts, dim));
+  return c.emit.failed() ? Val() : c.emit.concat(parts, dim);
 }
 
 /// Differences of adjacent elements.
-void diff(Call &c) {
+Val diff(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
-    return;
+  if (x.rank() == 0)
+    return {};
   int64_t dim = c.dimOf("dim", x.rank());
   if (c.integer("n") != 1 || x.element().isInteger(1))
     c.fail("only first differences of numbers are supported");
@@ -473,29 +423,23 @@ void diff(Call &c) {
   if (c.has("append"))
     parts.push_back(c.tensor("append"));
   if (e.failed())
-    return;
+    return {};
   Val all = e.concat(parts, dim);
   if (!all || all.dim(dim) < 1)
-    return;
+    return {};
   int64_t count = all.dim(dim) - 1;
-  c.out(e.binary(BinaryKind::sub, e.sliceDim(all, dim, 1, count),
-                 e.sliceDim(all, dim, 0, count)));
+  return e.sub(e.sliceDim(all, dim, 1, count), e.sliceDim(all, dim, 0, count));
 }
 
 /// Moves the last `shift` positions to the front.
-void roll(Call &c) {
-  Val x = c.tensor("self");
+Val roll(Call &c, Val x) {
   Shape shifts = c.ints("shifts"), dims = c.ints("dims");
-  if (!x)
-    return;
-  if (dims.size() != shifts.size() || dims.empty() || x.rank() == 0) {
-    c.fail("shifts " + describe(shifts) + " do not fit dims " + describe(dims));
-    return;
-  }
+  if (dims.size() != shifts.size() || dims.empty() || x.rank() == 0)
+    return c.fail("shifts {0} do not fit dims {1}", shifts, dims);
   for (auto [d, shift] : llvm::zip(dims, shifts)) {
     int64_t dim = c.dim(d, x.rank()), size = x.dim(dim);
     if (c.emit.failed() || size == 0)
-      return;
+      return {};
     int64_t first = ((shift % size) + size) % size;
     if (first == 0)
       continue;
@@ -503,31 +447,27 @@ void roll(Call &c) {
                        c.emit.sliceDim(x, dim, 0, size - first)},
                       dim);
   }
-  c.out(x);
+  return x;
 }
 
 /// Pads start with the last dimension, before and after; negative pads crop.
-void pad(Call &c) {
+Val pad(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
   Shape pads = c.ints("pad");
   double value = c.has("value") ? c.number("value") : 0.0;
   if (c.text("mode") != "constant")
-    c.fail("mode '" + c.text("mode") +
-           "' is not supported; accepted: constant");
-  if (!x || e.failed())
-    return;
-  if (pads.size() % 2 || static_cast<int64_t>(pads.size()) > 2 * x.rank()) {
-    c.fail("pad " + describe(pads) + " does not fit " + describe(x.type()));
-    return;
-  }
+    c.fail("mode '{0}' is not supported; accepted: constant", c.text("mode"));
+  if (e.failed())
+    return {};
+  if (pads.size() % 2 || static_cast<int64_t>(pads.size()) > 2 * x.rank())
+    return c.fail("pad {0} does not fit {1}", pads, x);
   Shape low(x.rank(), 0), high(x.rank(), 0);
   for (size_t n = 0; n < pads.size() / 2; ++n) {
     low[x.rank() - 1 - n] = pads[2 * n];
     high[x.rank() - 1 - n] = pads[2 * n + 1];
   }
   if (!paddingFits(e, x.shape(), low, high))
-    return;
+    return {};
   for (size_t n = 0; n < pads.size() / 2 && !e.failed(); ++n) {
     int64_t dim = x.rank() - 1 - static_cast<int64_t>(n);
     int64_t before = pads[2 * n], behind = pads[2 * n + 1];
@@ -542,7 +482,7 @@ void pad(Call &c) {
     if (x)
       x = e.concat({filled(before), x, filled(behind)}, dim);
   }
-  c.out(x);
+  return x;
 }
 
 } // namespace

@@ -25,7 +25,7 @@ llvm::SmallVector<ResampledAxis> axesOf(Call &c, Val x, bool alignsCorners) {
   std::vector<double> factors = scaleFactors(c);
   Shape sizes = c.has("output_size") ? c.ints("output_size") : Shape();
   if ((sizes.empty() ? factors.size() : sizes.size()) != count) {
-    c.fail("no size for each spatial dimension of " + describe(x.type()));
+    c.fail("no size for each spatial dimension of {0}", x);
     return {};
   }
   for (size_t n = 0; n < count; ++n) {
@@ -34,8 +34,8 @@ llvm::SmallVector<ResampledAxis> axesOf(Call &c, Val x, bool alignsCorners) {
     double size = sizes.empty() ? std::floor(in * factors[n])
                                 : static_cast<double>(sizes[n]);
     if (!(size >= 1 && size < 1e6)) {
-      c.fail("dimension " + llvm::Twine(dim) + " of " + describe(x.type()) +
-             " cannot be resampled to that many positions");
+      c.fail("dimension {0} of {1} cannot be resampled to that many positions",
+             dim, x);
       return {};
     }
     // Uses the given scale, not that of the sizes, unless corners are aligned.
@@ -46,15 +46,12 @@ llvm::SmallVector<ResampledAxis> axesOf(Call &c, Val x, bool alignsCorners) {
   return axes;
 }
 
-void resample(Call &c, llvm::StringRef kind) {
+Val resample(Call &c, llvm::StringRef kind) {
   Val x = c.tensor("input");
   if (!x)
-    return;
-  if (x.rank() < 3 || !x.isFloat()) {
-    c.fail("requires floats with spatial dimensions, not " +
-           describe(x.type()));
-    return;
-  }
+    return {};
+  if (x.rank() < 3 || !x.isFloat())
+    return c.fail("requires floats with spatial dimensions, not {0}", x);
   bool isNearest = kind == "nearest";
   bool alignsCorners = !isNearest && c.flag("align_corners");
   ResampleMode mode;
@@ -67,13 +64,12 @@ void resample(Call &c, llvm::StringRef kind) {
   mode.outside = 0;
   mode.excludeOutside = mode.antialias = false;
   auto axes = axesOf(c, x, alignsCorners);
-  if (!c.emit.failed())
-    c.out(resampled(c.emit, x, axes, mode));
+  return c.emit.failed() ? Val() : resampled(c.emit, x, axes, mode);
 }
 
-void nearest(Call &c) { resample(c, "nearest"); }
-void linear(Call &c) { resample(c, "linear"); }
-void cubic(Call &c) { resample(c, "cubic"); }
+Val nearest(Call &c) { return resample(c, "nearest"); }
+Val linear(Call &c) { return resample(c, "linear"); }
+Val cubic(Call &c) { return resample(c, "cubic"); }
 
 } // namespace
 

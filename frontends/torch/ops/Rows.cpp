@@ -1,5 +1,7 @@
 //===- Rows.cpp - Softmax, norms and reductions ---------------------------===//
 #include "frontends/emit/Indexing.h"
+#include "frontends/emit/Layers.h"
+#include "frontends/emit/Windows.h"
 #include "frontends/torch/Call.h"
 
 #include <limits>
@@ -14,23 +16,20 @@ namespace {
 // Softmax
 //===----------------------------------------------------------------------===//
 
-template <bool isLog> void softmax(Call &c) {
+template <bool isLog> Val softmax(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
   Type element = c.resultElement();
-  if (!x || !element)
-    return;
-  x = e.convert(x, element);
+  if (!element)
+    return {};
+  Val wide = e.convert(x, element);
   if (x.rank() == 0)
-    x = e.reshape(x, {1});
-  int64_t dim = c.dimOf("dim", x.rank());
+    wide = e.reshape(wide, {1});
+  int64_t dim = c.dimOf("dim", wide.rank());
   if (e.failed())
-    return;
-  Shape perm = iotaDims(x.rank());
-  std::swap(perm[dim], perm.back());
-  Val moved = e.transpose(x, perm);
+    return {};
+  Val moved = e.swapWithLast(wide, dim);
   Val rows = isLog ? e.logSoftmax(moved) : e.softmax(moved);
-  c.out(e.reshape(e.transpose(rows, perm), c.tensor("self").shape()));
+  return e.reshape(e.swapWithLast(rows, dim), x.shape());
 }
 
 //===----------------------------------------------------------------------===//
@@ -38,8 +37,8 @@ template <bool isLog> void softmax(Call &c) {
 //===----------------------------------------------------------------------===//
 
 /// dpc.norm over the last dimensions of x, which have `count` elements.
-void norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
-          double eps) {
+Val norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
+         double eps) {
   Emitter &e = c.emit;
   int64_t rows = count ? numElements(x.shape()) / count : 0;
   Shape flat = {rows, count};
@@ -48,21 +47,17 @@ void norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
     flat = Shape(x.shape());
   Val input = e.reshape(x, flat);
   if (!input || e.failed())
-    return;
-  Type statElement = x.element().isF64() ? x.element() : e.builder.getF32Type();
-  auto stats = RankedTensorType::get(input.shape().drop_back(), statElement);
+    return {};
   auto vector = [&](const Val &v) {
-    return v ? e.materialize(e.reshape(v, {count})) : Value();
+    return Val(e.materialize(e.reshape(v, {count})));
   };
-  Value gain = vector(scale), shift = vector(bias);
+  Val gain = vector(scale), shift = vector(bias);
   if (e.failed())
-    return;
-  auto op =
-      NormOp::create(e.builder, e.loc, input.type(), stats, stats, kind,
-                     e.materialize(input), gain, shift, llvm::APFloat(eps));
+    return {};
+  NormOp op = makeNorm(e, kind, input, gain, shift, eps);
   c.out(0, e.reshape(Val(op.getY()), x.shape()));
   if (!c.wants(1))
-    return;
+    return {};
   Shape kept(x.shape());
   for (int64_t d = x.rank(), left = count; d-- > 0 && left > 1;
        left /= x.dim(d))
@@ -71,6 +66,7 @@ void norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
     c.out(1, e.reshape(Val(op.getMean()), kept));
     c.out(2, e.reshape(Val(op.getRstd()), kept));
   }
+  return {};
 }
 
 /// An optional weight in x's element type.
@@ -82,55 +78,45 @@ Val affine(Call &c, llvm::StringRef name, Val x) {
 /// shape; 0 after a failure.
 int64_t normalized(Call &c, Val x) {
   Shape shape = c.ints("normalized_shape");
-  if (x && !c.emit.failed() && !shape.empty() &&
+  if (!c.emit.failed() && !shape.empty() &&
       static_cast<int64_t>(shape.size()) <= x.rank() &&
       x.shape().take_back(shape.size()) == llvm::ArrayRef(shape))
     return numElements(shape);
-  if (x)
-    c.fail("normalized_shape " + describe(shape) + " is not a suffix of " +
-           describe(x.type()));
+  c.fail("normalized_shape {0} is not a suffix of {1}", shape, x);
   return 0;
 }
 
-void layerNorm(Call &c) {
-  Val x = c.tensor("input");
-  if (int64_t count = normalized(c, x))
-    norm(c, NormKind::layer, x, count, affine(c, "weight", x),
-         affine(c, "bias", x), c.number("eps"));
+Val layerNorm(Call &c, Val x) {
+  int64_t count = normalized(c, x);
+  if (!count)
+    return {};
+  Val scale = affine(c, "weight", x), bias = affine(c, "bias", x);
+  return norm(c, NormKind::layer, x, count, scale, bias, c.number("eps"));
 }
 
 /// The default of eps is that of the element type.
-void rmsNorm(Call &c) {
-  Val x = c.tensor("input");
+Val rmsNorm(Call &c, Val x) {
   int64_t count = normalized(c, x);
   if (!count)
-    return;
+    return {};
   double eps = x.element().isF64() ? std::numeric_limits<double>::epsilon()
                                    : std::numeric_limits<float>::epsilon();
-  norm(c, NormKind::rms, x, count, affine(c, "weight", x), Val(),
-       c.has("eps") ? c.number("eps") : eps);
+  return norm(c, NormKind::rms, x, count, affine(c, "weight", x), Val(),
+              c.has("eps") ? c.number("eps") : eps);
 }
 
 /// Each group of channels of each sample is one row.
-void groupNorm(Call &c) {
+Val groupNorm(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("input");
   int64_t groups = c.integer("num_groups");
-  if (!x || x.rank() < 2 || groups < 1 || x.dim(1) % groups) {
-    c.fail("channels do not divide into num_groups=" + llvm::Twine(groups));
-    return;
-  }
-  Val rows = e.reshape(
-      x, {x.dim(0), groups, numElements(x.shape().drop_front(1)) / groups});
-  norm(c, NormKind::layer, rows, rows.dim(2), Val(), Val(), c.number("eps"));
-  Val y = e.reshape(c.results[0], x.shape());
-  Shape shape(x.rank(), 1);
-  shape[1] = x.dim(1);
+  if (x.rank() < 2 || groups < 1 || x.dim(1) % groups)
+    return c.fail("channels do not divide into num_groups={0}", groups);
+  Val y = normalizedGroups(e, x, groups, c.number("eps"));
   if (c.has("weight"))
-    y = e.binary(BinaryKind::mul, y, e.reshape(affine(c, "weight", x), shape));
+    y = e.mul(y, alongChannels(e, c.tensor("weight"), x));
   if (c.has("bias"))
-    y = e.binary(BinaryKind::add, y, e.reshape(affine(c, "bias", x), shape));
-  c.out(y);
+    y = e.add(y, alongChannels(e, c.tensor("bias"), x));
+  return y;
 }
 
 //===----------------------------------------------------------------------===//
@@ -142,34 +128,26 @@ Val kept(Call &c, Val reduced, Val x, llvm::ArrayRef<int64_t> dims) {
   return c.flag("keepdim") ? c.emit.keepDims(reduced, x, dims) : reduced;
 }
 
-Val squared(Emitter &e, Val x) { return e.binary(BinaryKind::mul, x, x); }
+Val squared(Emitter &e, Val x) { return e.mul(x, x); }
 
-template <ReduceKind kind, bool isMean = false> void reduce(Call &c) {
+template <ReduceKind kind, bool isMean = false> Val reduce(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
   Type element = c.resultElement();
-  if (!x || !element)
-    return;
+  if (!element)
+    return {};
   x = e.convert(x, element);
   Shape dims = c.dims("dim", x.rank());
   if (e.failed())
-    return;
-  c.out(kept(c, isMean ? e.mean(x, dims) : e.reduce(kind, x, dims), x, dims));
+    return {};
+  return kept(c, isMean ? e.mean(x, dims) : e.reduce(kind, x, dims), x, dims);
 }
 
-void logSumExp(Call &c) {
+Val logSumExp(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  if (!x)
-    return;
   Shape dims = c.dims("dim", x.rank());
   if (e.failed())
-    return;
-  Val top = e.reduce(ReduceKind::max, x, dims);
-  Val shifted = e.binary(BinaryKind::sub, x, e.keepDims(top, x, dims));
-  Val sum = e.reduce(ReduceKind::sum, e.unary(UnaryKind::exp, shifted), dims);
-  c.out(kept(c, e.binary(BinaryKind::add, e.unary(UnaryKind::log, sum), top), x,
-             dims));
+    return {};
+  return kept(c, e.logSumExp(x, dims), x, dims);
 }
 
 /// The number that a variance subtracts from the count: `correction`, or 1 if
@@ -181,71 +159,52 @@ double correctionOf(Call &c) {
 }
 
 /// sum((x - mean)^2) / (n - correction), or its root, and optionally the mean.
-template <bool isRoot, bool withMean> void variance(Call &c) {
+template <bool isRoot, bool withMean> Val variance(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  if (!x)
-    return;
   Shape dims = c.dims("dim", x.rank());
   double correction = correctionOf(c);
   if (e.failed())
-    return;
+    return {};
   double count = 1;
   for (int64_t d : dims)
     count *= static_cast<double>(x.dim(d));
   Val mean = e.mean(x, dims);
-  Val spread =
-      squared(e, e.binary(BinaryKind::sub, x, e.keepDims(mean, x, dims)));
-  Val result =
-      e.binary(BinaryKind::mul, e.reduce(ReduceKind::sum, spread, dims),
-               1.0 / std::max(count - correction, 0.0));
+  Val spread = squared(e, e.sub(x, e.keepDims(mean, x, dims)));
+  Val result = e.mul(e.reduce(ReduceKind::sum, spread, dims),
+                     1.0 / std::max(count - correction, 0.0));
   if (isRoot)
-    result = e.unary(UnaryKind::sqrt, result);
+    result = e.sqrt(result);
   c.out(0, kept(c, result, x, dims));
   if (withMean)
     c.out(1, kept(c, mean, x, dims));
+  return {};
 }
 
-void vectorNorm(Call &c) {
+Val vectorNorm(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
   double order = c.number("ord");
-  if (!x)
-    return;
   Shape dims = c.dims("dim", x.rank());
   if (e.failed())
-    return;
+    return {};
   if (order == 1.0)
-    return c.out(
-        kept(c, e.reduce(ReduceKind::sum, e.unary(UnaryKind::abs, x), dims), x,
-             dims));
-  if (order != 2.0) {
-    c.fail("order " + llvm::Twine(std::to_string(order)) +
-           " is not supported; accepted: 1, 2");
-    return;
-  }
+    return kept(c, e.reduce(ReduceKind::sum, e.abs(x), dims), x, dims);
+  if (order != 2.0)
+    return c.fail("order {0} is not supported; accepted: 1, 2",
+                  std::to_string(order));
   Val sum = e.reduce(ReduceKind::sum, squared(e, x), dims);
-  c.out(kept(c, e.unary(UnaryKind::sqrt, sum), x, dims));
+  return kept(c, e.sqrt(sum), x, dims);
 }
 
 /// Whether any element (or all) differs from zero.
-template <bool isAll> void anyOf(Call &c) {
+template <bool isAll> Val anyOf(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  if (!x)
-    return;
   Shape dims = c.dims("dim", x.rank());
   if (e.failed())
-    return;
+    return {};
   // Count the elements that are zero, or those that are not.
-  Val hit = e.compare(isAll ? CompareKind::eq : CompareKind::ne, x,
-                      e.scalar(0, x.element()));
-  Val count =
-      e.reduce(ReduceKind::sum, e.convert(hit, e.builder.getI64Type()), dims);
-  c.out(kept(c,
-             e.compare(isAll ? CompareKind::eq : CompareKind::gt, count,
-                       e.scalar(0, e.builder.getI64Type())),
-             x, dims));
+  Val hit = isAll ? e.eq(x, 0) : e.ne(x, 0);
+  Val count = e.reduce(ReduceKind::sum, e.convert(hit, e.i64()), dims);
+  return kept(c, isAll ? e.eq(count, 0) : e.gt(count, 0), x, dims);
 }
 
 //===----------------------------------------------------------------------===//
@@ -254,10 +213,6 @@ template <bool isAll> void anyOf(Call &c) {
 
 /// The module computes larger sums.
 constexpr int64_t kMaxKnown = int64_t(1) << 22;
-
-Val swappedToLast(Emitter &e, Val x, int64_t dim) {
-  return x && x.rank() > 0 ? e.swapDims(x, dim, x.rank() - 1) : x;
-}
 
 /// Running sums along the last dimension of a known tensor.
 Val knownSums(const ConstTensor &x) {
@@ -277,57 +232,40 @@ Val knownSums(const ConstTensor &x) {
       ConstTensor::dense(x.element(), x.shape(), std::move(sums)).compacted());
 }
 
-void cumsum(Call &c) {
+Val cumsum(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
   Type element = c.resultElement();
-  if (!x || !element || x.rank() == 0)
-    return c.out(x);
+  if (!element || x.rank() == 0)
+    return x;
   int64_t dim = c.dimOf("dim", x.rank());
   if (e.failed())
-    return;
-  Val rows = swappedToLast(e, e.convert(x, element), dim);
+    return {};
+  Val rows = e.swapWithLast(e.convert(x, element), dim);
   bool isKnown = rows && rows.constant && rows.constant->size() <= kMaxKnown;
-  c.out(swappedToLast(
-      e, isKnown ? knownSums(*rows.constant) : e.cumsum(rows, false, false),
-      dim));
+  return e.swapWithLast(
+      isKnown ? knownSums(*rows.constant) : e.cumsum(rows, false, false), dim);
 }
 
-void topk(Call &c) {
-  Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
-    return;
-  int64_t dim = c.dimOf("dim", x.rank()), k = c.integer("k");
-  if (e.failed())
-    return;
-  auto [values, indices] =
-      e.topk(swappedToLast(e, x, dim), k, c.flag("largest"));
-  c.out(0, swappedToLast(e, values, dim));
-  c.out(1, swappedToLast(e, indices, dim));
-}
-
-void sort(Call &c) {
-  Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
-    return;
+/// The best elements along one dimension: `isSort` takes all of them.
+template <bool isSort> Val topk(Call &c, Val x) {
+  if (x.rank() == 0)
+    return {};
   int64_t dim = c.dimOf("dim", x.rank());
-  if (e.failed())
-    return;
-  auto [values, indices] =
-      e.topk(swappedToLast(e, x, dim), x.dim(dim), c.flag("descending"));
-  c.out(0, swappedToLast(e, values, dim));
-  c.out(1, swappedToLast(e, indices, dim));
+  int64_t count = isSort ? x.dim(dim) : c.integer("k");
+  bool largest = c.flag(isSort ? "descending" : "largest");
+  if (c.emit.failed())
+    return {};
+  auto [values, indices] = c.emit.topk(x, dim, count, largest);
+  c.out(1, indices);
+  return values;
 }
 
 /// The greatest (least) element along one dimension and its position: the first
 /// one on ties, or the first NaN. Only that element gets the gradient.
-template <bool isMax, bool withValue> void extreme(Call &c) {
+template <bool isMax, bool withValue> Val extreme(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
-    return;
+  if (x.rank() == 0)
+    return {};
   Shape result(x.shape());
   if (!c.has("dim")) {
     x = e.reshape(x, {numElements(x.shape())});
@@ -335,11 +273,9 @@ template <bool isMax, bool withValue> void extreme(Call &c) {
   }
   int64_t dim = c.has("dim") ? c.dimOf("dim", x.rank()) : 0;
   if (e.failed())
-    return;
-  if (numElements(x.shape()) == 0) {
-    c.fail("has no elements in " + describe(x.type()));
-    return;
-  }
+    return {};
+  if (numElements(x.shape()) == 0)
+    return c.fail("has no elements in {0}", x);
   constexpr ReduceKind kind = isMax ? ReduceKind::max : ReduceKind::min;
   Val place = argReduce(e, kind, x, dim, /*last=*/false);
   if (c.has("dim"))
@@ -351,11 +287,12 @@ template <bool isMax, bool withValue> void extreme(Call &c) {
       result.clear();
   }
   if (withValue) {
-    Val here = e.compare(CompareKind::eq, e.iota(x.shape(), dim), place);
-    Val alone = e.select(here, x, e.scalar(0, x.element()));
+    Val here = e.eq(e.iota(x.shape(), dim), place);
+    Val alone = e.select(here, x, 0);
     c.out(0, e.reshape(e.reduce(ReduceKind::sum, alone, {dim}), result));
   }
   c.out(withValue ? 1 : 0, e.reshape(place, result));
+  return {};
 }
 
 } // namespace
@@ -405,8 +342,9 @@ void addRows(OperatorTable &t) {
       "input, num_groups, weight=None, bias=None, eps=1e-5", groupNorm};
   addReductions(t);
   t["cumsum.default"] = {"self, dim, dtype=None", cumsum};
-  t["topk.default"] = {"self, k, dim=-1, largest=True, sorted=True", topk};
-  t["sort.default"] = {"self, dim=-1, descending=False", sort};
+  t["topk.default"] = {"self, k, dim=-1, largest=True, sorted=True",
+                       topk<false>};
+  t["sort.default"] = {"self, dim=-1, descending=False", topk<true>};
   llvm::StringRef one = "self, dim=None, keepdim=False";
   t["argmax.default"] = {one, extreme<true, false>};
   t["argmin.default"] = {one, extreme<false, false>};

@@ -1,4 +1,5 @@
 //===- Spatial.cpp - Convolution, pooling and batch normalization ---------===//
+#include "frontends/emit/Layers.h"
 #include "frontends/emit/Windows.h"
 #include "frontends/torch/Call.h"
 
@@ -16,14 +17,10 @@ namespace {
 Val batched(Call &c, Val x, int64_t spatial) {
   if (!x)
     return {};
-  if (x.rank() == spatial + 1) {
-    Shape shape = {1};
-    shape.append(x.shape().begin(), x.shape().end());
-    return c.emit.reshape(x, shape);
-  }
+  if (x.rank() == spatial + 1)
+    return c.emit.reshape(x, joinShapes({{1}, x.shape()}));
   if (x.rank() != spatial + 2)
-    return c.fail("input " + describe(x.type()) + " must have " +
-                  llvm::Twine(spatial) + " spatial dimensions");
+    return c.fail("input {0} must have {1} spatial dimensions", x, spatial);
   return x;
 }
 
@@ -43,24 +40,18 @@ struct Sizes {
 std::optional<Windows> windowsOf(Call &c, Val x, const Sizes &sizes) {
   Windows windows;
   for (size_t d = 0; d < sizes.taps.size(); ++d) {
-    Window window{x.dim(static_cast<int64_t>(d) + 2),
-                  0,
-                  sizes.taps[d],
-                  sizes.strides[d],
-                  sizes.pads[d],
-                  sizes.pads[d],
-                  sizes.dilations[d]};
-    bool possible = window.taps >= 1 && window.stride >= 1 &&
-                    window.before >= 0 && window.dilation >= 1 &&
-                    window.taps <= INT32_MAX && window.stride <= INT32_MAX &&
-                    window.before <= INT32_MAX && window.dilation <= INT32_MAX;
+    int64_t taps = sizes.taps[d], stride = sizes.strides[d],
+            pad = sizes.pads[d], dilation = sizes.dilations[d];
+    Window window{x.dim(d + 2), 0, taps, stride, pad, pad, dilation};
+    bool possible = std::min({taps, stride, pad + 1, dilation}) >= 1 &&
+                    std::max({taps, stride, pad, dilation}) <= INT32_MAX;
     if (possible && sizes.roundsUp)
       roundUp(window);
     window.out = possible ? window.fitting() : 0;
     if (window.out < 1) {
-      c.fail("a kernel " + describe(sizes.taps) + " with stride " +
-             describe(sizes.strides) + " and padding " + describe(sizes.pads) +
-             " does not fit into " + describe(x.type()));
+      c.fail(
+          "a kernel {0} with stride {1} and padding {2} does not fit into {3}",
+          sizes.taps, sizes.strides, sizes.pads, x);
       return std::nullopt;
     }
     windows.dims.push_back(window);
@@ -78,7 +69,7 @@ Val addBias(Call &c, Val y) {
   Val bias = c.tensor("bias");
   if (!bias || bias.shape() != llvm::ArrayRef<int64_t>(y.dim(1)))
     return c.fail("the bias does not fit");
-  return c.emit.binary(BinaryKind::add, y, alongChannels(c.emit, bias, y));
+  return c.emit.add(y, alongChannels(c.emit, bias, y));
 }
 
 /// Padding as numbers, or "same" and "valid".
@@ -94,23 +85,21 @@ Shape convPads(Call &c, const Shape &taps, const Shape &dilations) {
         c.fail("padding 'same' is not supported for an even kernel");
     }
   else if (c.text("padding") != "valid")
-    c.fail("padding '" + c.text("padding") +
-           "' is not known; accepted: same, valid");
+    c.fail("padding '{0}' is not known; accepted: same, valid",
+           c.text("padding"));
   return pads;
 }
 
-void transposedConv(Call &c, Val x, Val w);
+Val transposedConv(Call &c, Val x, Val w);
 
-void conv(Call &c) {
+Val conv(Call &c) {
   Val w = c.tensor("weight");
-  if (!w || w.rank() < 3) {
-    c.fail("the weight must have 3 dimensions or more");
-    return;
-  }
+  if (!w || w.rank() < 3)
+    return c.fail("the weight must have 3 dimensions or more");
   Val original = c.tensor("input");
   Val x = batched(c, original, w.rank() - 2);
   if (!x)
-    return;
+    return {};
   if (c.flag("transposed"))
     return transposedConv(c, x, w);
   Sizes sizes{Shape(w.shape().drop_front(2)), {}, {}, {}};
@@ -121,16 +110,16 @@ void conv(Call &c) {
   if (groups < 1 || w.dim(1) > INT32_MAX || groups > INT32_MAX ||
       x.dim(1) != w.dim(1) * groups || w.dim(0) % groups ||
       x.element() != w.element())
-    c.fail("input " + describe(x.type()) + " does not fit weights " +
-           describe(w.type()) + " in " + llvm::Twine(groups) + " groups");
+    c.fail("input {0} does not fit weights {1} in {2} groups", x, w, groups);
   if (c.emit.failed())
-    return;
-  if (auto windows = windowsOf(c, x, sizes))
-    c.out(unbatched(c, addBias(c, makeConv(c.emit, x, w, *windows)), original));
+    return {};
+  auto windows = windowsOf(c, x, sizes);
+  Val y = windows ? makeConv(c.emit, x, w, *windows) : Val();
+  return unbatched(c, addBias(c, y), original);
 }
 
 /// The gradient of a convolution with respect to its input, as a forward op.
-void transposedConv(Call &c, Val x, Val w) {
+Val transposedConv(Call &c, Val x, Val w) {
   Emitter &e = c.emit;
   size_t count = w.rank() - 2;
   Shape strides = c.ints("stride", count), pads = c.ints("padding", count);
@@ -139,49 +128,34 @@ void transposedConv(Call &c, Val x, Val w) {
   int64_t groups = c.integer("groups");
   if (groups < 1 || x.dim(1) != w.dim(0) || w.dim(0) % groups ||
       x.element() != w.element())
-    c.fail("input " + describe(x.type()) + " does not fit weights " +
-           describe(w.type()) + " in " + llvm::Twine(groups) + " groups");
+    c.fail("input {0} does not fit weights {1} in {2} groups", x, w, groups);
   Windows windows;
   for (size_t d = 0; d < count && !e.failed(); ++d) {
     for (int64_t size : {strides[d], pads[d], dilations[d], extra[d]})
       if (size < 0 || size > INT32_MAX)
-        c.fail("size " + llvm::Twine(size) + " is invalid");
-    Window window{0,
-                  x.dim(static_cast<int64_t>(d) + 2),
-                  w.dim(static_cast<int64_t>(d) + 2),
-                  strides[d],
-                  pads[d],
-                  pads[d],
-                  dilations[d]};
+        c.fail("size {0} is invalid", size);
+    Window window{0,       x.dim(d + 2), w.dim(d + 2), strides[d],
+                  pads[d], pads[d],      dilations[d]};
     window.in = window.stride * (window.out - 1) +
                 window.dilation * (window.taps - 1) + 1 + extra[d] -
                 2 * window.before;
     if (window.stride < 1 || window.dilation < 1 || window.in < 1 ||
         window.fitting() != window.out)
-      c.fail("stride, padding and output_padding do not fit " +
-             describe(x.type()));
+      c.fail("stride, padding and output_padding do not fit {0}", x);
     windows.dims.push_back(window);
   }
   if (e.failed())
-    return;
-  Shape shape = {x.dim(0), w.dim(1) * groups};
-  shape.append(windows.list(&Window::in));
-  auto type = RankedTensorType::get(shape, x.element());
-  Val y(ConvGradInputOp::create(e.builder, e.loc, type, e.materialize(x),
-                                e.materialize(w), strides, windows.pads(),
-                                dilations)
-            .getResult());
-  c.out(unbatched(c, addBias(c, y), c.tensor("input")));
+    return {};
+  Val y = makeConvGradInput(e, x, w, w.dim(1) * groups, windows);
+  return unbatched(c, addBias(c, y), c.tensor("input"));
 }
 
-void convTranspose(Call &c) {
+Val convTranspose(Call &c) {
   Val w = c.tensor("weight");
-  if (!w || w.rank() < 3) {
-    c.fail("the weight must have 3 dimensions or more");
-    return;
-  }
-  if (Val x = batched(c, c.tensor("input"), w.rank() - 2))
-    transposedConv(c, x, w);
+  if (!w || w.rank() < 3)
+    return c.fail("the weight must have 3 dimensions or more");
+  Val x = batched(c, c.tensor("input"), w.rank() - 2);
+  return x ? transposedConv(c, x, w) : Val();
 }
 
 //===----------------------------------------------------------------------===//
@@ -199,113 +173,80 @@ Sizes poolSizes(Call &c, size_t spatial, bool dilates) {
   return sizes;
 }
 
-template <int spatial> void maxPool(Call &c) {
+template <int spatial> Val maxPool(Call &c) {
   Emitter &e = c.emit;
   Val original = c.tensor("self"), x = batched(c, original, spatial);
   Sizes sizes = poolSizes(c, spatial, true);
   if (!x || e.failed() || !x.isFloat())
-    return;
+    return {};
   auto windows = windowsOf(c, x, sizes);
   if (!windows)
-    return;
-  Shape shape = windows->resultShape(x.dim(0), x.dim(1));
-  auto op = MaxPoolOp::create(
-      e.builder, e.loc, RankedTensorType::get(shape, x.element()),
-      RankedTensorType::get(shape, e.builder.getI32Type()), e.materialize(x),
-      sizes.taps, sizes.strides, windows->pads(), sizes.dilations);
+    return {};
+  MaxPoolOp op = makeMaxPool(e, x, *windows);
   c.out(0, unbatched(c, Val(op.getY()), original));
   // Both torch and dpc index within a plane.
-  c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.builder.getI64Type()),
-                     original));
+  c.out(1, unbatched(c, e.convert(Val(op.getIndex()), e.i64()), original));
+  return {};
 }
 
-template <int spatial> void averagePool(Call &c) {
+template <int spatial> Val averagePool(Call &c) {
   Emitter &e = c.emit;
   Val original = c.tensor("self"), x = batched(c, original, spatial);
   Sizes sizes = poolSizes(c, spatial, false);
   if (c.has("divisor_override"))
     c.fail("divisor_override is not supported");
   if (!x || e.failed() || !x.isFloat())
-    return;
+    return {};
   auto windows = windowsOf(c, x, sizes);
   if (!windows)
-    return;
+    return {};
   Shape counted = c.flag("count_include_pad") ? sizes.pads : Shape(spatial, 0);
   Val shares = windowShares(e, x.element(), *windows, counted, counted);
-  c.out(unbatched(c,
-                  e.binary(BinaryKind::mul, windowSums(e, x, *windows), shares),
-                  original));
+  return unbatched(c, e.mul(windowSums(e, x, *windows), shares), original);
 }
 
 /// Adjacent windows of equal size; the mean if there is only one.
-template <int spatial> void adaptivePool(Call &c) {
+template <int spatial> Val adaptivePool(Call &c) {
   Emitter &e = c.emit;
   Val original = c.tensor("self"), x = batched(c, original, spatial);
   Shape out = c.ints("output_size", spatial);
   if (!x || e.failed() || !x.isFloat())
-    return;
+    return {};
   Sizes sizes{{}, {}, Shape(spatial, 0), Shape(spatial, 1)};
   double taps = 1;
   for (size_t d = 0; d < spatial; ++d) {
     int64_t in = x.dim(static_cast<int64_t>(d) + 2);
-    if (out[d] < 1 || in % out[d]) {
-      c.fail("output_size " + describe(out) + " does not divide " +
-             describe(x.type()));
-      return;
-    }
+    if (out[d] < 1 || in % out[d])
+      return c.fail("output_size {0} does not divide {1}", out, x);
     sizes.taps.push_back(in / out[d]);
     taps *= static_cast<double>(in / out[d]);
   }
   sizes.strides = sizes.taps;
   if (llvm::all_of(out, [](int64_t n) { return n == 1; })) {
-    Shape dims;
-    for (int64_t d = 2; d < x.rank(); ++d)
-      dims.push_back(d);
-    return c.out(unbatched(c, e.keepDims(e.mean(x, dims), x, dims), original));
+    Shape dims = iotaDims(x.rank(), 2);
+    return unbatched(c, e.keepDims(e.mean(x, dims), x, dims), original);
   }
-  if (auto windows = windowsOf(c, x, sizes))
-    c.out(unbatched(
-        c, e.binary(BinaryKind::mul, windowSums(e, x, *windows), 1.0 / taps),
-        original));
+  auto windows = windowsOf(c, x, sizes);
+  Val sums = windows ? windowSums(e, x, *windows) : Val();
+  return unbatched(c, e.mul(sums, 1.0 / taps), original);
 }
 
 //===----------------------------------------------------------------------===//
 // Batch normalization
 //===----------------------------------------------------------------------===//
 
-/// Normalizes elementwise with running statistics.
-Val normalizeByRunning(Call &c, Val x, double eps) {
-  Emitter &e = c.emit;
-  auto channel = [&](llvm::StringRef name) {
-    return alongChannels(e, e.convert(c.tensor(name), x.element()), x);
-  };
-  Val deviation = e.unary(
-      UnaryKind::sqrt, e.binary(BinaryKind::add, channel("running_var"), eps));
-  return e.binary(BinaryKind::div,
-                  e.binary(BinaryKind::sub, x, channel("running_mean")),
-                  deviation);
-}
-
 /// Updates one running statistic: running * (1 - momentum) + batch * momentum.
 void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
-  Emitter &e = c.emit;
   if (!c.has(name))
     return;
   Val running = c.tensor(name);
   double momentum = c.number("momentum");
-  if (!running || e.failed())
-    return;
-  Val moved = e.binary(
-      BinaryKind::add, e.binary(BinaryKind::mul, running, 1.0 - momentum),
-      e.convert(e.binary(BinaryKind::mul, batch, momentum), running.element()));
-  if (auto argument = dyn_cast_if_present<BlockArgument>(running.value);
-      argument && moved)
-    e.updates[argument] = moved.value;
+  movedStatistic(c.emit, running, batch, 1.0 - momentum, momentum);
 }
 
 /// Normalizes with the statistics of the batch. The running variance uses n /
 /// (n - 1) of the biased variance.
-void normalizeByBatch(Call &c, Val x, double eps) {
+Val normalizeByBatch(Call &c, Val x, double eps) {
   Emitter &e = c.emit;
   auto vector = [&](llvm::StringRef name, double fallback) {
     return c.has(name) ? e.convert(c.tensor(name), x.element())
@@ -313,26 +254,20 @@ void normalizeByBatch(Call &c, Val x, double eps) {
   };
   Val scale = vector("weight", 1), bias = vector("bias", 0);
   if (e.failed())
-    return;
-  Type element = x.element().isF64() ? x.element() : e.builder.getF32Type();
-  auto statistics = RankedTensorType::get({x.dim(1)}, element);
-  auto op = BatchNormOp::create(
-      e.builder, e.loc, x.type(), statistics, statistics, e.materialize(x),
-      e.materialize(scale), e.materialize(bias), llvm::APFloat(eps));
-  c.out(0, Val(op.getY()));
+    return {};
+  BatchNormOp op = makeBatchNorm(e, x, scale, bias, eps);
   auto count = static_cast<double>(numElements(x.shape()) / x.dim(1));
   moveStatistic(c, "running_mean", Val(op.getMean()));
   moveStatistic(c, "running_var",
-                e.binary(BinaryKind::mul, Val(op.getVar()),
-                         count / std::max(count - 1, 1.0)));
+                e.mul(Val(op.getVar()), count / std::max(count - 1, 1.0)));
+  return Val(op.getY());
 }
 
-void batchNorm(Call &c) {
+Val batchNorm(Call &c, Val x) {
   Emitter &e = c.emit;
-  Val x = c.tensor("input");
   bool trains = c.flag("training");
-  if (!x || e.failed())
-    return;
+  if (e.failed())
+    return {};
   bool fits = x.rank() >= 2 && x.isFloat() && x.dim(1) > 0;
   for (llvm::StringRef name : {"weight", "bias", "running_mean", "running_var"})
     if (c.has(name)) {
@@ -342,22 +277,20 @@ void batchNorm(Call &c) {
     } else if (name.starts_with("running")) {
       fits &= trains;
     }
-  if (!fits) {
-    c.fail("input " + describe(x.type()) +
-           " needs a weight, bias, mean and variance per channel");
-    return;
-  }
+  if (!fits)
+    return c.fail(
+        "input {0} needs a weight, bias, mean and variance per channel", x);
   double eps = c.number("eps");
   if (trains)
     return normalizeByBatch(c, x, eps);
-  Val y = normalizeByRunning(c, x, eps);
+  Val variance = c.tensor("running_var");
+  Val y = normalizedBy(e, x, c.tensor("running_mean"), variance, eps);
   for (auto [kind, name] :
        {std::pair(BinaryKind::mul, llvm::StringRef("weight")),
         std::pair(BinaryKind::add, llvm::StringRef("bias"))})
     if (c.has(name))
-      y = e.binary(kind, y,
-                   alongChannels(e, e.convert(c.tensor(name), x.element()), x));
-  c.out(y);
+      y = e.binary(kind, y, alongChannels(e, c.tensor(name), x));
+  return y;
 }
 
 } // namespace

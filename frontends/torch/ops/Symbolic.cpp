@@ -49,33 +49,25 @@ Val withoutGradient(Emitter &emit, Val x) {
 
 namespace {
 
-void size(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
+Val size(Call &c, Val x) {
   int64_t dim = c.dimOf("dim", x.rank());
-  if (!c.emit.failed() && x.rank() > 0)
-    c.out(c.emit.scalar(static_cast<double>(x.dim(dim)),
-                        c.emit.builder.getI64Type()));
+  return !c.emit.failed() && x.rank() > 0
+             ? c.emit.scalar(static_cast<double>(x.dim(dim)), c.emit.i64())
+             : Val();
 }
 
-void numel(Call &c) {
-  if (Val x = c.tensor("self"))
-    c.out(c.emit.scalar(static_cast<double>(numElements(x.shape())),
-                        c.emit.builder.getI64Type()));
+Val numel(Call &c, Val x) {
+  return c.emit.scalar(static_cast<double>(numElements(x.shape())),
+                       c.emit.i64());
 }
 
 /// The number in a tensor of one element, which must be known.
-void item(Call &c) {
-  Val x = c.tensor("self");
-  if (!x)
-    return;
-  if (!x.constant || x.constant->size() != 1) {
-    c.fail("reads a number that depends on data, which is not supported; keep "
-           "it a tensor (no .item(), no Python if on it)");
-    return;
-  }
-  c.out(c.emit.reshape(x, {}));
+Val item(Call &c, Val x) {
+  if (!x.constant || x.constant->size() != 1)
+    return c.fail(
+        "reads a number that depends on data, which is not supported; keep it "
+        "a tensor (no .item(), no Python if on it)");
+  return c.emit.reshape(x, {});
 }
 
 /// Operands by position: Python's operators do not name them.
@@ -91,44 +83,38 @@ std::pair<Val, Val> operands(Call &c) {
   return {c.emit.convert(a, common), c.emit.convert(b, common)};
 }
 
-template <BinaryKind kind> void arithmetic(Call &c) {
+template <BinaryKind kind> Val arithmetic(Call &c) {
   auto [a, b] = operands(c);
-  c.out(c.emit.binary(kind, a, b));
+  return c.emit.binary(kind, a, b);
 }
 
-template <CompareKind kind> void compare(Call &c) {
+template <CompareKind kind> Val compare(Call &c) {
   auto [a, b] = operands(c);
-  c.out(c.emit.compare(kind, a, b));
+  return c.emit.compare(kind, a, b);
 }
 
 /// a // b and a % b with positive b, which holds for sizes.
-template <bool isRest> void divide(Call &c) {
+template <bool isRest> Val divide(Call &c) {
   auto [a, b] = operands(c);
   if (!a || !b)
-    return;
-  if (a.isFloat() || b.constant->at(0).i < 1 || a.constant->at(0).i < 0) {
-    c.fail("operands must be sizes");
-    return;
-  }
-  c.out(c.emit.binary(isRest ? BinaryKind::rem : BinaryKind::div, a, b));
+    return {};
+  if (a.isFloat() || b.constant->at(0).i < 1 || a.constant->at(0).i < 0)
+    return c.fail("operands must be sizes");
+  return c.emit.binary(isRest ? BinaryKind::rem : BinaryKind::div, a, b);
 }
 
-void trueDivide(Call &c) {
+Val trueDivide(Call &c) {
   auto [a, b] = operands(c);
-  Type f64 = c.emit.builder.getF64Type();
-  c.out(c.emit.binary(BinaryKind::div, c.emit.convert(a, f64),
-                      c.emit.convert(b, f64)));
+  Type f64 = c.emit.f64();
+  return c.emit.div(c.emit.convert(a, f64), c.emit.convert(b, f64));
 }
 
-void negate(Call &c) { c.out(c.emit.unary(UnaryKind::neg, c.operandAt(0))); }
+Val negate(Call &c) { return c.emit.neg(c.operandAt(0)); }
 
 /// Assertions about shapes; the import checks all shapes anyway.
-void nothing(Call &) {}
+Val nothing(Call &) { return {}; }
 
-void detach(Call &c) {
-  Val x = c.tensor("self");
-  c.out(c.trains ? withoutGradient(c.emit, x) : x);
-}
+Val detach(Call &c, Val x) { return c.trains ? withoutGradient(c.emit, x) : x; }
 
 } // namespace
 

@@ -1,0 +1,44 @@
+//===- Elementwise.h - Elementwise functions of several ops -----*- C++ -*-===//
+#ifndef DPC_FRONTENDS_EMIT_ELEMENTWISE_H
+#define DPC_FRONTENDS_EMIT_ELEMENTWISE_H
+
+#include "frontends/emit/Emitter.h"
+
+namespace dpc::frontend {
+
+// Operators that are one elementwise op.
+template <UnaryKind kind> Val unary(Emitter &e, Val x) {
+  return e.unary(kind, x);
+}
+template <BinaryKind kind> Val binary(Emitter &e, Val a, Val b) {
+  return e.binary(kind, a, b);
+}
+inline Val square(Emitter &e, Val x) { return e.mul(x, x); }
+inline Val tangent(Emitter &e, Val x) { return e.div(e.sin(x), e.cos(x)); }
+inline Val isNaN(Emitter &e, Val x) { return e.ne(x, x); }
+/// Rounds to the nearest whole number; halves round to even.
+inline Val round(Emitter &e, Val x) { return e.round(x); }
+/// Inverts booleans, or all bits of integers: -x - 1.
+Val invert(Emitter &e, Val x);
+/// exp(x) - 1 = tanh(x / 2) (exp(x) + 1), which does not cancel near zero.
+Val expMinusOne(Emitter &e, Val x);
+/// Whether x is an infinity; x holds floats.
+Val isInfinite(Emitter &e, Val x);
+/// Whether a nonzero remainder differs from the divisor in its sign.
+Val hasOtherSign(Emitter &e, Val remainder, Val divisor);
+
+/// max(x, 0) + log(1 + exp(-|x|)), which never overflows.
+Val softplus(Emitter &e, Val x);
+/// x tanh(softplus(x)).
+Val mish(Emitter &e, Val x);
+/// min(max(alpha x + beta, 0), 1).
+Val hardGate(Emitter &e, Val x, double alpha, double beta);
+/// x min(max(x / 6 + 1/2, 0), 1).
+Val hardSwish(Emitter &e, Val x);
+/// scale (exp(min(x, 0)) - 1), the lower branch of Elu. The minimum keeps the
+/// unused branch and its gradient finite.
+Val expBelow(Emitter &e, Val x, double scale);
+
+} // namespace dpc::frontend
+
+#endif // DPC_FRONTENDS_EMIT_ELEMENTWISE_H

@@ -1,0 +1,52 @@
+//===- Handler.h - Converters of operators ----------------------*- C++ -*-===//
+#ifndef DPC_FRONTENDS_EMIT_HANDLER_H
+#define DPC_FRONTENDS_EMIT_HANDLER_H
+
+#include "frontends/emit/Emitter.h"
+
+#include <array>
+#include <functional>
+
+namespace dpc::frontend {
+
+/// Converts one node. `Context` is a frontend's view of a node. It has:
+///   emit               the Emitter;
+///   required<First>(i) operand i; notes a failure and returns null if missing;
+///   out(i, value)      sets result i.
+///
+/// A handler is made from a function (First &, Val...), where First is Context
+/// or Emitter. The function is called only if the node has an operand for each
+/// Val. It returns the first result, or null if it failed or set all results.
+template <typename Context> class Handler {
+public:
+  Handler() = default;
+  template <typename First, std::same_as<Val>... Operands>
+  Handler(Val (*convert)(First &, Operands...))
+      : run([convert](Context &c) {
+          return apply(convert, c, std::index_sequence_for<Operands...>());
+        }) {}
+
+  void operator()(Context &c) const {
+    if (Val result = run(c))
+      c.out(0, std::move(result));
+  }
+
+private:
+  template <typename First, std::same_as<Val>... Operands, size_t... I>
+  static Val apply(Val (*convert)(First &, Operands...), Context &c,
+                   std::index_sequence<I...>) {
+    std::array<Val, sizeof...(I)> operands{c.template required<First>(I)...};
+    if (!llvm::all_of(operands, [](const Val &v) { return bool(v); }))
+      return {};
+    if constexpr (std::is_same_v<First, Emitter>)
+      return convert(c.emit, operands[I]...);
+    else
+      return convert(c, operands[I]...);
+  }
+
+  std::function<Val(Context &)> run;
+};
+
+} // namespace dpc::frontend
+
+#endif // DPC_FRONTENDS_EMIT_HANDLER_H
