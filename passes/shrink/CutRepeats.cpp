@@ -23,12 +23,12 @@ public:
 
 private:
   SmallVector<Operation *> ops;
-  SmallVector<size_t> kinds; ///< hashes, which are equal for ops that are alike
+  SmallVector<size_t> kinds; ///< hashes of ops, equal for ops that match
   DenseMap<Operation *, int64_t> position;
   mutable func::FuncOp func; // has no const members
 
   bool isSameValue(Value a, Value b, int64_t distance) const;
-  bool isAlike(int64_t at, int64_t distance) const;
+  bool matches(int64_t at, int64_t distance) const;
   bool readsParameter(const Run &run) const;
 };
 
@@ -66,7 +66,7 @@ bool Layers::isSameValue(Value a, Value b, int64_t distance) const {
              position.lookup(second.getOwner());
 }
 
-bool Layers::isAlike(int64_t at, int64_t distance) const {
+bool Layers::matches(int64_t at, int64_t distance) const {
   if (kinds[at] != kinds[at + distance])
     return false;
   Operation *a = ops[at], *b = ops[at + distance];
@@ -100,7 +100,7 @@ std::optional<Run> Layers::findRun(int64_t keep) const {
       break;
     int64_t length = 0;
     for (int64_t i = 0; i + period <= size; ++i) {
-      if (i + period < size && isAlike(i, period)) {
+      if (i + period < size && matches(i, period)) {
         ++length;
         continue;
       }

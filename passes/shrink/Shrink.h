@@ -5,9 +5,9 @@
 // program with the same kinds of ops in the same combinations tests a strategy
 // as well as the large one. The numbers of the small model have no meaning.
 //
-// Depth. Ops i and i + p are alike if they differ at most in the parameters
+// Depth. Ops i and i + p match if they differ at most in the parameters
 // that they read, and read values of ops at a distance of p, or the same
-// values. A run of r ops that are alike to the op at distance p is (r + p) / p
+// values. A run of r ops that match the op at distance p is (r + p) / p
 // repeats of a layer of p ops. All repeats except the first few are cut: users
 // of the last repeat then read the values of the last remaining repeat. Values
 // and parameters without users are removed.

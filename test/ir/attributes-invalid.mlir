@@ -1,8 +1,8 @@
-// Meshes, shardings and ops whose encodings break a rule are refused.
+// The verifiers reject invalid meshes, shardings and encodings.
 //
 // RUN: dpc-opt %s --split-input-file --verify-diagnostics
 
-// The mesh.
+// Meshes.
 // expected-error @below {{(C1) mesh axis 'dp' has size 0, must be at least 1}}
 func.func private @mesh_axis_of_no_ranks(tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=0>, [{}]>>)
 
@@ -18,7 +18,7 @@ func.func private @mesh_axis_twice(tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2, d
 
 // -----
 
-// The sharding.
+// Shardings.
 // expected-error @below {{(C1) axis 'tp' is not in #dpc.mesh<dp=2>}}
 func.func private @axis_of_another_mesh(tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{tp}]>>)
 
@@ -59,7 +59,7 @@ func.func private @partial_of_unknown_kind(tensor<8xf32, #dpc.sharding<#dpc.mesh
 
 // -----
 
-// Ops: the encodings follow the sharding rule.
+// The encodings of an op must follow its sharding rule.
 func.func @sharded_and_unsharded(%a: tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>>) {
   // expected-error @below {{'dpc.unary' op has operands or results with and without sharding}}
   %0 = dpc.unary exp %a : tensor<8xf32, #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>> -> tensor<8xf32>

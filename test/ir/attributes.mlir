@@ -1,5 +1,5 @@
-// Meshes and shardings are printed as they are read. Types print shardings through
-// aliases whose names tell the content.
+// Meshes and shardings survive a round trip. Types print shardings as aliases, whose
+// names describe the content.
 //
 // RUN: dpc-opt %s --verify-roundtrip | FileCheck %s
 
@@ -31,7 +31,8 @@ func.func private @inner_factor(tensor<192xf32, #dpc.sharding<#dpc.mesh<dp=2, tp
 // CHECK: @two_axes_on_a_factor(tensor<192xf32, #[[BOTH]]>)
 func.func private @two_axes_on_a_factor(tensor<192xf32, #dpc.sharding<#dpc.mesh<dp=2, tp=4>, [{3, 64:(dp, tp)}]>>)
 
-// Four heads over three ranks: 32, 32 and 0 elements, unlike {tp} (22, 22, 20).
+// Four heads over three ranks give shards of 32, 32 and 0 elements; {tp} would give 22,
+// 22 and 20.
 // CHECK: @uneven_heads(tensor<64xf32, #[[HEADS]]>)
 func.func private @uneven_heads(tensor<64xf32, #dpc.sharding<#dpc.mesh<tp=3>, [{4:tp, 16}]>>)
 

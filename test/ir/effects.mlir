@@ -1,4 +1,4 @@
-// Which ops may vanish, merge or move: all but collectives.
+// All ops except collectives may be removed, merged and moved.
 //
 // RUN: dpc-opt %s --canonicalize --cse | FileCheck %s
 
@@ -15,7 +15,8 @@ func.func @unused_computation_vanishes(%x: tensor<4x4xf32>) {
   return
 }
 
-// Every rank of a group must take part in every call, whoever needs the result.
+// Every rank of a group must participate in every call, even if it does not use the
+// result.
 // CHECK-LABEL: func.func @unused_collectives_stay(
 func.func @unused_collectives_stay(%x: tensor<4x8xf32>) {
   // CHECK-NEXT: dpc.all_reduce
@@ -43,7 +44,7 @@ func.func @equal_computations_merge(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Constants of a kernel's body stay in it: the body sees nothing outside.
+// Constants remain in the body of a kernel, because it is isolated from above.
 // CHECK-LABEL: func.func @folds_stay_inside_a_kernel(
 func.func @folds_stay_inside_a_kernel(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: dpc.kernel

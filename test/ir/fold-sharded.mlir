@@ -1,4 +1,4 @@
-// Folds at the sharded altitude keep encodings and leave partial values alone.
+// Folds at the sharded altitude preserve encodings and do not change partial values.
 //
 // RUN: dpc-opt %s --canonicalize | FileCheck %s
 
@@ -54,7 +54,7 @@ func.func @partial_sum_of_a_constant_stays() -> tensor<8xf32, #rep> {
   return %2 : tensor<8xf32, #rep>
 }
 
-// Two transposes meet only where the rule of the remaining one still holds.
+// Two transposes merge only if the remaining one still follows its sharding rule.
 // CHECK-LABEL: func.func @transposes_cancel(
 // CHECK-SAME: %[[X:.+]]: tensor<
 func.func @transposes_cancel(%x: tensor<4x8xf32, #rows>) -> tensor<4x8xf32, #rows> {

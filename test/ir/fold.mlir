@@ -1,4 +1,4 @@
-// Folds of single ops. A fold never changes a type, encodings included.
+// Folds of single ops. A fold never changes a type, including its encoding.
 //
 // RUN: dpc-opt %s --canonicalize | FileCheck %s
 
@@ -35,7 +35,7 @@ func.func @conjunction_with_true(%x: tensor<4xi1>) -> tensor<4xi1> {
   return %0 : tensor<4xi1>
 }
 
-// A conjunction of integers is 0 or 1, not its operand.
+// The logical_and of integers is 0 or 1, not its operand.
 // CHECK-LABEL: func.func @conjunction_of_integers(
 func.func @conjunction_of_integers(%x: tensor<4xi64>) -> tensor<4xi64> {
   // CHECK: dpc.binary logical_and

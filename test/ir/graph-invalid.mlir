@@ -1,4 +1,4 @@
-// Graph ops that break a documented constraint are refused with its number.
+// The verifiers reject graph ops that violate a documented constraint, with its number.
 //
 // RUN: dpc-opt %s --split-input-file --verify-diagnostics
 

@@ -1,4 +1,4 @@
-// Ops of the local altitude that break a documented constraint are refused.
+// The verifiers reject ops of the local altitude that violate a documented constraint.
 //
 // RUN: dpc-opt %s --split-input-file --verify-diagnostics
 

@@ -1,5 +1,5 @@
-// Every op is printed as it was read, through text and through the generic form.
-// The first case of each op is the example of its documentation.
+// Every op survives a round trip in its custom and in its generic form. The first case
+// of each op is the example of its documentation.
 //
 // RUN: dpc-opt %s --verify-roundtrip | FileCheck %s
 // RUN: dpc-opt %s --mlir-print-op-generic | dpc-opt --verify-roundtrip - | FileCheck %s

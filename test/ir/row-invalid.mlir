@@ -1,4 +1,4 @@
-// Row, transformer and optimizer ops that break a documented constraint are refused.
+// The verifiers reject row, transformer and optimizer ops that violate a constraint.
 //
 // RUN: dpc-opt %s --split-input-file --verify-diagnostics
 

@@ -1,4 +1,4 @@
-// Convolutions, pools and batch norms that break a documented constraint are refused.
+// The verifiers reject convolutions, pools and batch norms that violate a constraint.
 //
 // RUN: dpc-opt %s --split-input-file --verify-diagnostics
 

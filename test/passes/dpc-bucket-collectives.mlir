@@ -4,9 +4,9 @@
 
 // ZERO: bucket-bytes is 0, expected a positive number
 
-// Three gradients of one kind share a call behind the last producer; the op
-// that reads the first moves behind it. The maximum is another kind, the last
-// all-reduce another phase.
+// Three gradients share a call after the last producer, and the user of the first one
+// moves after that call. The maximum has another reduction, and the last all_reduce has
+// another phase.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: dpc.all_reduce max
@@ -28,8 +28,8 @@ func.func @step(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   return %1, %2, %3, %5, %6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// Reduce-scatters of one type share a call too, and start behind the last of
-// their producers; gathers of new parameters do so in the update phase.
+// reduce_scatters of one type also share a call after the last producer. all_gathers of
+// new parameters do so in the update phase.
 
 // CHECK-LABEL: func.func @scattered
 // CHECK: %[[N:.*]] = dpc.unary neg %arg1
@@ -60,8 +60,8 @@ func.func @scattered(%a: tensor<2x4xf32>, %b: tensor<2x4xf32>) -> (tensor<2x4xf3
   return %6, %7, %5 : tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>
 }
 
-// Parameters of four layers are gathered one layer ahead. A gather of what the
-// phase itself makes stays where it is.
+// Parameters of four layers are gathered one layer ahead. An all_gather of a value that
+// the phase computes does not move.
 
 // CHECK-LABEL: func.func @ahead
 // CHECK-NEXT: dpc.constant
@@ -96,7 +96,7 @@ func.func @ahead(%x: tensor<2x4xf32>, %w0: tensor<4xf32>, %w1: tensor<4xf32>, %w
   return %8, %9 : tensor<2x4xf32>, tensor<2x2x2xf32>
 }
 
-// What is small shares the call of its neighbour, however large that is.
+// A small tensor shares the call of an adjacent large one.
 
 // CHECK-LABEL: func.func @small_with_large
 // CHECK-NEXT: %[[G:.*]]:2 = dpc.all_gather %arg1, %arg2
@@ -110,8 +110,8 @@ func.func @small_with_large(%x: tensor<2x64xf32>, %w0: tensor<64xf32>, %w1: tens
   return %1, %3 : tensor<2x64xf32>, tensor<2x4xf32>
 }
 
-// What crosses stages keeps its order, whatever its operands would allow: the
-// other stage has its send, receive and sum in this order, too.
+// Communication between stages keeps its order even if the operands allow another one,
+// because the other stage has the same order of send, recv and all_reduce.
 
 // CHECK-LABEL: func.func @step.1
 // CHECK: dpc.all_reduce sum %arg0 axes = ["dp"]
@@ -126,8 +126,9 @@ func.func @step.1(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tenso
   return %1, %2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Sums on both sides of one do not share a call: the second waits for the sum
-// between stages, that one for the message, and the message for the first.
+// The all_reduces before and after the one between stages do not share a call. The
+// second depends on the one between stages, which waits for the message, which depends
+// on the first.
 
 // CHECK-LABEL: func.func @step.2
 // CHECK: dpc.all_reduce sum %arg0 axes = ["dp"]

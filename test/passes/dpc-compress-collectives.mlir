@@ -1,8 +1,8 @@
 // RUN: dpc-opt %s --dpc-compress-collectives | FileCheck %s
 
-// An all-reduce of [600] and [40] is 3 + 1 rows of 256, two for each rank. Its
-// sum follows the codes of the next compressed collective, its numbers come
-// before the first op that reads them. What is not marked stays as it is.
+// An all_reduce of [600] and [40] has 3 + 1 rows of 256 elements, two per rank. Its sum
+// is after the int8 values of the next compressed collective, and its results are
+// before their first user. Unmarked collectives do not change.
 
 // CHECK-LABEL: func.func @step
 // CHECK: %[[A:.*]] = dpc.pad {{.*}} -> tensor<1x768xf32>
@@ -38,7 +38,7 @@ func.func @step(%a: tensor<600xf32>, %b: tensor<5x8xf32>, %c: tensor<2x50x20xf32
   %3 = dpc.unary exp %few {dpc.phase = "backward"} : tensor<4xf32> -> tensor<4xf32>
   %4 = dpc.unary neg %2 {dpc.phase = "backward"} : tensor<50x20xf32> -> tensor<50x20xf32>
   %5 = dpc.unary neg %0#0 {dpc.phase = "update"} : tensor<600xf32> -> tensor<600xf32>
-  // Four numbers would take more bytes as codes.
+  // Compressed, four numbers would need more bytes.
   %6 = dpc.all_reduce sum %few axes = ["dp"] {dpc.compress = "int8", dpc.phase = "update"} : (tensor<4xf32>) -> tensor<4xf32>
   %7 = dpc.all_reduce sum %d axes = ["dp"] {dpc.phase = "update"} : (tensor<900xf32>) -> tensor<900xf32>
   return %5, %0#1, %4, %6, %7, %1, %3 : tensor<600xf32>, tensor<5x8xf32>, tensor<50x20xf32>, tensor<4xf32>, tensor<900xf32>, tensor<4xf32>, tensor<4xf32>
@@ -58,8 +58,8 @@ func.func @gathered(%a: tensor<7x100xbf16>, %b: tensor<4xf32>) -> (tensor<2x7x10
   return %2, %1 : tensor<2x7x100xbf16>, tensor<4xf32>
 }
 
-// The largest 26 of each 256 travel with their positions; the rest is a new
-// state of the parameter, one for each rank.
+// The largest 26 of each 256 elements are sent with their positions. The residual is a
+// new state of the parameter, one per rank.
 
 // CHECK-LABEL: func.func @largest
 // CHECK-SAME: %[[OLD:[^:]*]]: tensor<1x2x256xf32> {dpc.global = tensor<2x2x256xf32, #{{.*}}>, dpc.name = "w.residual", dpc.of = "w", dpc.role = "state", dpc.slot = "residual"})

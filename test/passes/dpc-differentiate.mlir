@@ -3,9 +3,9 @@
 // RUN: dpc-opt %s --dpc-differentiate="optimizer=sgd momentum=0.9" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=MOMENTUM
 // RUN: dpc-opt %s --dpc-differentiate="clip-grad-norm=1.0 loss-scale=1024 loss-scale-interval=3" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=FP16
 
-// Arguments: parameters, buffers, states, inputs, lr, step; the order of
-// @forward's does not matter. The mean's 1 / 8 is peeled: the gradient starts
-// from 1 and the constant scales norm and update.
+// The arguments are parameters, buffers, states, inputs, lr and step, for any order in
+// @forward. The factor 1 / 8 of the mean is split off: the initial gradient is 1, and
+// the constant scales the norm and the update.
 
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {dpc.name = "w", dpc.role = "parameter"}
@@ -40,7 +40,7 @@
 // CHECK: return %[[P1]], %[[M1]], %[[V1]], %[[LOSS]], %[[NORM]]
 // CHECK-NOT: @forward
 
-// Without momentum the gradient itself stands in for the buffer.
+// Without momentum, the gradient is passed as the buffer.
 // SGD-LABEL: func.func @train_step
 // SGD-NOT: "state"
 // SGD: %[[DW:.*]] = dpc.matmul %{{.*}}, %{{.*}} ta
@@ -50,8 +50,9 @@
 // MOMENTUM-SAME: %[[B:[^:]*]]: tensor<4x4xf32> {dpc.name = "w.momentum", dpc.of = "w", dpc.role = "state", dpc.slot = "momentum"}
 // MOMENTUM: dpc.sgd %{{[^ ]*}}, %[[B]], %{{.*}} momentum = 9.000000e-01
 
-// Of a mean over 8, the sum's gradient starts from an eighth of the scale. Nothing is updated
-// unless the norm is finite, and the learning rate's schedule stands still.
+// For a mean over 8 elements, the initial gradient of the sum is an eighth of the
+// scale. If the norm is not finite, nothing is updated and the schedule of the learning
+// rate does not advance.
 // FP16-LABEL: func.func @train_step
 // FP16-SAME: %[[S:[^:]*]]: tensor<f32> {dpc.init = 1.024000e+03 : f64, dpc.name = "loss_scale", dpc.role = "state", dpc.slot = "scale"}
 // FP16-SAME: %[[STREAK:[^:]*]]: tensor<f32> {dpc.init = 0.000000e+00 : f64, dpc.name = "loss_scale.streak", dpc.role = "state", dpc.slot = "streak"}
@@ -90,8 +91,8 @@ func.func @forward(%x: tensor<2x4xf32> {dpc.name = "x", dpc.role = "input", dpc.
 
 // -----
 
-// A negated loss starts from -1; a table used twice sums its gradients; the
-// divisor's reciprocal scales.
+// The initial gradient of a negated loss is -1. The gradients of a table with two users
+// are summed. The reciprocal of the divisor is the scale.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4x4xf32> {dpc.name = "w"
 // CHECK-SAME: %[[N:[^:]*]]: tensor<f32> {dpc.name = "n"
@@ -117,7 +118,7 @@ func.func @forward(%w: tensor<4x4xf32> {dpc.name = "w", dpc.role = "parameter"},
 
 // -----
 
-// A factor of unknown sign is not peeled, nor is a sum of two losses.
+// A factor of unknown sign is not split off, and neither is a sum of two losses.
 // CHECK-LABEL: func.func @train_step
 // CHECK: %[[ONE:.*]] = dpc.constant dense<1.000000e+00> : tensor<f32> {dpc.phase = "update"}
 // CHECK: dpc.adamw %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}},
@@ -131,8 +132,8 @@ func.func @forward(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter"},
 
 // -----
 
-// Arguments without a name get one that is not taken, for states refer to them.
-// What the loss does not depend on is returned as it is.
+// Arguments without a name get a new one, because states refer to them. Parameters that
+// the loss does not depend on are returned unchanged.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4xf32> {dpc.name = "arg1_", dpc.role = "parameter"}
 // CHECK-SAME: %[[ALONE:[^:]*]]: tensor<4xf32> {dpc.name = "alone", dpc.role = "parameter"}
@@ -151,8 +152,8 @@ func.func @forward(
 
 // -----
 
-// A parameter is reached through floats only: a choice by comparison passes
-// nothing on to what is compared.
+// A gradient passes only through floats: a select passes none to the operands of the
+// comparison.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: {dpc.name = "w", dpc.role = "parameter"}
 // CHECK-SAME: {dpc.name = "c", dpc.role = "parameter"}
@@ -170,8 +171,8 @@ func.func @forward(
 
 // -----
 
-// Copies of parameters go to their first reader, so that the gradient of the
-// last is complete, in the parameter's type, before that of the first is begun.
+// Conversions of parameters move to their first user. So the gradient of the last
+// parameter is complete, in the type of the parameter, before that of the first begins.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[A:[^:]*]]: tensor<4x4xf32> {dpc.name = "a"
 // CHECK-SAME: %[[B:[^:]*]]: tensor<4x4xf32> {dpc.name = "b"
@@ -198,7 +199,7 @@ func.func @forward(
 
 // -----
 
-// What the model draws by the number of the step draws by the optimizer's.
+// Random numbers that depend on the step use the step of the optimizer.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[STEP:[^:]*]]: tensor<f32> {dpc.name = "step", dpc.role = "scalar"}) ->
 // CHECK: dpc.compare gt %[[STEP]], %{{.*}} {dpc.phase = "forward"}

@@ -5,7 +5,7 @@
 
 // UNKNOWN: keep is 'tiles', expected cudnn or loops
 
-// Query heads share key heads; causal, as many keys as queries.
+// Query heads share key heads. The mask is causal, with as many keys as queries.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: dpc.attention {{.*}}{dpc.fused, dpc.phase
@@ -22,7 +22,7 @@ func.func @step(%q: tensor<2x4x6x16xbf16>, %k: tensor<2x2x6x16xbf16>, %v: tensor
 
 // -----
 
-// The loops take any depth and more keys than queries, cuDNN does not.
+// The loops support any head_dim and more keys than queries; cuDNN does not.
 
 // CHECK-LABEL: func.func @step
 // CHECK: dpc.attention_probs

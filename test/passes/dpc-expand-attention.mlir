@@ -1,6 +1,6 @@
 // RUN: dpc-opt %s --split-input-file --dpc-expand-attention --verify-diagnostics | FileCheck %s
 
-// Two query heads of one key head become rows of one matmul.
+// Two query heads that share a key head become rows of one matmul.
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME: %[[Q:.*]]: tensor<2x4x3x5xf32>, %[[K:.*]]: tensor<2x2x6x5xf32>, %[[V:.*]]: tensor<2x2x6x7xf32>
@@ -37,7 +37,7 @@ func.func @step(%q: tensor<2x4x3x5xf32>, %k: tensor<2x4x6x5xf32>, %v: tensor<2x4
 
 // -----
 
-// Only local functions are touched.
+// Only local functions change.
 
 // CHECK-LABEL: func.func @forward
 // CHECK: dpc.attention

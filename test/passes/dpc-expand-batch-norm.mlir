@@ -2,7 +2,8 @@
 // RUN: dpc-opt %s --pass-pipeline="builtin.module(func.func(dpc-expand-batch-norm{data-ranks=2 micro-batches=4}))" | FileCheck %s --check-prefix=MICRO
 // RUN: not dpc-opt %s --pass-pipeline="builtin.module(func.func(dpc-expand-batch-norm{data-ranks=3 micro-batches=2}))" 2>&1 | FileCheck %s --check-prefix=UNEVEN
 
-// Sums over the batch and the image, divided by 16 * 9; phases and groups stay.
+// The sums over the batch and the image are divided by 16 * 9. Phases and groups
+// remain.
 // CHECK-LABEL: func @step
 // CHECK-NEXT: %[[SUM:.*]] = dpc.reduce sum %arg0 dims = [0, 2] {dpc.group = 3 : i64, dpc.phase = "forward"} : tensor<16x5x9xf32> -> tensor<5xf32>
 // CHECK-NEXT: dpc.constant dense<0.0069
@@ -18,7 +19,7 @@
 // CHECK-NOT: dpc.batch_norm
 // CHECK: return %[[Y]], %{{.*}}, %{{.*}}, %{{.*}}, %[[DBIAS]]
 
-// Sample (d, m, i) belongs to micro-batch m; kept statistics are averaged.
+// Sample (d, m, i) is in micro-batch m. Running statistics are averaged.
 // MICRO-LABEL: func @step
 // MICRO-NEXT: %[[X:.*]] = dpc.reshape %arg0 {{.*}} -> tensor<2x4x2x5x9xf32>
 // MICRO-NEXT: %[[SUM:.*]] = dpc.reduce sum %[[X]] dims = [0, 2, 4] {{.*}} -> tensor<4x5xf32>

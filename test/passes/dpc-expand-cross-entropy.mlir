@@ -1,6 +1,6 @@
 // RUN: dpc-opt %s --dpc-expand-cross-entropy | FileCheck %s
 
-// The gradient reads the new log-sum-exp; every new op has the old one's phase.
+// The gradient reads the new log-sum-exp. Every new op has the phase of the old one.
 // CHECK-LABEL: func @loss
 // CHECK-SAME: %[[X:[^:]*]]: tensor<6x8xf32>, %[[L:[^:]*]]: tensor<6xi64>, %[[D:[^:]*]]: tensor<6xf32>
 // CHECK-NEXT: %[[MAX:.*]] = dpc.reduce max %[[X]] dims = [1] {dpc.group = 7 : i64, dpc.phase = "forward"}

@@ -1,7 +1,7 @@
 // RUN: dpc-opt %s --dpc-expand-hierarchy | FileCheck %s
 
-// 12 + 3 numbers in two pieces of 8: scattered inside a machine, summed up
-// across, gathered inside.
+// 12 + 3 numbers fill two parts of 8: a reduce_scatter inside each machine, an
+// all_reduce between machines, and an all_gather inside.
 
 // CHECK-LABEL: func.func @step
 // CHECK: %[[X:.*]] = dpc.concat {{.*}} dim = 0 {{.*}} : (tensor<12xf32>, tensor<3xf32>) -> tensor<15xf32>

@@ -1,7 +1,7 @@
 // RUN: dpc-opt %s --split-input-file --dpc-form-kernels | FileCheck %s
 
-// q, k and v are read where one product has put them, results are written where
-// the next one reads them: nothing is copied.
+// Attention reads q, k and v from the result of one matmul, and writes its result in
+// the layout that the next matmul reads. Nothing is copied.
 
 // CHECK-LABEL: func.func @step
 // CHECK-COUNT-3: dpc.slice {{.*}} {dpc.phase = "forward", dpc.view}
@@ -39,8 +39,8 @@ func.func @step(%x: tensor<2x6x24xbf16> {dpc.role = "input", dpc.name = "x"}, %d
 
 // -----
 
-// A depth that is no multiple of 8 may lie anywhere; one that is has to begin
-// at one: it is copied from column 4.
+// A head_dim that is not a multiple of 8 may begin at any column. One that is must
+// begin at a multiple of 8, so it is copied from column 4.
 
 // CHECK-LABEL: func.func @step
 // CHECK: %[[Q:.*]] = dpc.kernel
@@ -55,8 +55,8 @@ func.func @step(%x: tensor<1x2x6x16xbf16> {dpc.role = "input", dpc.name = "x"})
 
 // -----
 
-// out and dout of the gradient lie alike: out, which is in [B, T, H, E] for its
-// transpose, is written as dout lies where that is a buffer of its own.
+// out and dout must have the same layout in the gradient. out is [B, T, H, E] for its
+// transpose, so it is written in the layout of dout if dout has its own buffer.
 
 // CHECK-LABEL: func.func @step
 // CHECK: dpc.attention {{.*}} {dpc.fused, dpc.out_perms = [array<i64>, array<i64>], dpc.phase = "forward"}
@@ -72,8 +72,8 @@ func.func @step(%q: tensor<2x3x6x8xbf16> {dpc.role = "input", dpc.name = "q"}, %
 
 // -----
 
-// Attention that is whole in estimates only has dense operands, which other
-// software copies, too.
+// Attention that only estimates keep whole has dense operands, because other software
+// also copies them.
 
 // CHECK-LABEL: func.func @step
 // CHECK: dpc.kernel

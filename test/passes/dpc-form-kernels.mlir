@@ -1,8 +1,8 @@
 // RUN: dpc-opt %s --split-input-file --dpc-form-kernels | FileCheck %s
 
 module {
-  // Bias, gelu and residual are one kernel; the sum feeds the norm's kernel,
-  // which also returns it.
+  // Bias, gelu and the residual addition are one kernel. The kernel of the norm
+  // contains the sum and also returns it.
   // CHECK-LABEL: func.func @step
   // CHECK: %[[M:.*]] = dpc.matmul
   // CHECK: %[[B:.*]] = dpc.broadcast {{.*}} {dpc.phase = "forward", dpc.view}
@@ -31,8 +31,8 @@ module {
 // -----
 
 module {
-  // A value that a collective sends is not kept back by a reader that needs
-  // more than it.
+  // A value that a collective sends is not delayed by another user that needs more
+  // values.
   // CHECK-LABEL: func.func @step
   // CHECK: dpc.kernel
   // CHECK-NEXT: ^bb0
@@ -55,8 +55,8 @@ module {
 // -----
 
 module {
-  // q and k are read in place, the attention output is written transposed; a
-  // transpose that a reshape cannot regroup is copied.
+  // q and k are read in place, and the output of attention is written transposed. A
+  // transpose whose result a reshape cannot view is copied.
   // CHECK-LABEL: func.func @step
   // CHECK: dpc.slice {{.*}} {dpc.view}
   // CHECK: dpc.transpose {{.*}} {dpc.view}
@@ -92,7 +92,7 @@ module {
 // -----
 
 module {
-  // Reshapes between members of one kernel go with them, however many there are.
+  // All reshapes between ops of one kernel are part of the kernel.
   // CHECK-LABEL: func.func @step
   // CHECK-NEXT: dpc.kernel
   // CHECK: dpc.yield
@@ -116,8 +116,8 @@ module {
 
 // -----
 
-// The greatest of every row is found where the row is summed, unless ranks have
-// to agree on it between the two.
+// One kernel computes the maximum and the sum of every row, unless an all_reduce of the
+// maximum is between them.
 
 // CHECK-LABEL: func @row_max_of_cross_entropy
 // CHECK: dpc.kernel

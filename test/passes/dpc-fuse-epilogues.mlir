@@ -6,8 +6,8 @@
 !gw = tensor<6x8xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}, {}]>>
 !gy = tensor<4x8xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}, {}]>>
 !t = tensor<4x8xf32>
-// A bias and gelu; what gelu is applied to is kept. The view of the bias is made
-// before the matmul.
+// A bias and gelu. The kernel also returns the argument of gelu. The view of the bias
+// is created before the matmul.
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT: %[[B:.*]] = dpc.broadcast %arg2
 // CHECK-NEXT: %[[K:.*]]:2 = dpc.kernel %arg0, %arg1, %[[B]] {dpc.epilogue = "gelu_aux_bias", dpc.phase = "forward"}
@@ -38,9 +38,9 @@ func.func @step(%x: tensor<4x6xf32> {dpc.global = !gx}, %w: tensor<6x8xf32> {dpc
 !gb = tensor<8xf32, #dpc.sharding<#dpc.mesh<mb=3>, [{}]>>
 !t = tensor<2x8xbf16>
 !w = tensor<2x8xf32>
-// The sums of rows read %dy, not a copy of it in f32, and are a part of the
-// matmul that reads it, too; their reader waits. The matmul writes f32 and
-// adds it up.
+// The row sums read %dy, not its f32 copy. They become an epilogue of the matmul that
+// also reads %dy, and their user moves after it. The matmul writes f32 and adds to the
+// sum.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[DY:.*]] = dpc.kernel %arg0 {dpc.phase = "backward"} : (tensor<2x8xbf16>) -> tensor<2x8xbf16> {
 // CHECK: %[[K:.*]]:2 = dpc.kernel %[[DY]], %arg1 {dpc.epilogue = "sums_of_a", dpc.phase = "backward"} : (tensor<2x8xbf16>, tensor<2x8xbf16>) -> (tensor<8x8xf32>, tensor<8xf32>) {
@@ -83,7 +83,7 @@ func.func @step(%x: !t {dpc.global = !g}, %c: !t {dpc.global = !g}) -> (tensor<8
 !gw = tensor<2x6x8xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}, {}, {}]>>
 !gy = tensor<2x4x8xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}, {}, {}]>>
 !t = tensor<2x4x8xf32>
-// Two matrices are two GEMMs; the kernels of the update stay apart.
+// Two matrices are two GEMMs. The kernels of the update remain separate.
 // CHECK-LABEL: func.func @step
 // CHECK-NOT: dpc.epilogue
 func.func @step(%x: tensor<2x4x6xf32> {dpc.global = !gx}, %w: tensor<2x6x8xf32> {dpc.global = !gw}) -> (!t {dpc.global = !gy}, !t {dpc.global = !gy})

@@ -1,7 +1,7 @@
 // RUN: dpc-opt %s --dpc-simplify --dpc-fuse --dpc-simplify --split-input-file | FileCheck %s
 
-// What fused ops compute is tested against their parts by graph-test; these
-// cases show the IR, and what must not be fused.
+// graph-test compares the results of fused ops with those of their parts. These cases
+// test the IR, and programs that must not be fused.
 
 // CHECK-LABEL: func @gelu
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
@@ -20,7 +20,7 @@ func.func @gelu(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Another constant, another x: not gelu.
+// With another constant or another x, this is not gelu.
 // CHECK-LABEL: func @not_gelu
 // CHECK-NOT: gelu
 // CHECK: return
@@ -75,7 +75,7 @@ func.func @rms_norm(%x: tensor<2x8xf32>, %w: tensor<8xf32>) -> tensor<2x8xf32> {
 
 // -----
 
-// Divided by another count, or by the root of another value's mean square: no
+// Divided by another count, or by the root mean square of another value, this is not a
 // norm.
 // CHECK-LABEL: func @not_rms_norm
 // CHECK-NOT: dpc.norm
@@ -103,7 +103,7 @@ func.func @not_rms_norm(%x: tensor<2x8xf32>, %z: tensor<2x8xf32>) -> (tensor<2x8
 
 // CHECK-LABEL: func @softmax
 // CHECK: dpc.softmax
-// A sum over another dimension is no softmax of rows.
+// With a sum over another dimension, this is not a softmax of rows.
 // CHECK-LABEL: func @not_softmax
 // CHECK-NOT: dpc.softmax
 // CHECK: return
@@ -142,7 +142,7 @@ func.func @rope(%x: tensor<2x3x4xf32>, %c: tensor<3x4xf32>, %s: tensor<3x4xf32>)
 
 // -----
 
-// The halves the other way round, and a table that is trained: no rope.
+// With swapped halves or a trained table, this is not rope.
 // CHECK-LABEL: func @not_rope
 // CHECK-NOT: dpc.rope
 // CHECK: return
@@ -167,8 +167,8 @@ func.func @not_rope(%x: tensor<2x3x4xf32>, %c: tensor<3x4xf32>, %s: tensor<3x4xf
 
 // -----
 
-// q scaled beforehand, keys expanded from two heads to four, an additive mask
-// by comparing positions.
+// q is scaled before, keys are expanded from two heads to four, and an additive mask
+// compares positions.
 // CHECK-LABEL: func @causal
 // CHECK-SAME: %[[Q:[^:]*]]: tensor<2x4x3x8xf32>, %[[K:[^:]*]]: tensor<2x2x3x8xf32>, %[[V:[^:]*]]: tensor<2x2x3x8xf32>
 // CHECK-NEXT: %{{.*}}, %{{.*}} = dpc.attention %[[Q]], %[[K]], %[[V]] scale = 2.500000e-01 causal :
@@ -196,8 +196,8 @@ func.func @causal(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x3x8xf32>, %v: tensor<2
 
 // -----
 
-// One element off: the mask is a mask, not `causal`. Heads repeated as a block
-// (h mod 2, not h / 2) stay repeated.
+// One element differs from a causal mask, so it remains a mask operand. Heads repeated
+// as a block (h mod 2 instead of h / 2) remain repeated.
 // CHECK-LABEL: func @almost_causal
 // CHECK: %[[K:.*]] = dpc.reshape %{{.*}} -> tensor<2x4x3x8xf32>
 // CHECK: dpc.attention %{{[^ ]*}}, %[[K]], %[[K]] mask %{{[^ ]*}} scale = 1.000000e+00 :
@@ -216,7 +216,7 @@ func.func @almost_causal(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x3x8xf32>) -> te
 
 // -----
 
-// A bias that is trained, and probabilities that are an output: not fused.
+// A trained bias, and probabilities that are an output, prevent the fusion.
 // CHECK-LABEL: func @not_attention
 // CHECK-NOT: dpc.attention
 // CHECK: return
@@ -233,7 +233,7 @@ func.func @not_attention(%q: tensor<2x4x3x8xf32>, %b: tensor<4x3x3xf32> {dpc.rol
 
 // -----
 
-// Who reads the mean comes before the scale: the norm stays where it is.
+// The mean has a user before the scale, so the norm does not move.
 // CHECK-LABEL: func @mean_is_read_first
 // CHECK: %[[Y:.*]], %[[MEAN:.*]], %{{.*}} = dpc.norm layer %{{[^ ]*}} eps
 // CHECK: dpc.unary exp %[[MEAN]]
@@ -248,8 +248,8 @@ func.func @mean_is_read_first(%x: tensor<8x4xf32>, %w: tensor<4xf32>) -> (tensor
 
 // -----
 
-// Causal, and a rectangle below the diagonal is masked as well: it touches
-// neither border nor diagonal.
+// The mask is causal except for a masked rectangle, which touches neither the border
+// nor the diagonal.
 // CHECK-LABEL: func @causal_with_a_hole
 // CHECK-NOT: causal
 // CHECK: dpc.attention {{.*}} mask %{{[^ ]*}} scale = {{[^ ]*}} :
@@ -282,8 +282,8 @@ func.func @causal_with_a_hole(%q: tensor<1x1x16x4xf32>, %k: tensor<1x1x16x4xf32>
 
 // -----
 
-// Half planes, of which only the border and the diagonal are looked at: the
-// causal one, however it is made; a line beside the diagonal is another mask.
+// Half planes, of which only the border and the diagonal are examined. Every form of
+// the causal one is found; a line next to the diagonal is another mask.
 // CHECK-LABEL: func @causal_by_choice
 // CHECK: dpc.attention {{.*}} causal
 // CHECK-LABEL: func @beside_the_diagonal
@@ -321,8 +321,8 @@ func.func @beside_the_diagonal(%q: tensor<1x1x8x4xf32>, %k: tensor<1x1x8x4xf32>,
 
 // -----
 
-// A bias of keys is seen by no softmax: k is taken from before it, and the bias
-// is still trained (weight decay).
+// A bias of keys does not change the softmax. Attention reads k from before the
+// addition, and the bias is still trained (weight decay).
 
 // CHECK-LABEL: func.func @key_bias
 // CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<8xf32> {dpc.role = "parameter", dpc.zero_gradient}

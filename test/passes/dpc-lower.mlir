@@ -3,7 +3,7 @@
 // RUN: dpc-opt %s --dpc-lower="strategy=dp=2,recompute=full" --mlir-print-ir-after-all 2>&1 | FileCheck %s --check-prefix=PASSES
 // RUN: not dpc-opt %s --dpc-lower="strategy=dp=two" 2>&1 | FileCheck %s --check-prefix=BAD
 
-// The pipeline runs the same passes as its phases one after the other.
+// The pipeline runs the same passes as its phases in sequence.
 // CHECK: func.func @step(
 // CHECK-SAME: dpc.mesh = #dpc.mesh<dp=2, tp=2>
 // CHECK: dpc.matmul %{{.*}} : (tensor<4x4xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>

@@ -1,8 +1,8 @@
 // RUN: dpc-opt %s --pass-pipeline='builtin.module(func.func(dpc-mixed-precision))' | FileCheck %s
 // RUN: dpc-opt %s --pass-pipeline='builtin.module(func.func(dpc-mixed-precision{type=f16}))' | FileCheck %s --check-prefix=F16
 
-// A convolution takes the compute type, its parameter's copy included, and so
-// does what is added to it; sums are in f32.
+// A convolution has the compute type, like the copy of its parameter and the bias. Sums
+// are in f32.
 
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[X:.*]]: tensor<2x3x4x4xf32> {{.*}}, %[[W:.*]]: tensor<5x3x3x3xf32> {{.*}}, %[[B:.*]]: tensor<2x5x4x4xf32>

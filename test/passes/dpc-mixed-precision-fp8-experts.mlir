@@ -1,7 +1,7 @@
 // RUN: dpc-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(dpc-mixed-precision{fp8=true}))' | FileCheck %s
 
-// A mixture's experts lie in stacks, also where a product sums over all of
-// them, or reads one; a router chooses. All these are of bf16.
+// The weights of experts are stacks, even if a matmul sums over all experts or reads
+// one of them. Their matmuls and the router are in bf16.
 
 // CHECK-LABEL: func.func @forward
 // CHECK: dpc.matmul {{.*}} {dpc.fp8 = [f8E4M3FN, f8E4M3FN]} : (tensor<32x16xbf16>, tensor<16x16xbf16>)
@@ -31,8 +31,8 @@ func.func @forward(%x: tensor<32x16xf32> {dpc.role = "input"}, %in: tensor<16x16
 
 // -----
 
-// Routers without top-k weigh all experts. A convolution's weight of one
-// position is a matrix.
+// Routers without top-k weight all experts. The weight of a 1x1 convolution is a
+// matrix.
 
 // CHECK-LABEL: func.func @forward
 // CHECK: dpc.matmul {{%[0-9]+, %[0-9]+}} : (tensor<32x16xbf16>, tensor<16x64xbf16>)

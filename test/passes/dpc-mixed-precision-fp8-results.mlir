@@ -1,7 +1,7 @@
 // RUN: dpc-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(dpc-mixed-precision{fp8=true}))' | FileCheck %s
 
-// A product that a result comes from, moved and with a bias, is not of fp8; one
-// that is added to values is, though the sum is a result.
+// The matmul of a result, after data movement and a bias, is not in fp8. A matmul that
+// is added to other values is in fp8, even if the sum is a result.
 
 // CHECK-LABEL: func.func @forward
 // CHECK: dpc.matmul {{.*}} {dpc.fp8 = [f8E4M3FN, f8E4M3FN]} : (tensor<32x16xbf16>, tensor<16x16xbf16>)
@@ -19,7 +19,7 @@ func.func @forward(%x: tensor<32x16xf32> {dpc.role = "input"}, %w: tensor<16x16x
 
 // -----
 
-// Nor where something else reads it, too.
+// The matmul of a result is not in fp8 even if it has another user.
 
 // CHECK-LABEL: func.func @forward
 // CHECK: dpc.matmul {{%[0-9]+, %[0-9]+}} : (tensor<32x16xbf16>, tensor<16x16xbf16>)
@@ -42,7 +42,7 @@ func.func @forward(%x: tensor<32x16xf32> {dpc.role = "input"}, %w: tensor<16x16x
 
 // -----
 
-// What is multiplied by a weight has no bias.
+// A weight that multiplies the matmul is not a bias.
 
 // CHECK-LABEL: func.func @forward
 // CHECK: dpc.matmul {{.*}} {dpc.fp8 = [f8E4M3FN, f8E4M3FN]} : (tensor<32x16xbf16>, tensor<16x16xbf16>)
@@ -55,7 +55,7 @@ func.func @forward(%x: tensor<32x16xf32> {dpc.role = "input"}, %w: tensor<16x16x
 
 // -----
 
-// A mean square error is made of the last layer, too.
+// The last layer before a mean squared error is not in fp8.
 
 // CHECK-LABEL: func.func @forward
 // CHECK: dpc.matmul {{.*}} {dpc.fp8 = [f8E4M3FN, f8E4M3FN]} : (tensor<32x16xbf16>, tensor<16x16xbf16>)
@@ -73,7 +73,7 @@ func.func @forward(%x: tensor<32x16xf32> {dpc.role = "input"}, %t: tensor<32x16x
 
 // -----
 
-// Layers that are added up are no last one.
+// If layers are added, none of them is the last.
 
 // CHECK-LABEL: func.func @forward
 // CHECK-COUNT-2: dpc.matmul {{.*}} {dpc.fp8 = [f8E4M3FN, f8E4M3FN]}

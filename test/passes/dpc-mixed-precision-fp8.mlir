@@ -4,8 +4,9 @@
 
 // BAD: compute type is 'f16', expected bf16 for fp8
 
-// Products of a parameter, moved and converted, are marked; one of two values
-// and the one that logits come from are not. A gradient has more range.
+// Matmuls of a parameter, after data movement and conversion, are marked. A matmul of
+// two activations and the matmul of the logits are not. Gradients have the type with
+// more range.
 
 // CHECK-LABEL: func.func @forward
 // CHECK: %[[H:.*]] = dpc.matmul {{.*}} tb {dpc.fp8 = [f8E4M3FN, f8E4M3FN]} : (tensor<32x16xbf16>, tensor<16x16xbf16>) -> tensor<32x16xbf16>

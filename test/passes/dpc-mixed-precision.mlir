@@ -4,9 +4,9 @@
 
 // BAD: compute type is 'f8', expected bf16 or f16
 
-// The parameter is converted once, though read twice. Row statistics, losses and
-// sums are in f32; a constant takes the type of what it meets; what is made of
-// integers stays as it is for the attention-like mask that is only added here.
+// The parameter has two users but is converted once. Row statistics, losses and sums
+// are in f32. A constant gets the type that its user needs. Values computed from
+// integers remain in f32, because the mask is only added here.
 
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32> {{.*}}, %[[W:.*]]: tensor<8x8xf32> {{.*}}, %[[L:.*]]: tensor<4xi64>
@@ -21,7 +21,7 @@
 // CHECK: %[[LOSS:.*]], %{{.*}} = dpc.cross_entropy %[[Y]], %[[L]] {{.*}} : (tensor<4x8xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
 // CHECK: dpc.reduce sum %[[LOSS]] {{.*}} -> tensor<f32>
 
-// Finite numbers stay finite.
+// Finite numbers remain finite.
 // F16: dpc.constant dense<-6.550400e+04> : tensor<4x8xf16>
 func.func @forward(%x: tensor<4x8xf32> {dpc.role = "input"}, %w: tensor<8x8xf32> {dpc.role = "parameter"}, %labels: tensor<4xi64> {dpc.role = "input"}) -> (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) {
   %h = dpc.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>

@@ -4,7 +4,7 @@
 !g = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}]>>
 !s = tensor<f32, #dpc.sharding<#dpc.mesh<dp=1>, []>>
 !t = tensor<4xf32>
-// A state is fetched, updated and stored; a parameter on the device is not.
+// A state is fetched, updated and stored. A parameter on the device is not.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[F:.*]] = dpc.fetch %arg1 {dpc.phase = "update"}
 // CHECK: %[[K:.*]]:2 = dpc.kernel %arg0, %[[F]]
@@ -26,9 +26,9 @@ func.func @step(%p: !t {dpc.role = "parameter", dpc.global = !g},
 
 !g = tensor<4xf32, #dpc.sharding<#dpc.mesh<dp=1>, [{}]>>
 !t = tensor<4xf32>
-// Units: %a is on its way when the phase begins, %b from the first reader of %a
-// on, and so forth. %a, read again right behind %b, is still there; behind %d it
-// is fetched again, and the next phase fetches for itself.
+// The fetch of %a is at the begin of the phase, the fetch of %b is at the first user of
+// %a, and so on. After %b, %a is still on the device; after %d, it is fetched again.
+// The next phase has its own fetches.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[A0:.*]] = dpc.fetch %arg0 {dpc.phase = "forward"}
 // CHECK-NEXT: dpc.unary exp
@@ -66,8 +66,8 @@ func.func @step(%a: !t {dpc.role = "parameter", dpc.global = !g, dpc.space = "di
 !t = tensor<2x4xf32>
 !h = tensor<2x4xbf16>
 !w = tensor<2x2x4xbf16>
-// What setup makes of a parameter at its uses is made in each phase; the store
-// of the new value waits for the last reader of the old one.
+// Setup ops of a parameter with `dpc.at_use` run in each phase. The store of the new
+// value is after the last user of the old one.
 // CHECK-LABEL: func.func @step
 // CHECK-NOT: dpc.phase = "setup"
 // CHECK: %[[F:.*]] = dpc.fetch %arg0 {dpc.phase = "forward"}

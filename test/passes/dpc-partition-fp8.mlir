@@ -1,7 +1,7 @@
 // RUN: dpc-opt %s --split-input-file --dpc-partition --dpc-verify-local | FileCheck %s
 
-// What a product of fp8 needs beside it: 64 bytes, 32 x 16 codes of one factor
-// and 48 x 16 of the other. Rows of samples are one dimension.
+// The workspace of a matmul in fp8 is 64 bytes, 32 x 16 bytes for one converted operand
+// and 48 x 16 bytes for the other. The rows of all samples form one dimension.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}, {}, {}]>
 #w = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
@@ -15,7 +15,7 @@ func.func @forward(%x: tensor<4x16x16xbf16, #x> {dpc.role = "input"}, %w: tensor
 
 // -----
 
-// A rank has 24 columns, which fp8 does not take.
+// A rank has 24 columns, which fp8 does not support.
 
 #x = #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>
 #w = #dpc.sharding<#dpc.mesh<tp=2>, [{}, {tp}]>
@@ -29,7 +29,7 @@ func.func @forward(%x: tensor<16x16xbf16, #x> {dpc.role = "input"}, %w: tensor<1
 
 // -----
 
-// The largest element is looked for in rows that are not summed over, too.
+// The largest element is also computed over rows that are not summed.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}, {}]>
 #w = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
@@ -45,7 +45,7 @@ func.func @forward(%x: tensor<31x16xbf16, #x> {dpc.role = "input"}, %w: tensor<1
 
 // -----
 
-// Not where a rank has 24 columns.
+// With 24 columns on a rank, the matmul is not in fp8.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2, tp=2>, [{dp}, {}]>
 #w = #dpc.sharding<#dpc.mesh<dp=2, tp=2>, [{}, {tp}]>
@@ -61,7 +61,7 @@ func.func @forward(%x: tensor<31x16xbf16, #x> {dpc.role = "input"}, %w: tensor<1
 
 // -----
 
-// Several matrices, and one of f32, are no product of fp8.
+// A batch of matrices and a matmul of f32 are not in fp8.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}, {}]>
 

@@ -51,7 +51,7 @@ func.func @forward(%x: tensor<8xf32, #b>) -> tensor<f32, #r> {
 
 // -----
 
-// The update of a parameter may not depend on a single micro-batch.
+// The update of a parameter must not depend on a single micro-batch.
 
 #r = #dpc.sharding<#dpc.mesh<mb=2>, []>
 #b = #dpc.sharding<#dpc.mesh<mb=2>, [{mb}]>

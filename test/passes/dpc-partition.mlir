@@ -1,8 +1,8 @@
 // RUN: dpc-opt %s --split-input-file --dpc-partition --dpc-verify-local | FileCheck %s
-// Encodings are printed as aliases made from their content: #s_dp_r.
+// Encodings are printed as aliases of their content: #s_dp_r.
 
-// Arguments and results keep their attributes and learn their global type; a
-// partial sum over dp becomes one all-reduce.
+// Arguments and results keep their attributes and get their global type. A partial sum
+// over dp becomes one all_reduce.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}, {}]>
 #w = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}]>
@@ -24,7 +24,7 @@ func.func @train_step(%x: tensor<8x3xf32, #x> {dpc.name = "x", dpc.role = "input
 
 // -----
 
-// Seven rows over two ranks: one mask serves both operands of the contraction.
+// Seven rows over two ranks. Both operands of the contraction use the same mask.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}, {}]>
 #g = #dpc.sharding<#dpc.mesh<dp=2>, [{}, {}], partial = {dp : sum}>
@@ -40,7 +40,7 @@ func.func @forward(%x: tensor<7x3xf32, #x> {dpc.role = "input"}) -> tensor<3x3xf
 
 // -----
 
-// Rows are not reduced: no mask. A maximum masks with minus infinity.
+// Rows are not reduced, so they need no mask. The mask of a maximum is minus infinity.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}, {}]>
 #r = #dpc.sharding<#dpc.mesh<dp=2>, [{dp}]>
@@ -59,8 +59,8 @@ func.func @forward(%x: tensor<7x3xf32, #x> {dpc.role = "input"}) -> (tensor<7xf3
 
 // -----
 
-// Taking k out of a fused q, k, v that is split by heads: local offsets, no
-// communication, four heads of two over three ranks.
+// A slice of k from a fused q, k, v that is split by heads has local offsets and needs
+// no communication. Four heads of size two are split over three ranks.
 
 #f = #dpc.sharding<#dpc.mesh<tp=3>, [{}, {3, 4:tp, 2}]>
 #k = #dpc.sharding<#dpc.mesh<tp=3>, [{}, {4:tp, 2}]>
@@ -78,7 +78,7 @@ func.func @forward(%x: tensor<5x24xf32, #f> {dpc.role = "input"}) -> (tensor<5x8
 
 // -----
 
-// Ops that count along a split dimension learn the global type, others do not.
+// Ops that count along a split dimension get the global type; other ops do not.
 
 #t = #dpc.sharding<#dpc.mesh<tp=2>, [{tp}, {}]>
 #c = #dpc.sharding<#dpc.mesh<tp=2>, [{}, {tp}]>
@@ -101,8 +101,9 @@ func.func @forward(%t: tensor<7x4xf32, #t>, %u: tensor<7x4xf32, #c>, %ids: tenso
 
 // -----
 
-// Micro-batches: the sum over mb is taken where the gradient is made, the sum
-// over ranks once a step. What no micro-batch changes is set up first.
+// With micro-batches, the sum over mb is next to the gradient, and the sum over ranks
+// runs once per step. Values that do not depend on the micro-batch are computed in
+// setup.
 
 #x = #dpc.sharding<#dpc.mesh<dp=2, mb=4>, [{dp, mb}, {}]>
 #w = #dpc.sharding<#dpc.mesh<dp=2, mb=4>, [{}, {}]>
@@ -127,7 +128,7 @@ func.func @train_step(%x: tensor<16x3xf32, #x> {dpc.role = "input"}, %w: tensor<
 
 // -----
 
-// Gathering the inner dimension of an uneven split: gather, transpose, trim.
+// The inner dimension of an uneven split is gathered, transposed and trimmed.
 
 #c = #dpc.sharding<#dpc.mesh<tp=2>, [{}, {tp}]>
 #r = #dpc.sharding<#dpc.mesh<tp=2>, [{}, {}]>

@@ -4,7 +4,8 @@
 // RUN: not dpc-opt %s --dpc-place-ranks="strategy=dp=2,tp=2,placement=xp" 2>&1 | FileCheck %s --check-prefix=AXIS
 // RUN: not dpc-opt %s --dpc-place-ranks="micro-batches=0" 2>&1 | FileCheck %s --check-prefix=COUNT
 
-// Ranks lie on the devices in mesh order, the innermost axis last, unless the strategy says otherwise.
+// Without a placement in the strategy, ranks are on the devices in mesh order, with the
+// innermost axis last.
 // PLACED: func.func @step
 // PLACED-SAME: dpc.placement = ["dp", "tp"]
 // USUAL: func.func @step

@@ -2,10 +2,10 @@
 // RUN: dpc-opt %s "--dpc-recompute=mode=selective gather=100" | FileCheck %s --check-prefix=SLOW
 // RUN: dpc-opt %s --dpc-recompute=mode=selective | FileCheck %s --check-prefix=SLOW
 
-// Sequence parallelism: ranks hold shares of x, gather them for the product, and
-// its weight's gradient reads all of x again. Over a fast link the share is
-// kept and gathered a second time; over a slow one all of x stays. A gather over
-// data ranks is never repeated.
+// In sequence parallelism, ranks have shards of x and gather them for the matmul. The
+// gradient of the weight also reads the whole x. With a fast link, the shard is kept
+// and gathered a second time. With a slow link, the whole x is kept. A gather over
+// data-parallel ranks is never repeated.
 
 // FAST-LABEL: func.func @step
 // FAST: %[[X:.*]] = dpc.all_gather %arg0 axes = ["tp"] {dpc.phase = "forward"}

@@ -1,10 +1,10 @@
 // RUN: dpc-opt %s "--dpc-recompute=mode=full layers=true" --dpc-verify-local | FileCheck %s --check-prefixes=CHECK,NEEDED
 // RUN: dpc-opt %s "--dpc-recompute=mode=full layers=true whole=true" --dpc-verify-local | FileCheck %s --check-prefixes=CHECK,WHOLE
 
-// A head of one product behind three layers x = x + relu(x w1) w2. What comes
-// into each layer is kept, and what the head makes; h and relu(h) of all layers
-// are made again. With `whole` the second products, whose results backward does
-// not read, are marked.
+// Three layers x = x + relu(x w1) w2 are followed by a head of one matmul. The input of
+// each layer and the values of the head are kept. h and relu(h) of all layers are
+// recomputed. `whole` also marks the second matmuls, whose results backward does not
+// read.
 
 // CHECK-LABEL: func.func @step
 // NEEDED-NOT: dpc.again

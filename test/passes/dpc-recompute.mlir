@@ -6,11 +6,11 @@
 // BAD: recompute mode is 'some', expected none, selective or full
 // NONE-NOT: dpc.recompute
 
-// Three layers x = x + all_reduce(relu(x w1) w2), of whose gradients only
-// enough is here to read x, h = x w1 and relu(h).
+// Three layers x = x + all_reduce(relu(x w1) w2). Of their gradients, the program has
+// only the ops that read x, h = x w1 and relu(h).
 //
-// `selective` keeps products and inputs of layers, and applies relu again where
-// it is read.
+// `selective` keeps the results of matmuls and the inputs of layers, and recomputes
+// relu before its use.
 
 // SELECTIVE-LABEL: func.func @step
 // SELECTIVE: %[[H1:.*]] = dpc.matmul %arg0, %arg1 {dpc.phase = "forward"}
@@ -24,9 +24,8 @@
 // SELECTIVE-NEXT: dpc.matmul %[[A1]]
 // SELECTIVE-NOT: all_reduce
 
-// `full` keeps x, cut behind the additions (not before the all-reduces, which
-// would be repeated), and makes h and relu(h) of the first two layers again; the
-// last block stays.
+// `full` keeps x after the additions; cuts before the all_reduces would repeat them. It
+// recomputes h and relu(h) of the first two layers. The last block is not recomputed.
 
 // FULL-LABEL: func.func @step
 // FULL: %[[X1:.*]] = dpc.binary add {{.*}}"forward"
@@ -80,8 +79,8 @@ func.func @step(%x0: !x {dpc.role = "input", dpc.global = !gx}, %w1: !w1 {dpc.ro
   return %dx1, %dw1, %dw2, %dw3 : !x, !w2, !w2, !w2
 }
 
-// Under zb-h1 a gather that the weight phase has moves in front of the backward
-// op for which x w is made again, and runs with it, as the clone does.
+// In zb-h1, an all_gather of the weight phase moves before the backward op for which x
+// w is recomputed, and gets its phase, like the recomputed op.
 
 // FULL-LABEL: func.func @zero_bubble
 // FULL: dpc.binary add
@@ -110,9 +109,9 @@ func.func @zero_bubble(%x: !x {dpc.role = "input", dpc.global = !gx}, %w: !row {
   return %y, %dx, %dw : !x, !x, !w
 }
 
-// A cut behind x1 keeps 48 columns per micro-batch and halves what is inside,
-// 2 x 64 columns. It is worth that when one is alive, as under 1F1B in the last
-// stage, but not when two are: under zb-h1 until the weight phase.
+// A cut after x1 keeps 48 columns per micro-batch and halves the 2 x 64 columns inside
+// the blocks. This saves memory if one micro-batch is alive, as in the last stage of
+// 1F1B, but not if two are, as in zb-h1 until the weight phase.
 
 // FULL-LABEL: func.func @one_alive
 // FULL-NOT: dpc.binary add {{.*}}dpc.recompute

@@ -2,7 +2,7 @@
 // RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=cp=2" --dpc-verify-sharded | FileCheck %s --check-prefix=RING
 // RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=tp=4x2" --dpc-verify-sharded | FileCheck %s --check-prefix=GRID
 
-// Ulysses: positions are split everywhere but in attention, which splits heads.
+// Ulysses splits positions everywhere except in attention, where it splits heads.
 // CP-LABEL: func.func @forward
 // CP-SAME: tensor<8x32xi64, #s_dpdpi_cp>
 // CP: dpc.matmul
@@ -16,7 +16,7 @@
 // CP-SAME: #s_dpdpi_cp_r_r> -> tensor<8x4x32x16xf32, #s_dpdpi_r_cp_r>
 // CP-NOT: dpc.reshard
 // CP: return
-// A ring: positions in two stripes, also where attention reads them.
+// A ring splits positions into two stripes, also in attention.
 // RING-LABEL: func.func @forward
 // RING-SAME: tensor<8x32xi64, #s_r_2x16cp>
 // RING-NOT: dpc.reshard
@@ -41,13 +41,15 @@ func.func @forward(
 
 // -----
 
-// 4 outputs are used up by the first axis of the grid: the other cuts the inputs.
+// The first axis of the grid splits the 4 outputs completely, so the other splits the
+// inputs.
 // GRID-LABEL: func.func @forward
 // GRID-SAME: tensor<64x4xf32, #s_tp1_tp0>
 // GRID: dpc.matmul
 // GRID-SAME: -> tensor<8x4xf32, #s_r_tp0_sum_tp1>
 // RING-LABEL: func.func @forward
-// States lie on the two ranks of dpi only, and on those of cp, innermost axis first.
+// States are split only over the two ranks of dpi and over cp, with the innermost axis
+// first.
 // CP-LABEL: func.func @forward
 // CP-SAME: tensor<64x4xf32, #s_r_r>
 // CP-SAME: tensor<64x4xf32, #s_cpdpi_r>
@@ -63,7 +65,7 @@ func.func @forward(
 
 // -----
 
-// Stripes also under a mask, whose columns are all keys.
+// Positions are also striped with a mask, whose columns are all keys.
 // RING-LABEL: func.func @forward
 // RING-SAME: tensor<8x1x1x32xf32, #s_r_r_r_r>
 // RING-NOT: dpc.reshard

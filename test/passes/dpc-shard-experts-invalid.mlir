@@ -2,7 +2,8 @@
 // RUN: not dpc-opt %s --dpc-shard="strategy=dp=3,ep=2" 2>&1 | FileCheck %s --check-prefix=DIVIDES
 // RUN: not dpc-opt %s --dpc-shard="strategy=dp=8,ep=4,hybrid_shard=2,zero=1" 2>&1 | FileCheck %s --check-prefix=HYBRID
 
-// Weights stacked over heads, which nothing chooses between, are no experts.
+// Weights that are stacked over heads are not experts, because no router chooses among
+// them.
 // CHECK: error: ep=2: the model has no experts to shard; expected weights of three dimensions
 // DIVIDES: error: --strategy: ep=2 does not fit dp=3,tp=1; expected a divisor of dp, or tp times one
 // HYBRID: error: --strategy: ep=4 does not fit hybrid_shard=2; expected a divisor

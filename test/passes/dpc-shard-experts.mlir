@@ -1,8 +1,8 @@
 // RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=4,ep=2 micro-batches=2" --dpc-verify-sharded | FileCheck %s
 // RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=2,ep=2,zero=3" --dpc-verify-sharded | FileCheck %s --check-prefix=ZERO
 
-// Tokens are gathered over ep once, gates go to their experts by one
-// all-to-all, what experts give is summed and scattered.
+// Tokens are gathered over ep once, one all_to_all sends gates to their experts, and a
+// reduce_scatter sums the results of the experts.
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: tensor<32x4xf32, #s_r_r>
 // CHECK-SAME: tensor<4x32x64xf32, #s_ep_r_r>
@@ -22,7 +22,7 @@
 // CHECK-SAME: tensor<16x32xf32, #s_dpmb_r_sum_ep> -> tensor<16x32xf32, #s_dpmbep_r>
 // CHECK-NOT: dpc.reshard
 // CHECK: return
-// Experts are split over ep already, the gate is split over ep by ZeRO.
+// Experts are already split over ep, and ZeRO splits the gate over ep.
 // ZERO-LABEL: func.func @forward
 // ZERO-SAME: tensor<32x4xf32, #s_ep_r>
 // ZERO-SAME: tensor<4x32x64xf32, #s_ep_r_r>

@@ -4,14 +4,14 @@
 
 // RUN: dpc-opt %s --split-input-file --dpc-shard="strategy=dp=4,zero=3" --dpc-verify-sharded | FileCheck %s --check-prefix=ZERO
 
-// Stored split over dp, gathered where it is used.
+// The parameter is stored split over dp, and gathered before its use.
 // ZERO-LABEL: func.func @train_step
 // ZERO-SAME: %[[W1:.*]]: tensor<16x64xf32, #s_dp_r>
 // ZERO: %[[FULL:.*]] = dpc.reshard %[[W1]] {dpc.at_use, dpc.phase = "forward"}
 // ZERO: dpc.matmul %{{.*}}, %[[FULL]]
 
-// The first matmul is split by columns, the second by rows: one reduction at
-// the end (Megatron's MLP).
+// The first matmul is split by columns and the second by rows, so only one reduction at
+// the end is needed (the MLP of Megatron-LM).
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %[[W1:.*]]: tensor<16x64xf32, #s_r_tp>
 // CHECK-SAME: %[[W2:.*]]: tensor<64x16xf32, #s_tp_r>
@@ -31,7 +31,7 @@
 // MB-NOT: dpc.reshard
 // MB: return
 
-// 64 columns over 3 ranks: 22, 22, 20.
+// 64 columns over 3 ranks are 22, 22 and 20 columns.
 // UNEVEN-LABEL: func.func @train_step
 // UNEVEN-SAME: tensor<16x64xf32, #s_r_tp>
 func.func @train_step(
@@ -48,8 +48,8 @@ func.func @train_step(
 
 // -----
 
-// A fused qkv projection is split on its heads: 192 columns are 3 x (4 x 16), and
-// neither the slices nor the reshape move a byte.
+// A fused qkv projection is split by heads: 192 columns are 3 x (4 x 16). Neither the
+// slices nor the reshape communicate.
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: tensor<64x192xf32, #s_r_3x64tp>
 // CHECK-NOT: dpc.reshard
@@ -87,13 +87,13 @@ func.func @forward(
 
 // -----
 
-// ZeRO: the gradient is scattered, the update is computed on a shard.
+// In ZeRO, the gradient is scattered and a shard is updated.
 // ZERO-LABEL: func.func @forward
 // ZERO-LABEL: func.func @train_step
 // ZERO: dpc.reshard %{{.*}} : tensor<16x64xf32, #s_r_r_sum_dp> -> tensor<16x64xf32, #s_dp_r>
 // ZERO: dpc.sgd {{.*}} -> (tensor<16x64xf32, #s_dp_r>
-// A gradient is brought to its parameter's sharding where it is made, once; the
-// norm and the optimizer read the same value.
+// A gradient gets the sharding of its parameter once, next to its definition. The norm
+// and the optimizer read the same value.
 // CHECK-LABEL: func.func @train_step
 // CHECK: %[[G:.*]] = dpc.matmul
 // CHECK-SAME: #s_r_{{(r|tp)}}_sum_dp
@@ -118,7 +118,7 @@ func.func @train_step(
 
 // -----
 
-// Tensors without elements have nothing to split.
+// Empty tensors are not split.
 // CHECK-LABEL: func.func @forward
 // CHECK: dpc.reshape %{{.*}} : tensor<2x0xf32, #s_r_r> -> tensor<3x0xf32, #s_r_r>
 func.func @forward(%x: tensor<2x0xf32> {dpc.name = "x", dpc.role = "input"}) -> (tensor<3x0xf32> {dpc.name = "y"}) {
@@ -128,7 +128,7 @@ func.func @forward(%x: tensor<2x0xf32> {dpc.name = "x", dpc.role = "input"}) -> 
 
 // -----
 
-// A state may stand before its parameter.
+// A state may be before its parameter.
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: %{{[^:]*}}: tensor<16x64xf32, #[[S:[a-z_]*]]> {dpc.name = "w.momentum"
 // CHECK-SAME: %{{[^:]*}}: tensor<16x64xf32, #[[S]]> {dpc.name = "w"

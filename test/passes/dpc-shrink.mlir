@@ -1,8 +1,8 @@
 // RUN: dpc-opt %s --split-input-file "--dpc-shrink=layers=2 size=8 batch=2" | FileCheck %s
 
-// Three equal layers become two; the third's parameter goes. Heads (16) times
-// their depth (64) are the width of the projections, not that of the stream. The
-// sequence is one class from ids to loss, the vocabulary stays odd.
+// Three equal layers become two, and the parameter of the third is removed. Heads (16)
+// times head_dim (64) are the width of the projections, not of the residual stream. The
+// sequence is one class from ids to loss, and the vocabulary remains odd.
 
 // CHECK-LABEL: func.func @forward(
 // CHECK-SAME: tensor<2x8xi64>
@@ -42,8 +42,8 @@ func.func @forward(
 
 // -----
 
-// Slices of a fused projection move with what they share with it; which part
-// they take stays. Constants are cut to their leading rows and columns.
+// Slices of a fused projection have the offsets of the same parts in the new size.
+// Constants are cut to their first rows and columns.
 
 // CHECK-LABEL: func.func @forward(
 // CHECK-SAME: %{{.*}}: tensor<2x24xf32>
@@ -63,7 +63,7 @@ func.func @forward(%x: tensor<3x192xf32> {dpc.name = "x", dpc.role = "input", dp
 
 // -----
 
-// Windows tie an image's sizes: channels and samples shrink, pixels do not.
+// Windows relate the sizes of an image, so only channels and samples shrink.
 
 // CHECK-LABEL: func.func @forward(
 // CHECK: dpc.conv {{.*}} : (tensor<2x8x32x32xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x16x16xf32>

@@ -1,7 +1,7 @@
 // RUN: dpc-opt %s --dpc-simplify --split-input-file | FileCheck %s
 
-// A transposed weight becomes a flag, also where it is no parameter and has
-// more users.
+// The transpose of a weight becomes a flag, even if the weight is not a parameter and
+// has other users.
 // CHECK-LABEL: func @transposed_operands
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4x8xf32>, %[[W:[^:]*]]: tensor<6x8xf32>
 // CHECK-NEXT: %[[Y:.*]] = dpc.matmul %[[X]], %[[W]] tb :
@@ -17,7 +17,7 @@ func.func @transposed_operands(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>) -> (ten
 
 // -----
 
-// Keys laid out as [B, H, D, T] keep the transpose that moves heads only.
+// Keys of shape [B, H, D, T] keep a transpose that moves only heads.
 // CHECK-LABEL: func @keys
 // CHECK: %[[K:.*]] = dpc.transpose %{{.*}} perm = [0, 2, 1, 3]
 // CHECK: dpc.matmul %{{.*}}, %[[K]] tb
@@ -29,7 +29,8 @@ func.func @keys(%q: tensor<2x4x5x8xf32>, %k: tensor<2x5x4x8xf32>) -> tensor<2x4x
 
 // -----
 
-// `ta` with a plain matrix needs a matrix: the transpose stays.
+// `ta` with one matrix for all batches requires a first operand of rank 2, so the
+// transpose remains.
 // CHECK-LABEL: func @no_ta_with_shared_matrix
 // CHECK: dpc.transpose
 // CHECK: dpc.matmul %{{[^ ]*}}, %{{[^ ]*}} :
@@ -77,7 +78,7 @@ func.func @movement(%x: tensor<8x6xf32>, %b: tensor<6xf32>) -> tensor<2x6xf32> {
 // CHECK-DAG: %[[T:.*]] = dpc.constant dense<3.000000e+00>
 // CHECK-DAG: %[[A:.*]] = dpc.binary mul %[[X]], %[[X]]
 // CHECK-DAG: %[[B:.*]] = dpc.binary mul %[[A]], %[[Q]]
-// A third is not exact: the division stays.
+// 1 / 3 is not exact, so the division remains.
 // CHECK-DAG: %[[C:.*]] = dpc.binary div %[[B]], %[[T]]
 // CHECK-DAG: %[[D:.*]] = dpc.unary rsqrt %[[C]]
 // CHECK: return %[[D]]
@@ -99,7 +100,7 @@ func.func @arithmetic(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Integers do not divide by multiplying.
+// Divisions of integers do not become multiplications.
 // CHECK-LABEL: func @integers
 // CHECK: dpc.binary div
 func.func @integers(%x: tensor<4xi64>) -> tensor<4xi64> {
@@ -124,7 +125,7 @@ func.func @logic(%c: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xf32>) -> tens
 
 // -----
 
-// A crop of a constant is a constant.
+// A slice of a constant is a constant.
 // CHECK-LABEL: func @constant_slice
 // CHECK-NEXT: dpc.constant dense<{{\[}}[true, false], [true, true]]>
 func.func @constant_slice() -> tensor<2x2xi1> {
@@ -135,7 +136,7 @@ func.func @constant_slice() -> tensor<2x2xi1> {
 
 // -----
 
-// The gradient of splitting: parts side by side.
+// The gradient of slices places parts next to each other.
 // CHECK-LABEL: func @sum_of_pads
 // CHECK-SAME: %[[A:[^:]*]]: tensor<4x2xf32>, %[[B:[^:]*]]: tensor<4x3xf32>, %[[C:[^:]*]]: tensor<4x1xf32>
 // CHECK-NEXT: dpc.concat %[[A]], %[[B]], %[[C]] dim = 1
@@ -150,7 +151,7 @@ func.func @sum_of_pads(%a: tensor<4x2xf32>, %b: tensor<4x3xf32>, %c: tensor<4x1x
 
 // -----
 
-// Parts that overlap or leave a hole stay sums.
+// Sums of parts that overlap or leave a gap do not change.
 // CHECK-LABEL: func @overlapping_pads
 // CHECK-NOT: dpc.concat
 // CHECK: dpc.binary add
@@ -163,8 +164,8 @@ func.func @overlapping_pads(%a: tensor<4x4xf32>, %b: tensor<4x3xf32>) -> tensor<
 
 // -----
 
-// Equal ops become one; arguments stay although nothing reads them; rewritten
-// ops keep their phase and group.
+// Equal ops become one. Unused arguments remain. Rewritten ops keep their phase and
+// group.
 // CHECK-LABEL: func @dead_code
 // CHECK-SAME: (%[[X:[^:]*]]: tensor<4xf32>, %{{.*}}: tensor<4xf32>)
 // CHECK-NEXT: %[[Y:.*]] = dpc.unary rsqrt %[[X]] {dpc.group = 3 : i64, dpc.phase = "backward"}
@@ -179,7 +180,7 @@ func.func @dead_code(%x: tensor<4xf32>, %unused: tensor<4xf32>) -> (tensor<4xf32
 
 // -----
 
-// Slices of tables of every kind of element.
+// Slices of constants of every kind of element type.
 // CHECK-LABEL: func @slices_of_tables
 // CHECK-DAG: dpc.constant dense<{{\[\[}}-5.000000e-01, 3.000000e+00{{\], \[}}7.500000e+00, 9.000000e+00]]> : tensor<2x2xf32>
 // CHECK-DAG: dpc.constant dense<[1.500000e+00, -2.000000e+00]> : tensor<2xbf16>

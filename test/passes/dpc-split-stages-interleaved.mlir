@@ -3,7 +3,8 @@
 !u = tensor<4xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{}]>>
 !c = tensor<8xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{mb}]>>
 
-// Chunks: stages 0 and 2 are on rank stage 0, and what 0 made 2 reads there.
+// Virtual stages 0 and 2 are chunks of rank stage 0. So stage 2 reads the values of
+// stage 0 there.
 
 // CHECK-LABEL: func.func @step.0(
 // CHECK: %[[A:.*]] = dpc.unary exp %{{.*}} {dpc.phase = "forward"}
@@ -30,9 +31,8 @@ func.func @step(%x: tensor<4xf32> {dpc.name = "x", dpc.role = "input", dpc.globa
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{}]>>
 
-// What the step returns (a running statistic) is brought to its layout behind the
-// stage that makes it (2, the second chunk of rank 0), not where the rank's first
-// chunk runs.
+// A returned value (a running statistic) is resharded after the stage that computes it
+// (stage 2, the second chunk of rank 0), not with the first chunk of the rank.
 
 // CHECK-LABEL: func.func @step.0(%arg0: tensor<4xf32> {{.*}}dpc.name = "mean"
 // CHECK: %[[OLD:.*]] = dpc.unary neg %arg0 {dpc.phase = "setup"}

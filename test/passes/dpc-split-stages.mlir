@@ -5,9 +5,9 @@
 !b = tensor<8xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{mb}]>>
 !s = tensor<f32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, []>>
 
-// A parameter of both stages (tied) is held by both; its gradients meet when
-// they are complete. What has no stage (%mask) is made where it is read, and the
-// loss is returned by the stage that makes it.
+// Both stages have a copy of a parameter that both use (tied), and its gradients are
+// summed when they are complete. A value without a stage (%mask) is computed in the
+// stage that reads it. The stage that computes the loss returns it.
 
 // CHECK-LABEL: func.func @step.0(
 // CHECK-SAME: %[[W:arg[0-9]+]]: tensor<4xf32> {dpc.global = {{[^,]*, #[^,]*}}, dpc.name = "w"
@@ -45,7 +45,8 @@
 // CHECK: %[[ZERO:.*]] = dpc.constant dense<0.0
 // CHECK: dpc.all_reduce sum %[[ZERO]] axes = ["pp"]
 
-// In zb-h1 the gradient of the weight waits, that of the activation does not.
+// In zb-h1, the gradient of the weight is in the weight phase, and that of the
+// activation in the backward phase.
 // ZB-LABEL: func.func @step.1(
 // ZB: dpc.binary mul {{.*}} {dpc.group = 1 : i64, dpc.phase = "backward"}
 // ZB: dpc.send {{.*}} {dpc.phase = "backward"}
@@ -81,7 +82,7 @@ func.func @step(%w: tensor<4xf32> {dpc.name = "w", dpc.role = "parameter", dpc.g
 
 // -----
 
-// Without an axis pp nothing happens.
+// Without an axis pp, nothing changes.
 // CHECK-LABEL: func.func @step(
 func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> attributes {dpc.mesh = #dpc.mesh<dp=2>} {
   return %x : tensor<4xf32>
@@ -91,7 +92,7 @@ func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> attributes {dpc.mesh = #dpc.
 
 !x = tensor<4xf32, #dpc.sharding<#dpc.mesh<pp=2, mb=2>, [{}]>>
 
-// The gradient of a copy in half precision waits as well, though its conversion
+// The gradient of a 16-bit copy is also in the weight phase, although its conversion
 // belongs to another forward op.
 
 // ZB-LABEL: func.func @step.0(

@@ -6,7 +6,7 @@ func.func @good(%x: tensor<8xf32, #s>) -> tensor<8xf32, #s> {
   return %y : tensor<8xf32, #s>
 }
 
-// A function without any encoding is at another altitude.
+// A function without encodings is at another altitude.
 func.func @graph(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %x : tensor<8xf32>
 }
