@@ -20,10 +20,8 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
     sizes.push_back(size);
     return success();
   };
-  if (parser.parseLess())
-    return {};
-  if (failed(parser.parseOptionalGreater()) &&
-      (parser.parseCommaSeparatedList(parseAxis) || parser.parseGreater()))
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater,
+                                     parseAxis))
     return {};
   return parser.getChecked<MeshAttr>(parser.getContext(),
                                      ArrayRef<StringAttr>(names),

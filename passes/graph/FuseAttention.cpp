@@ -45,7 +45,6 @@ private:
   double causalBound(Value mask);
   bool isCausalCondition(Value condition, bool keepsTrue);
   bool addMask(Value value, Scores &scores);
-  bool setMask(Value mask, Scores &scores);
   Value narrowed(Value value);
   Value withoutRepeatedHeads(Value value);
   static bool leadsToScores(Value value);
@@ -254,12 +253,13 @@ bool AttentionFuser::addMask(Value value, Scores &scores) {
     scores.causal = true;
     return true;
   }
-  if (dependsOnParameter(value))
+  if (scores.mask || dependsOnParameter(value))
     return false;
-  Value mask = narrowed(value);
+  scores.mask = narrowed(value);
   if (scores.scale != 1.0)
-    mask = GraphBuilder(builder, value.getLoc()).scale(mask, scores.scale);
-  return setMask(mask, scores);
+    scores.mask =
+        GraphBuilder(builder, value.getLoc()).scale(scores.mask, scores.scale);
+  return true;
 }
 
 bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
@@ -278,23 +278,16 @@ bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
     return walkScores(inner, scores);
   }
   // Replacing a score by -inf is the same as adding -inf.
-  if (!std::isinf(masked) || dependsOnParameter(condition))
+  if (scores.mask || !std::isinf(masked) || dependsOnParameter(condition))
     return false;
   GraphBuilder g(builder, select.getLoc());
   Value keep = narrowed(condition);
   auto type =
       RankedTensorType::get(shapeOf(keep), elementTypeOf(select.getResult()));
   Value zero = g.constant(type, 0.0), minus = g.constant(type, masked);
-  Value mask =
+  scores.mask =
       keepsTrue ? g.select(keep, zero, minus) : g.select(keep, minus, zero);
-  return setMask(mask, scores) && walkScores(inner, scores);
-}
-
-bool AttentionFuser::setMask(Value mask, Scores &scores) {
-  if (scores.mask)
-    return false;
-  scores.mask = mask;
-  return true;
+  return walkScores(inner, scores);
 }
 
 /// `value` [B, H, T, S] with a size of 1 in all dimensions along which it is

@@ -28,43 +28,40 @@ struct Request {
   }
 };
 
-template <auto build> struct Model;
-
-/// `build` returns the gradient of operand 0 for the gradient of result 0; the
-/// other operands have no gradient.
-template <typename Op, mlir::Value (*build)(GraphBuilder, Op, mlir::Value)>
-struct Model<build> : VjpOpInterface::ExternalModel<Model<build>, Op> {
-  using Target = Op;
+/// A model of `Op` that calls `build`, which has one of two forms:
+///   Value (GraphBuilder, Op, Value dy)  returns the gradient of operand 0 for
+///   the
+///                                       gradient of result 0; the other
+///                                       operands have no gradient
+///   LogicalResult (GraphBuilder, Op, const Request &)
+///                                       sets the gradients, which are null
+///                                       before
+template <auto build, typename Op>
+struct Model : VjpOpInterface::ExternalModel<Model<build, Op>, Op> {
   llvm::LogicalResult
   buildVjp(mlir::Operation *op, mlir::OpBuilder &builder,
            llvm::ArrayRef<mlir::Value> resultGrads, llvm::ArrayRef<bool> wanted,
            llvm::SmallVectorImpl<mlir::Value> &operandGrads) const {
     operandGrads.assign(op->getNumOperands(), mlir::Value());
-    if (wanted[0] && resultGrads[0])
-      operandGrads[0] = build(GraphBuilder(builder, op->getLoc()),
-                              mlir::cast<Op>(op), resultGrads[0]);
+    GraphBuilder g(builder, op->getLoc());
+    Request request{resultGrads, wanted, operandGrads};
+    if constexpr (std::is_invocable_v<decltype(build), GraphBuilder, Op,
+                                      const Request &>)
+      return build(g, mlir::cast<Op>(op), request);
+    else if (wanted[0] && resultGrads[0])
+      operandGrads[0] = build(g, mlir::cast<Op>(op), resultGrads[0]);
     return llvm::success();
   }
 };
 
-/// `build` sets the gradients of all operands, which are null before.
-template <typename Op,
-          llvm::LogicalResult (*build)(GraphBuilder, Op, const Request &)>
-struct Model<build> : VjpOpInterface::ExternalModel<Model<build>, Op> {
-  using Target = Op;
-  llvm::LogicalResult
-  buildVjp(mlir::Operation *op, mlir::OpBuilder &builder,
-           llvm::ArrayRef<mlir::Value> resultGrads, llvm::ArrayRef<bool> wanted,
-           llvm::SmallVectorImpl<mlir::Value> &operandGrads) const {
-    operandGrads.assign(op->getNumOperands(), mlir::Value());
-    return build(GraphBuilder(builder, op->getLoc()), mlir::cast<Op>(op),
-                 {resultGrads, wanted, operandGrads});
-  }
-};
+template <auto build, typename Result, typename Op, typename Last>
+void attachOne(mlir::MLIRContext &context, Result (*)(GraphBuilder, Op, Last)) {
+  Op::template attachInterface<Model<build, Op>>(context);
+}
 
+/// Attaches the model of each function.
 template <auto... builds> void attach(mlir::MLIRContext &context) {
-  (Model<builds>::Target::template attachInterface<Model<builds>>(context),
-   ...);
+  (attachOne<builds>(context, builds), ...);
 }
 
 void attachElementwise(mlir::MLIRContext &context);

@@ -1,7 +1,8 @@
 //===- OracleTest.cpp - Whole models against PyTorch's training curve -----===//
 //
-// ONNX file -> import -> simplify -> fuse -> differentiate -> expand, run in
-// f64 by the test interpreter for the first steps of the recorded run.
+// The test imports an ONNX file, simplifies, fuses, differentiates and expands
+// it. The interpreter of the tests runs the first steps of the recorded run in
+// f64.
 //
 //===----------------------------------------------------------------------===//
 #include "frontends/onnx/Import.h"
@@ -29,35 +30,35 @@ std::vector<char> readBytes(const std::string &file, int64_t offset,
   return bytes;
 }
 
-/// The f32 weights that `dpc.source` of an argument names.
-HostArray readWeights(RankedTensorType type, DictionaryAttr source) {
+/// An array of `type` whose elements are of T in `file`.
+template <typename T>
+HostArray readArray(const std::string &file, int64_t offset,
+                    RankedTensorType type) {
   HostArray array(type.getShape().vec());
-  int64_t offset = cast<IntegerAttr>(source.get("offset")).getInt();
-  auto bytes = readBytes(cast<StringAttr>(source.get("file")).str(), offset,
-                         array.size() * sizeof(float));
+  auto bytes = readBytes(file, offset, array.size() * sizeof(T));
   for (int64_t i = 0; i < array.size(); ++i) {
-    float value;
-    std::memcpy(&value, bytes.data() + i * sizeof(float), sizeof(float));
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
     array[i] = value;
   }
   return array;
 }
 
-/// Step `step` of an .npy file of i64 batches [steps, ...] (little endian,
-/// version 1).
+/// The f32 weights that `dpc.source` of an argument names.
+HostArray readWeights(RankedTensorType type, DictionaryAttr source) {
+  return readArray<float>(cast<StringAttr>(source.get("file")).str(),
+                          cast<IntegerAttr>(source.get("offset")).getInt(),
+                          type);
+}
+
+/// The batch of `step` in an .npy file (little endian, version 1) of i64
+/// batches [steps, ...].
 HostArray readBatch(const std::string &file, RankedTensorType type, int step) {
-  HostArray array(type.getShape().vec());
   auto header = readBytes(file, 0, 10);
   int64_t length = static_cast<unsigned char>(header[8]) +
                    256 * static_cast<unsigned char>(header[9]);
-  int64_t size = array.size() * sizeof(int64_t);
-  auto bytes = readBytes(file, 10 + length + step * size, size);
-  for (int64_t i = 0; i < array.size(); ++i) {
-    int64_t value;
-    std::memcpy(&value, bytes.data() + i * sizeof(int64_t), sizeof(int64_t));
-    array[i] = value;
-  }
-  return array;
+  int64_t size = type.getNumElements() * sizeof(int64_t);
+  return readArray<int64_t>(file, 10 + length + step * size, type);
 }
 
 class Oracle : public testing::TestWithParam<const char *> {
@@ -66,7 +67,7 @@ protected:
     return std::string("test/fixtures/models/") + GetParam();
   }
 
-  /// The training step of the model with the oracle's optimizer.
+  /// The training step of the model with the recorded optimizer.
   OwningOpRef<ModuleOp> trainStep(const nlohmann::json &optimizer) {
     ImportOptions options;
     options.globalBatch = 8;
@@ -89,7 +90,7 @@ protected:
   }
 };
 
-/// Value of argument `i` in the first step; inputs come later.
+/// The value of argument `i` in the first step, or zeros for inputs.
 HostArray initialValue(func::FuncOp func, unsigned i) {
   auto type = cast<RankedTensorType>(func.getArgument(i).getType());
   if (auto source = func.getArgAttrOfType<DictionaryAttr>(i, attr::kSource))
@@ -101,7 +102,7 @@ TEST_P(Oracle, FirstStepsFollowPyTorch) {
   auto oracle = nlohmann::json::parse(std::ifstream(folder() + "/oracle.json"));
   auto module = trainStep(oracle["optimizer"]);
   ASSERT_TRUE(module);
-  // Attention is fused; two layers of experts are gated.
+  // Attention is fused. Two layers of experts have a softmax as their gate.
   int gates = StringRef(GetParam()).starts_with("moe") ? 2 : 0;
   EXPECT_EQ(countOps(*module, "dpc.softmax"), gates);
   auto func = module->lookupSymbol<func::FuncOp>("train_step");

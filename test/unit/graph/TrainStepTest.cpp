@@ -7,8 +7,8 @@ using namespace dpc::test;
 
 namespace {
 
-/// loss = sum((w x - t)^2) / 4 for scalars-in-a-row w, x; d loss / d w_i =
-/// (w_i x_i - t_i) x_i / 2.
+/// loss = sum((w x - t)^2) / 4 for vectors w, x and t, so
+/// d loss / d w_i = (w_i x_i - t_i) x_i / 2.
 const char *kModel = R"(
 func.func @forward(%x: tensor<4xf64> {dpc.name = "x", dpc.role = "input"},
                    %w: tensor<4xf64> {dpc.name = "w", dpc.role = "parameter"},
@@ -46,6 +46,14 @@ double norm(const std::vector<double> &v) {
   for (double x : v)
     sum += x * x;
   return std::sqrt(sum);
+}
+
+/// kW - lr * `gradient`.
+HostArray updated(double lr, const std::vector<double> &gradient) {
+  HostArray result = vec(kW);
+  for (int i = 0; i < 4; ++i)
+    result[i] -= lr * gradient[i];
+  return result;
 }
 
 func::FuncOp trainStep(ModuleOp module, const std::string &options) {
@@ -100,17 +108,16 @@ TEST(TrainStep, ClippingScalesTheUpdateAndNotTheReportedNorm) {
   ASSERT_EQ(step.getNumArguments(), 5u) << "no state without momentum";
   auto results =
       runGlobal(step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
-  std::vector<double> grad = expectedGradient(), expected;
+  std::vector<double> grad = expectedGradient();
   double size = norm(grad);
   ASSERT_GT(size, 0.25);
-  for (int i = 0; i < 4; ++i)
-    expected.push_back(kW[i] - 0.5 * grad[i] * 0.25 / (size + 1e-6));
-  EXPECT_LT(distance(results[0], vec(expected)), 1e-7);
+  EXPECT_LT(distance(results[0], updated(0.5 * 0.25 / (size + 1e-6), grad)),
+            1e-7);
   EXPECT_NEAR(results[2][0], size, 1e-7);
 }
 
-/// Scaled and divided again, an update is what it was; a gradient that
-/// overflows changes nothing but the scale and what counts.
+/// The loss scale does not change an update. A gradient that overflows changes
+/// only the scale and the counters.
 TEST(TrainStep, OverflowSkipsTheStepAndHalvesTheScale) {
   auto module = parse(kModel);
   auto step = trainStep(*module, "optimizer=sgd clip-grad-norm=0.25 "
@@ -122,11 +129,10 @@ TEST(TrainStep, OverflowSkipsTheStepAndHalvesTheScale) {
   ASSERT_EQ(step.getNumResults(), 8u);
   struct Row {
     bool overflows;
-    double scale, streak, skipped; // afterwards
+    double scale, streak, skipped; // after the step
   };
-  std::vector<double> grad = expectedGradient(), updated;
-  for (int i = 0; i < 4; ++i)
-    updated.push_back(kW[i] - 0.5 * grad[i] * 0.25 / (norm(grad) + 1e-6));
+  std::vector<double> grad = expectedGradient();
+  HostArray next = updated(0.5 * 0.25 / (norm(grad) + 1e-6), grad);
   double scale = 64, streak = 0, skipped = 0;
   for (const Row &row : {Row{false, 64, 1, 0}, Row{true, 32, 0, 1},
                          Row{false, 32, 1, 1}, Row{false, 64, 0, 1}}) {
@@ -136,7 +142,7 @@ TEST(TrainStep, OverflowSkipsTheStepAndHalvesTheScale) {
     auto results = runGlobal(step, {vec(kW), scalar(scale), scalar(streak),
                                     scalar(skipped), vec(x), vec(kT),
                                     scalar(0.5), scalar(1)});
-    EXPECT_LT(distance(results[0], vec(row.overflows ? kW : updated)), 1e-7);
+    EXPECT_LT(distance(results[0], row.overflows ? vec(kW) : next), 1e-7);
     EXPECT_EQ(results[6][0], scale) << "the scale of this step";
     EXPECT_EQ(results[7][0], row.overflows);
     scale = results[1][0];
@@ -156,10 +162,7 @@ TEST(TrainStep, SmallGradientsAreNotClipped) {
   ASSERT_TRUE(step);
   auto results =
       runGlobal(step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
-  std::vector<double> expected;
-  for (int i = 0; i < 4; ++i)
-    expected.push_back(kW[i] - 0.5 * expectedGradient()[i]);
-  EXPECT_LT(distance(results[0], vec(expected)), 1e-7);
+  EXPECT_LT(distance(results[0], updated(0.5, expectedGradient())), 1e-7);
 }
 
 TEST(TrainStep, SgdMomentumAndWeightDecay) {
@@ -178,7 +181,7 @@ TEST(TrainStep, SgdMomentumAndWeightDecay) {
   EXPECT_LT(distance(results[1], vec(b)), 1e-7);
 }
 
-/// One layer with a tied table and ignored labels.
+/// A model of one layer with a tied table.
 const char *kLanguageModel = R"(
 func.func @forward(%w: tensor<5x4xf64> {dpc.name = "w", dpc.role = "parameter"},
                    %ids: tensor<2x3xi64> {dpc.name = "ids", dpc.role = "input"})
