@@ -8,10 +8,11 @@
 #ifndef DPC_IR_ATTRIBUTES_H
 #define DPC_IR_ATTRIBUTES_H
 
-#include "ir/Enums.h"
-
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/Operation.h"
+
+#include "ir/DpcEnums.h.inc"
 
 namespace dpc {
 

@@ -2,7 +2,8 @@
 //
 // The counts follow the mathematical definition of an op: a multiply-add counts
 // as two, a comparison or selection as one, and a transcendental function as
-// kTranscendental. Data movement and communication count as zero.
+// kTranscendental. Data movement and communication count as
+// zero (Dpc_Op in DpcOpBase.td).
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"
@@ -42,27 +43,6 @@ double dpc::detail::operandAndResultBytes(Operation *op) {
         bytes += static_cast<double>(sizeInBytes(tensor));
   return bytes;
 }
-
-double ConstantOp::getFlops() { return 0; }
-double IotaOp::getFlops() { return 0; }
-double BroadcastOp::getFlops() { return 0; }
-double ReshapeOp::getFlops() { return 0; }
-double TransposeOp::getFlops() { return 0; }
-double SliceOp::getFlops() { return 0; }
-double PadOp::getFlops() { return 0; }
-double ConcatOp::getFlops() { return 0; }
-double EmbeddingOp::getFlops() { return 0; }
-double AllReduceOp::getFlops() { return 0; }
-double AllGatherOp::getFlops() { return 0; }
-double ReduceScatterOp::getFlops() { return 0; }
-double AllToAllOp::getFlops() { return 0; }
-double RingShiftOp::getFlops() { return 0; }
-double SendOp::getFlops() { return 0; }
-double RecvOp::getFlops() { return 0; }
-double FetchOp::getFlops() { return 0; }
-double StoreOp::getFlops() { return 0; }
-double StageValueOp::getFlops() { return 0; }
-double RankSliceOp::getFlops() { return 0; }
 
 static double flopsPerElement(UnaryKind kind) {
   switch (kind) {

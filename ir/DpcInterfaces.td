@@ -25,7 +25,7 @@ def Dpc_CostOpInterface : OpInterface<"CostOpInterface"> {
   let methods = [
     InterfaceMethod<[{
       The floating-point operations of one execution; a multiply-add counts as two.
-    }], "double", "getFlops", (ins)>,
+    }], "double", "getFlops", (ins), "", [{ return 0; }]>,
     InterfaceMethod<[{
       The bytes that one execution reads and writes if the op is not fused.
     }], "double", "getBytes", (ins), "", [{

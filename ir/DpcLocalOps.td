@@ -8,7 +8,8 @@ include "ir/DpcOpBase.td"
 /// *stack*, whose leading dimension counts the ranks. Transposes and reshapes
 /// around the collective place the parts, so a communicator knows no layouts.
 class Dpc_Collective<string mnemonic, string methods = "">
-    : Dpc_LocalOp<mnemonic, [Dpc_CommunicationOpInterface, Dpc_CollectiveOpInterface]> {
+    : Dpc_LocalOp<mnemonic, [Dpc_CommunicationOpInterface, Dpc_CollectiveOpInterface],
+                  computes = false> {
   let extraClassDeclaration = [{
     ::dpc::CollectiveKind getCollectiveKind() { return ::dpc::CollectiveKind::}] # mnemonic # [{; }
   }] # methods;
@@ -135,7 +136,7 @@ def Dpc_RingShiftOp : Dpc_Collective<"ring_shift"> {
   let assemblyFormat = "$input `axes` `=` $axes attr-dict `:` type($input) `->` type($output)";
 }
 
-def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure, Dpc_KernelRole<"alone">]> {
+def Dpc_RankSliceOp : Dpc_LocalOp<"rank_slice", [Pure, Dpc_KernelRole<"alone">], computes = false> {
   let summary = "The rank's own part of a stack. It needs no communication.";
   let description = [{
     Example (4 ranks on tp):
@@ -270,7 +271,7 @@ def Dpc_AttentionScoresGradOp : Dpc_LocalOp<"attention_scores_grad", [Pure, Dpc_
   }];
 }
 
-def Dpc_SendOp : Dpc_LocalOp<"send", [Dpc_CommunicationOpInterface]> {
+def Dpc_SendOp : Dpc_LocalOp<"send", [Dpc_CommunicationOpInterface], computes = false> {
   let summary = "Sends a value to another stage.";
   let description = [{
     The receiver is the rank with coordinate `to` along `pp` and the sender's
@@ -292,7 +293,7 @@ def Dpc_SendOp : Dpc_LocalOp<"send", [Dpc_CommunicationOpInterface]> {
   let assemblyFormat = "$value `to` `=` $to `tag` `=` $tag attr-dict `:` type($value)";
 }
 
-def Dpc_RecvOp : Dpc_LocalOp<"recv", [Dpc_CommunicationOpInterface]> {
+def Dpc_RecvOp : Dpc_LocalOp<"recv", [Dpc_CommunicationOpInterface], computes = false> {
   let summary = "Receives a value from another stage.";
   let description = [{
     `from` is the coordinate of the sender along `pp`; see `dpc.send`.
@@ -312,7 +313,7 @@ def Dpc_RecvOp : Dpc_LocalOp<"recv", [Dpc_CommunicationOpInterface]> {
   let assemblyFormat = "`from` `=` $from `tag` `=` $tag attr-dict `:` type($value)";
 }
 
-def Dpc_StageValueOp : Dpc_LocalOp<"stage_value", [Pure]> {
+def Dpc_StageValueOp : Dpc_LocalOp<"stage_value", [Pure], computes = false> {
   let summary = "The operand of the executing stage.";
   let description = [{
     In stage s of the pipeline, the result is operand s. An all_reduce over `pp`
@@ -333,7 +334,7 @@ def Dpc_StageValueOp : Dpc_LocalOp<"stage_value", [Pure]> {
   let assemblyFormat = "$values attr-dict `:` functional-type(operands, results)";
 }
 
-def Dpc_FetchOp : Dpc_LocalOp<"fetch"> {
+def Dpc_FetchOp : Dpc_LocalOp<"fetch", [], computes = false> {
   let summary = "Copies an argument from another memory space to the device.";
   let description = [{
     An argument with `dpc.space` is in host memory or on disk. Ops read the result
@@ -355,7 +356,7 @@ def Dpc_FetchOp : Dpc_LocalOp<"fetch"> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($value)";
 }
 
-def Dpc_StoreOp : Dpc_LocalOp<"store"> {
+def Dpc_StoreOp : Dpc_LocalOp<"store", [], computes = false> {
   let summary = "Copies a value to an argument in another memory space.";
   let description = [{
     The op is the reverse of `dpc.fetch`. The function returns the result, which is

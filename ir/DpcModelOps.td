@@ -98,7 +98,7 @@ def Dpc_RopeOp : Dpc_Op<"rope", [Dpc_KernelRole<"alone">]> {
   }];
 }
 
-def Dpc_EmbeddingOp : Dpc_Op<"embedding", [Dpc_KernelRole<"elementwise">]> {
+def Dpc_EmbeddingOp : Dpc_Op<"embedding", [Dpc_KernelRole<"elementwise">], computes = false> {
   let summary = "The rows of a table that indices choose.";
   let description = [{
     result[i.., :] = table[ids[i..], :]. If the rows of the table are split, ids

@@ -18,13 +18,19 @@ def Dpc_ShardingVerified : NativeOpTrait<"ShardingVerified"> {
   let cppNamespace = "::dpc::OpTrait";
 }
 
+class Dpc_Cost<bit computes> {
+  Trait trait = !if(computes, DeclareOpInterfaceMethods<Dpc_CostOpInterface, ["getFlops"]>,
+                    Dpc_CostOpInterface);
+}
+
 /// An op of the graph and sharded altitudes. Most are also legal at the local
-/// altitude. Ops have one result unless they define others.
-class Dpc_Op<string mnemonic, list<Trait> traits = []>
+/// altitude. Ops have one result unless they define others. `computes` is false for
+/// ops that only move data; they have no getFlops() in ir/Cost.cpp.
+class Dpc_Op<string mnemonic, list<Trait> traits = [], bit computes = true>
     : Op<Dpc_Dialect, mnemonic, !listconcat([
           Pure, Dpc_ShardingVerified,
           DeclareOpInterfaceMethods<Dpc_ShardingRuleOpInterface>,
-          DeclareOpInterfaceMethods<Dpc_CostOpInterface, ["getFlops"]>],
+          Dpc_Cost<computes>.trait],
         traits)> {
   let results = (outs Dpc_Tensor:$result);
   let hasVerifier = 1;
@@ -32,9 +38,8 @@ class Dpc_Op<string mnemonic, list<Trait> traits = []>
 
 /// An op of the local altitude only. Collectives are not speculatable and must
 /// keep their order, so they are not Pure.
-class Dpc_LocalOp<string mnemonic, list<Trait> traits = []>
-    : Op<Dpc_Dialect, mnemonic, !listconcat(traits, [
-          DeclareOpInterfaceMethods<Dpc_CostOpInterface, ["getFlops"]>])> {
+class Dpc_LocalOp<string mnemonic, list<Trait> traits = [], bit computes = true>
+    : Op<Dpc_Dialect, mnemonic, !listconcat(traits, [Dpc_Cost<computes>.trait])> {
   let results = (outs Dpc_Tensor:$result);
   let hasVerifier = 1;
 }

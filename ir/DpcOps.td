@@ -4,7 +4,7 @@
 
 include "ir/DpcOpBase.td"
 
-def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike, Dpc_KernelRole<"source">]> {
+def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike, Dpc_KernelRole<"source">], computes = false> {
   let summary = "A tensor that is known at compile time.";
   let description = [{
     The value has no encoding, because attribute replacement does not reach inside
@@ -28,7 +28,7 @@ def Dpc_ConstantOp : Dpc_Op<"constant", [ConstantLike, Dpc_KernelRole<"source">]
   }];
 }
 
-def Dpc_IotaOp : Dpc_Op<"iota", [Dpc_KernelRole<"source">]> {
+def Dpc_IotaOp : Dpc_Op<"iota", [Dpc_KernelRole<"source">], computes = false> {
   let summary = "The index of every element along one dimension.";
   let description = [{
     Element (i0, .., in) is i_dim. At the local altitude, `global` is the sharded
@@ -149,7 +149,7 @@ def Dpc_ConvertOp : Dpc_Op<"convert", [Dpc_KernelRole<"elementwise", "true">]> {
   let hasFolder = 1;
 }
 
-def Dpc_BroadcastOp : Dpc_Op<"broadcast", [Dpc_KernelRole<"mover">]> {
+def Dpc_BroadcastOp : Dpc_Op<"broadcast", [Dpc_KernelRole<"mover">], computes = false> {
   let summary = "Repeats a tensor along new dimensions and dimensions of size 1.";
   let description = [{
     Operand dimension i becomes result dimension `dims[i]`, and is repeated if its
@@ -171,7 +171,7 @@ def Dpc_BroadcastOp : Dpc_Op<"broadcast", [Dpc_KernelRole<"mover">]> {
   let hasFolder = 1;
 }
 
-def Dpc_ReshapeOp : Dpc_Op<"reshape", [Dpc_KernelRole<"mover">]> {
+def Dpc_ReshapeOp : Dpc_Op<"reshape", [Dpc_KernelRole<"mover">], computes = false> {
   let summary = "Gives the same elements, in row-major order, another shape.";
   let description = [{
     The sharding rule uses the common refinement of both shapes. So heads remain
@@ -192,7 +192,7 @@ def Dpc_ReshapeOp : Dpc_Op<"reshape", [Dpc_KernelRole<"mover">]> {
   let hasFolder = 1;
 }
 
-def Dpc_TransposeOp : Dpc_Op<"transpose", [Dpc_KernelRole<"mover">]> {
+def Dpc_TransposeOp : Dpc_Op<"transpose", [Dpc_KernelRole<"mover">], computes = false> {
   let summary = "Permutes dimensions.";
   let description = [{
     Result dimension i is operand dimension `perm[i]`.
@@ -212,7 +212,7 @@ def Dpc_TransposeOp : Dpc_Op<"transpose", [Dpc_KernelRole<"mover">]> {
   let hasFolder = 1;
 }
 
-def Dpc_SliceOp : Dpc_Op<"slice", [Dpc_KernelRole<"mover">]> {
+def Dpc_SliceOp : Dpc_Op<"slice", [Dpc_KernelRole<"mover">], computes = false> {
   let summary = "A box of a tensor, with strides.";
   let description = [{
     Along each dimension, result element i is operand element
@@ -237,7 +237,7 @@ def Dpc_SliceOp : Dpc_Op<"slice", [Dpc_KernelRole<"mover">]> {
   let hasFolder = 1;
 }
 
-def Dpc_PadOp : Dpc_Op<"pad", [Dpc_KernelRole<"elementwise">]> {
+def Dpc_PadOp : Dpc_Op<"pad", [Dpc_KernelRole<"elementwise">], computes = false> {
   let summary = "Places a tensor inside a larger one filled with zeros.";
   let description = [{
     Along each dimension, operand element i becomes result element
@@ -263,7 +263,7 @@ def Dpc_PadOp : Dpc_Op<"pad", [Dpc_KernelRole<"elementwise">]> {
   }];
 }
 
-def Dpc_ConcatOp : Dpc_Op<"concat", [Dpc_KernelRole<"elementwise">]> {
+def Dpc_ConcatOp : Dpc_Op<"concat", [Dpc_KernelRole<"elementwise">], computes = false> {
   let summary = "Joins tensors along one dimension.";
   let description = [{
     The sharding rule treats equal parts as an outer factor, so shardings inside a

@@ -10,7 +10,7 @@
 #ifndef DPC_IR_SCALARSEMANTICS_H
 #define DPC_IR_SCALARSEMANTICS_H
 
-#include "ir/Enums.h"
+#include "ir/Attributes.h"
 
 #include "llvm/ADT/APInt.h"
 

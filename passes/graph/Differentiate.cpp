@@ -4,7 +4,6 @@
 #include "passes/graph/Autodiff.h"
 #include "passes/graph/LossScale.h"
 #include "passes/graph/Passes.h"
-#include "passes/graph/Patterns.h"
 
 using namespace mlir;
 

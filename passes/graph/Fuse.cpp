@@ -4,7 +4,6 @@
 #include "passes/graph/Patterns.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -16,15 +15,9 @@ namespace dpc {
 using namespace dpc;
 
 bool dpc::dependsOnParameter(Value value) {
-  llvm::SetVector<Value> values;
-  values.insert(value);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (roleOf(values[i]) == role::kParameter)
-      return true;
-    if (Operation *op = values[i].getDefiningOp())
-      values.insert(op->operand_begin(), op->operand_end());
-  }
-  return false;
+  return llvm::any_of(
+      dependencies({value}, [](Operation *) { return true; }),
+      [](Value source) { return roleOf(source) == role::kParameter; });
 }
 
 namespace {

@@ -22,8 +22,6 @@
 #include "passes/graph/Fp8.h"
 #include "passes/graph/Match.h"
 
-#include "llvm/ADT/SetVector.h"
-
 using namespace mlir;
 
 namespace dpc {
@@ -100,20 +98,15 @@ void Fp8Marker::findLossProducts() {
     if (func.getResultAttr(i, attr::kLoss))
       roots.insert(value);
   for (size_t root = 0; root < roots.size(); ++root) {
-    llvm::SetVector<Value> values;
-    SmallVector<Operation *> products;
-    values.insert(roots[root]);
-    for (size_t i = 0; i < values.size(); ++i) {
-      Operation *op = values[i].getDefiningOp();
-      if (isa_and_nonnull<MatmulOp>(op))
-        products.push_back(op);
-      else if (isa_and_nonnull<ReduceOp>(op))
+    llvm::SetVector<Operation *> products;
+    dependencies({roots[root]}, [&](Operation *op) {
+      if (isa<MatmulOp>(op))
+        products.insert(op);
+      else if (isa<ReduceOp>(op))
         roots.insert(op->getOperand(0));
-      else if (isa_and_nonnull<UnaryOp, BinaryOp, SelectOp, ConvertOp,
-                               ReshapeOp, TransposeOp, SliceOp, BroadcastOp,
-                               SoftmaxOp>(op))
-        values.insert(op->operand_begin(), op->operand_end());
-    }
+      return isa<UnaryOp, BinaryOp, SelectOp, ConvertOp, ReshapeOp, TransposeOp,
+                 SliceOp, BroadcastOp, SoftmaxOp>(op);
+    });
     if (products.size() == 1)
       lossProducts.insert(products.front());
   }
@@ -137,22 +130,19 @@ bool Fp8Marker::isStack(Value value) {
 /// Finds the matmuls before a top-k, or before a softmax over as many elements
 /// as there are experts.
 void Fp8Marker::findRouters() {
-  llvm::SetVector<Value> values;
+  SmallVector<Value> choices;
   func.walk([&](Operation *op) {
-    if (!isa<TopKOp, SoftmaxOp>(op))
-      return;
-    Value from = op->getOperand(0);
-    if (isa<TopKOp>(op) || expertCounts.contains(shapeOf(from).back()))
-      values.insert(from);
+    if (isa<TopKOp>(op) ||
+        (isa<SoftmaxOp>(op) &&
+         expertCounts.contains(shapeOf(op->getOperand(0)).back())))
+      choices.push_back(op->getOperand(0));
   });
-  for (size_t i = 0; i < values.size(); ++i) {
-    Operation *op = values[i].getDefiningOp();
-    if (isa_and_nonnull<MatmulOp>(op))
+  dependencies(choices, [&](Operation *op) {
+    if (isa<MatmulOp>(op))
       routers.insert(op);
-    else if (isa_and_nonnull<UnaryOp, BinaryOp, SelectOp, ConvertOp, ReshapeOp,
-                             TransposeOp, SliceOp, SoftmaxOp>(op))
-      values.insert(op->operand_begin(), op->operand_end());
-  }
+    return isa<UnaryOp, BinaryOp, SelectOp, ConvertOp, ReshapeOp, TransposeOp,
+               SliceOp, SoftmaxOp>(op);
+  });
 }
 
 void Fp8Marker::run() {

@@ -18,6 +18,16 @@ static double toDouble(Type elementType, Attribute attr) {
                                   : value.roundToDouble(/*isSigned=*/true);
 }
 
+llvm::SetVector<Value>
+dpc::dependencies(ArrayRef<Value> roots,
+                  function_ref<bool(Operation *)> follows) {
+  llvm::SetVector<Value> values(roots.begin(), roots.end());
+  for (size_t i = 0; i < values.size(); ++i)
+    if (Operation *op = values[i].getDefiningOp(); op && follows(op))
+      values.insert(op->operand_begin(), op->operand_end());
+  return values;
+}
+
 std::optional<double> dpc::splatValue(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto constant = dyn_cast<ConstantOp>(op)) {

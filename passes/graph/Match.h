@@ -9,7 +9,15 @@
 
 #include "passes/graph/GraphBuilder.h"
 
+#include "llvm/ADT/SetVector.h"
+
 namespace dpc {
+
+/// `roots` and the values on which they depend. `follows` decides for the op
+/// that defines a value if its operands belong to the result.
+llvm::SetVector<mlir::Value>
+dependencies(llvm::ArrayRef<mlir::Value> roots,
+             llvm::function_ref<bool(mlir::Operation *)> follows);
 
 /// The number that all elements of `value` equal. It looks through data
 /// movement and conversions to floats.

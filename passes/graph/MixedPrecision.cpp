@@ -191,13 +191,11 @@ void Retyper::visit(Operation *op) {
 void Retyper::findLogits() {
   SmallVector<Value> values;
   func.walk([&](CrossEntropyOp op) { values.push_back(op.getLogits()); });
-  while (!values.empty()) {
-    Operation *op = values.pop_back_val().getDefiningOp();
-    if (isa_and_nonnull<MatmulOp>(op))
+  dependencies(values, [&](Operation *op) {
+    if (isa<MatmulOp>(op))
       logits.insert(op);
-    else if (isa_and_nonnull<ReshapeOp, TransposeOp, SliceOp, BinaryOp>(op))
-      llvm::append_range(values, op->getOperands());
-  }
+    return isa<ReshapeOp, TransposeOp, SliceOp, BinaryOp>(op);
+  });
 }
 
 void Retyper::run() {
