@@ -231,12 +231,23 @@ static bool isUnencoded(Operation *op) {
          !getSharding(op->getResult(0).getType());
 }
 
+/// The operand of `op`, whose value is `attr`, if its type is that of the
+/// result; else the resized splat.
+template <typename Op> static OpFoldResult foldMove(Op op, Attribute attr) {
+  if (op.getX().getType() == op.getType())
+    return op.getX();
+  return resizeSplat(attr, op.getType());
+}
+
+// The dims increase strictly, so they are the identity if the types are equal.
 OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
-  // The dims increase strictly, so they are the identity if the ranks are
-  // equal.
-  if (getX().getType() == getType())
-    return getX();
-  return resizeSplat(adaptor.getX(), getType());
+  return foldMove(*this, adaptor.getX());
+}
+
+// A slice of the whole shape has offsets of 0 and, in dimensions of more than
+// one element, strides of 1.
+OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
+  return foldMove(*this, adaptor.getX());
 }
 
 OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
@@ -275,14 +286,6 @@ OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
       return getResult();
     }
   }
-  return resizeSplat(adaptor.getX(), getType());
-}
-
-OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
-  // A slice of the whole shape has offsets of 0 and, in dimensions of more than
-  // one element, strides of 1.
-  if (getX().getType() == getType())
-    return getX();
   return resizeSplat(adaptor.getX(), getType());
 }
 

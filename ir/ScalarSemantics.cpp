@@ -167,29 +167,15 @@ std::optional<APInt> dpc::evaluate(BinaryKind kind, const APInt &a,
 }
 
 BinaryKind dpc::combinerOf(ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::sum:
-    return BinaryKind::add;
-  case ReduceKind::max:
-    return BinaryKind::maximum;
-  case ReduceKind::min:
-    return BinaryKind::minimum;
-  case ReduceKind::prod:
-    return BinaryKind::mul;
-  }
-  llvm_unreachable("unknown reduce kind");
+  // In the order of ReduceKind: sum, max, min, prod.
+  static constexpr BinaryKind combiners[] = {
+      BinaryKind::add, BinaryKind::maximum, BinaryKind::minimum,
+      BinaryKind::mul};
+  return combiners[static_cast<size_t>(kind)];
 }
 
 double dpc::neutralOf(ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::sum:
-    return 0;
-  case ReduceKind::prod:
-    return 1;
-  case ReduceKind::max:
-    return -std::numeric_limits<double>::infinity();
-  case ReduceKind::min:
-    return std::numeric_limits<double>::infinity();
-  }
-  llvm_unreachable("unknown reduce kind");
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  static constexpr double elements[] = {0, -infinity, infinity, 1};
+  return elements[static_cast<size_t>(kind)];
 }

@@ -152,32 +152,23 @@ static bool isNonNegative(Value value) {
            isNonNegative(convert.getX());
   if (isa<ReduceOp, BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op))
     return isNonNegative(op->getOperand(0));
-  if (auto unary = dyn_cast<UnaryOp>(op))
-    switch (unary.getKind()) {
-    case UnaryKind::exp:
-    case UnaryKind::abs:
-    case UnaryKind::sqrt:
-    case UnaryKind::sigmoid:
-    case UnaryKind::relu:
+  if (auto unary = dyn_cast<UnaryOp>(op)) {
+    if (llvm::is_contained({UnaryKind::exp, UnaryKind::abs, UnaryKind::sqrt,
+                            UnaryKind::sigmoid, UnaryKind::relu},
+                           unary.getKind()))
       return true;
-    case UnaryKind::reciprocal:
-    case UnaryKind::rsqrt:
-      return isNonNegative(unary.getX());
-    default:
-      return false;
-    }
-  if (auto binary = dyn_cast<BinaryOp>(op))
-    switch (binary.getKind()) {
-    case BinaryKind::maximum:
+    return (unary.getKind() == UnaryKind::reciprocal ||
+            unary.getKind() == UnaryKind::rsqrt) &&
+           isNonNegative(unary.getX());
+  }
+  if (auto binary = dyn_cast<BinaryOp>(op)) {
+    if (binary.getKind() == BinaryKind::maximum)
       return isNonNegative(binary.getA()) || isNonNegative(binary.getB());
-    case BinaryKind::add:
-    case BinaryKind::mul:
-    case BinaryKind::div:
-    case BinaryKind::minimum:
-      return isNonNegative(binary.getA()) && isNonNegative(binary.getB());
-    default:
-      return false;
-    }
+    return llvm::is_contained({BinaryKind::add, BinaryKind::mul,
+                               BinaryKind::div, BinaryKind::minimum},
+                              binary.getKind()) &&
+           isNonNegative(binary.getA()) && isNonNegative(binary.getB());
+  }
   if (auto select = dyn_cast<SelectOp>(op))
     return isNonNegative(select.getOnTrue()) &&
            isNonNegative(select.getOnFalse());

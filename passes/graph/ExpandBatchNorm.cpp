@@ -162,22 +162,16 @@ LogicalResult dpc::expandBatchNorms(func::FuncOp func, int64_t dataRanks,
     if (auto norm = dyn_cast<BatchNormOp>(op)) {
       bool keeps = llvm::any_of(op->getUsers(), [&](Operation *user) {
         return !isa<BatchNormGradOp>(user) &&
-               llvm::any_of(user->getOperands(), [&](Value operand) {
-                 return operand == norm.getMean() || operand == norm.getVar();
-               });
+               (llvm::is_contained(user->getOperands(), norm.getMean()) ||
+                llvm::is_contained(user->getOperands(), norm.getVar()));
       });
       statistics[norm.getMean()] = expansion.forward(norm, keeps);
     } else {
       auto grad = cast<BatchNormGradOp>(op);
-      auto found = statistics.find(grad.getMean());
-      if (found == statistics.end()) {
-        if (microBatches > 1)
-          return op->emitError("does not read the statistics of a batch norm");
-        found = statistics
-                    .try_emplace(grad.getMean(),
-                                 Statistics{grad.getMean(), grad.getVar()})
-                    .first;
-      }
+      auto [found, isNew] = statistics.try_emplace(
+          grad.getMean(), Statistics{grad.getMean(), grad.getVar()});
+      if (isNew && microBatches > 1)
+        return op->emitError("does not read the statistics of a batch norm");
       expansion.backward(grad, found->second);
     }
     markLike(op, before);

@@ -152,6 +152,5 @@ static LogicalResult fuseSilu(BinaryOp op, PatternRewriter &rewriter) {
 }
 
 void dpc::populateActivationPatterns(RewritePatternSet &patterns) {
-  patterns.add(fuseGelu);
-  patterns.add(fuseSilu);
+  patterns.add(fuseGelu).add(fuseSilu);
 }

@@ -211,7 +211,5 @@ static LogicalResult fuseSoftmax(BinaryOp op, PatternRewriter &rewriter) {
 }
 
 void dpc::populateRowPatterns(RewritePatternSet &patterns) {
-  patterns.add(fuseNorm);
-  patterns.add(absorbScaleAndBias);
-  patterns.add(fuseSoftmax);
+  patterns.add(fuseNorm).add(absorbScaleAndBias).add(fuseSoftmax);
 }

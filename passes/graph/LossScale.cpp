@@ -24,11 +24,10 @@ LossScale::LossScale(LossScaleSettings settings) : settings(settings) {
   all.push_back({"loss_scale.skipped", kSkipped, 0, {}, {}});
 }
 
-Value LossScale::stateOf(StringRef slot) const {
-  for (const ScalarState &state : all)
-    if (state.slot == slot)
-      return state.value;
-  return {};
+ScalarState *LossScale::stateOf(StringRef slot) {
+  auto *found = llvm::find_if(
+      all, [&](const ScalarState &state) { return state.slot == slot; });
+  return found == all.end() ? nullptr : found;
 }
 
 static Value number(GraphBuilder g, double value) {
@@ -36,8 +35,8 @@ static Value number(GraphBuilder g, double value) {
 }
 
 Value LossScale::scale(GraphBuilder g) {
-  Value state = stateOf(kScale);
-  return state ? state : number(g, settings.initial);
+  ScalarState *state = stateOf(kScale);
+  return state ? state->value : number(g, settings.initial);
 }
 
 /// The factor c of LossScale.h; 1 if the loss is not a sum divided by a count.
@@ -59,30 +58,25 @@ Value LossScale::divisor(GraphBuilder g, const PeeledLoss &peeled) {
 }
 
 Value LossScale::updates(GraphBuilder g, Value step) {
-  return g.sub(step, stateOf(kSkipped));
+  return g.sub(step, stateOf(kSkipped)->value);
 }
 
 void LossScale::decide(GraphBuilder g, Value norm) {
   Value zero = number(g, 0), one = number(g, 1);
   good = g.compare(CompareKind::le, norm, number(g, FLT_MAX));
   skipped = g.select(good, zero, one);
-  for (ScalarState &state : all)
-    if (state.slot == kSkipped)
-      state.next = g.add(state.value, skipped);
+  ScalarState *count = stateOf(kSkipped);
+  count->next = g.add(count->value, skipped);
   if (settings.interval == 0)
     return;
-  Value old = stateOf(kScale);
-  Value streak = g.add(stateOf(kStreak), one);
-  Value grows = g.compare(CompareKind::ge, streak,
+  ScalarState *scale = stateOf(kScale), *streak = stateOf(kStreak);
+  Value old = scale->value, length = g.add(streak->value, one);
+  Value grows = g.compare(CompareKind::ge, length,
                           number(g, static_cast<double>(settings.interval)));
   Value grown =
       g.binary(BinaryKind::minimum, g.scale(old, kGrowth), number(g, kLargest));
   Value shrunk = g.binary(BinaryKind::maximum, g.scale(old, kBackoff),
                           number(g, kSmallest));
-  for (ScalarState &state : all) {
-    if (state.slot == kScale)
-      state.next = g.select(good, g.select(grows, grown, old), shrunk);
-    if (state.slot == kStreak)
-      state.next = g.select(good, g.select(grows, zero, streak), zero);
-  }
+  scale->next = g.select(good, g.select(grows, grown, old), shrunk);
+  streak->next = g.select(good, g.select(grows, zero, length), zero);
 }

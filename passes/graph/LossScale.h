@@ -72,7 +72,8 @@ public:
   mlir::Value skipped;
 
 private:
-  mlir::Value stateOf(llvm::StringRef slot) const;
+  /// The state in `slot`, or null.
+  ScalarState *stateOf(llvm::StringRef slot);
 
   LossScaleSettings settings;
   llvm::SmallVector<ScalarState> all;

@@ -116,8 +116,8 @@ static LogicalResult simplifyConvert(ConvertOp op, PatternRewriter &rewriter) {
 }
 
 void dpc::populateArithmeticPatterns(RewritePatternSet &patterns) {
-  patterns.add(simplifyBinary);
-  patterns.add(simplifyUnary);
-  patterns.add(simplifySelect);
-  patterns.add(simplifyConvert);
+  patterns.add(simplifyBinary)
+      .add(simplifyUnary)
+      .add(simplifySelect)
+      .add(simplifyConvert);
 }

@@ -269,11 +269,11 @@ static LogicalResult simplifyMatmul(MatmulOp op, PatternRewriter &rewriter) {
 }
 
 void dpc::populateMovementPatterns(RewritePatternSet &patterns) {
-  patterns.add(simplifySlice);
-  patterns.add(simplifyBroadcast);
-  patterns.add(simplifyTranspose);
-  patterns.add(simplifyReduce);
-  patterns.add(simplifyConcat);
-  patterns.add(simplifySumOfPads);
-  patterns.add(simplifyMatmul);
+  patterns.add(simplifySlice)
+      .add(simplifyBroadcast)
+      .add(simplifyTranspose)
+      .add(simplifyReduce)
+      .add(simplifyConcat)
+      .add(simplifySumOfPads)
+      .add(simplifyMatmul);
 }
