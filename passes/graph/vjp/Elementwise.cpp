@@ -82,64 +82,52 @@ static Value extremumGrad(GraphBuilder g, CompareKind chosen, Value mine,
   return g.select(g.compare(chosen, mine, other), dy, tie);
 }
 
-static Value gradA(GraphBuilder g, BinaryOp op, Value dy) {
-  Value a = op.getA(), b = op.getB();
-  switch (op.getKind()) {
-  case BinaryKind::add:
-  case BinaryKind::sub:
-  case BinaryKind::rem:
-    return dy;
-  case BinaryKind::mul:
-    return g.mul(dy, b);
-  case BinaryKind::div:
-    return g.div(dy, b);
-  case BinaryKind::pow: { // b a^(b-1), zero where b is zero
+/// The gradient of one operand of a^b: b a^(b-1), zero where b is zero, or y
+/// log(a), zero where a is zero.
+static Value powGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
+  Value a = op.getA(), b = op.getB(), base = isFirst ? b : a, zero, grad;
+  if (isFirst) {
     Value less = g.sub(b, g.constantLike(b, 1.0));
-    Value grad = g.mul(dy, g.mul(b, g.binary(BinaryKind::pow, a, less)));
+    grad = g.mul(dy, g.mul(b, g.binary(BinaryKind::pow, a, less)));
     if (splatValue(b).value_or(0.0) != 0.0)
       return grad;
-    Value zero = g.constantLike(b, 0.0);
-    return g.select(g.compare(CompareKind::eq, b, zero), zero, grad);
+    zero = g.constantLike(b, 0.0);
+  } else {
+    zero = g.constantLike(a, 0.0);
+    grad = g.mul(dy, g.mul(op.getResult(), g.unary(UnaryKind::log, a)));
   }
-  case BinaryKind::maximum:
-    return extremumGrad(g, CompareKind::gt, a, b, dy);
-  case BinaryKind::minimum:
-    return extremumGrad(g, CompareKind::lt, a, b, dy);
-  default:
-    return Value();
-  }
+  return g.select(g.compare(CompareKind::eq, base, zero), zero, grad);
 }
 
-static Value gradB(GraphBuilder g, BinaryOp op, Value dy) {
-  Value a = op.getA(), b = op.getB();
+/// The gradient of the first or the second operand of `op`.
+static Value binaryGrad(GraphBuilder g, BinaryOp op, Value dy, bool isFirst) {
+  Value a = op.getA(), b = op.getB(), mine = isFirst ? a : b,
+        other = isFirst ? b : a;
   switch (op.getKind()) {
   case BinaryKind::add:
     return dy;
   case BinaryKind::sub:
-    return g.neg(dy);
+    return isFirst ? dy : g.neg(dy);
   case BinaryKind::mul:
-    return g.mul(dy, a);
-  case BinaryKind::rem: // -trunc(a / b), where y = a - b trunc(a / b)
-    return g.mul(dy, g.div(g.sub(op.getResult(), a), b));
-  case BinaryKind::div: // -(a / b) / b
-    return g.neg(g.div(g.mul(dy, op.getResult()), b));
-  case BinaryKind::pow: { // y log(a), zero where a is zero
-    Value zero = g.constantLike(a, 0.0);
-    Value grad = g.mul(dy, g.mul(op.getResult(), g.unary(UnaryKind::log, a)));
-    return g.select(g.compare(CompareKind::eq, a, zero), zero, grad);
-  }
+    return g.mul(dy, other);
+  case BinaryKind::rem: // y = a - b trunc(a / b), so dy/db = -trunc(a / b)
+    return isFirst ? dy : g.mul(dy, g.div(g.sub(op.getResult(), a), b));
+  case BinaryKind::div: // dy/db = -(a / b) / b
+    return isFirst ? g.div(dy, b) : g.neg(g.div(g.mul(dy, op.getResult()), b));
+  case BinaryKind::pow:
+    return powGrad(g, op, dy, isFirst);
   case BinaryKind::maximum:
-    return extremumGrad(g, CompareKind::gt, b, a, dy);
+    return extremumGrad(g, CompareKind::gt, mine, other, dy);
   case BinaryKind::minimum:
-    return extremumGrad(g, CompareKind::lt, b, a, dy);
+    return extremumGrad(g, CompareKind::lt, mine, other, dy);
   default:
     return Value();
   }
 }
 
 static LogicalResult binaryVjp(GraphBuilder g, BinaryOp op, const Request &r) {
-  r.set(0, [&] { return gradA(g, op, r.resultGrads[0]); });
-  r.set(1, [&] { return gradB(g, op, r.resultGrads[0]); });
+  r.set(0, [&] { return binaryGrad(g, op, r.resultGrads[0], true); });
+  r.set(1, [&] { return binaryGrad(g, op, r.resultGrads[0], false); });
   return success();
 }
 
