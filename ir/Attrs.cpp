@@ -74,11 +74,6 @@ int64_t MeshAttr::numRanks() const {
 
 namespace {
 
-/// The parsed parameters of a DimShardingAttr.
-struct ParsedDim {
-  SmallVector<int64_t> sizes, counts, axes;
-};
-
 ParseResult parseAxisName(AsmParser &parser, MeshAttr mesh, int64_t &axis) {
   StringRef name;
   SMLoc loc = parser.getCurrentLocation();
@@ -92,59 +87,50 @@ ParseResult parseAxisName(AsmParser &parser, MeshAttr mesh, int64_t &axis) {
   return success();
 }
 
-/// Parses the axes of `4`, `4:tp` or `4:(dp, tp)` after the size.
-ParseResult parseFactorAxes(AsmParser &parser, MeshAttr mesh, int64_t size,
-                            ParsedDim &dim) {
-  dim.sizes.push_back(size);
-  size_t before = dim.axes.size();
-  auto parseOne = [&]() {
-    return parseAxisName(parser, mesh, dim.axes.emplace_back());
-  };
-  if (succeeded(parser.parseOptionalColon())) {
-    if (succeeded(parser.parseOptionalLParen())) {
-      if (parser.parseCommaSeparatedList(parseOne) || parser.parseRParen())
-        return failure();
-    } else if (parseOne()) {
-      return failure();
-    }
-  }
-  dim.counts.push_back(dim.axes.size() - before);
-  return success();
-}
-
-ParseResult parseFactors(AsmParser &parser, MeshAttr mesh, ParsedDim &dim) {
-  int64_t size = 0;
-  OptionalParseResult number = parser.parseOptionalInteger(size);
-  if (number.has_value()) {
-    if (*number || parseFactorAxes(parser, mesh, size, dim))
-      return failure();
-    while (succeeded(parser.parseOptionalComma()))
-      if (parser.parseInteger(size) || parseFactorAxes(parser, mesh, size, dim))
-        return failure();
-    return success();
-  }
-  if (parser.parseCommaSeparatedList([&]() {
-        return parseAxisName(parser, mesh, dim.axes.emplace_back());
-      }))
-    return failure();
-  dim.sizes.push_back(0);
-  dim.counts.push_back(dim.axes.size());
-  return success();
-}
-
+/// Parses `{}`, `{dp, tp}` or a list of factors such as `{3, 4:tp, 8:(dp,
+/// cp)}`.
 ParseResult parseDim(AsmParser &parser, MeshAttr mesh,
                      SmallVectorImpl<DimShardingAttr> &dims) {
-  ParsedDim dim;
+  SmallVector<int64_t> sizes, counts, axes;
+  auto parseAxis = [&]() {
+    return parseAxisName(parser, mesh, axes.emplace_back());
+  };
+  // Parses the axes of a factor after its size.
+  auto parseFactor = [&](int64_t size) -> ParseResult {
+    size_t before = axes.size();
+    if (succeeded(parser.parseOptionalColon())) {
+      if (succeeded(parser.parseOptionalLParen())) {
+        if (parser.parseCommaSeparatedList(parseAxis) || parser.parseRParen())
+          return failure();
+      } else if (parseAxis()) {
+        return failure();
+      }
+    }
+    sizes.push_back(size);
+    counts.push_back(axes.size() - before);
+    return success();
+  };
   if (parser.parseLBrace())
     return failure();
-  if (succeeded(parser.parseOptionalRBrace())) {
-    dim.sizes.push_back(0);
-    dim.counts.push_back(0);
-  } else if (parseFactors(parser, mesh, dim) || parser.parseRBrace()) {
-    return failure();
+  int64_t size = 0;
+  if (OptionalParseResult number = parser.parseOptionalInteger(size);
+      number.has_value()) {
+    if (*number || parseFactor(size))
+      return failure();
+    while (succeeded(parser.parseOptionalComma()))
+      if (parser.parseInteger(size) || parseFactor(size))
+        return failure();
+    if (parser.parseRBrace())
+      return failure();
+  } else {
+    if (failed(parser.parseOptionalRBrace()) &&
+        (parser.parseCommaSeparatedList(parseAxis) || parser.parseRBrace()))
+      return failure();
+    sizes.push_back(0);
+    counts.push_back(axes.size());
   }
-  dims.push_back(DimShardingAttr::get(parser.getContext(), dim.sizes,
-                                      dim.counts, dim.axes));
+  dims.push_back(
+      DimShardingAttr::get(parser.getContext(), sizes, counts, axes));
   return success();
 }
 
@@ -194,29 +180,25 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
 }
 
 static void printDim(AsmPrinter &printer, MeshAttr mesh, DimShardingAttr dim) {
-  auto name = [&](int64_t axis) { return mesh.getNames()[axis].getValue(); };
+  auto printAxes = [&](ArrayRef<int64_t> axes) {
+    llvm::interleaveComma(axes, printer, [&](int64_t axis) {
+      printer << mesh.getNames()[axis].getValue();
+    });
+  };
   printer << "{";
   ArrayRef<int64_t> axes = dim.getAxes();
-  if (dim.getSizes().size() == 1 && dim.getSizes()[0] == 0) {
-    llvm::interleaveComma(axes, printer,
-                          [&](int64_t axis) { printer << name(axis); });
-  } else {
+  if (dim.getSizes() == ArrayRef<int64_t>{0})
+    printAxes(axes);
+  else
     llvm::interleaveComma(llvm::zip(dim.getSizes(), dim.getAxisCounts()),
                           printer, [&](auto factor) {
                             auto [size, count] = factor;
-                            printer << size;
-                            if (count == 1)
-                              printer << ":" << name(axes[0]);
-                            if (count > 1) {
-                              printer << ":(";
-                              llvm::interleaveComma(
-                                  axes.take_front(count), printer,
-                                  [&](int64_t axis) { printer << name(axis); });
-                              printer << ")";
-                            }
+                            printer << size << (count > 0 ? ":" : "")
+                                    << (count > 1 ? "(" : "");
+                            printAxes(axes.take_front(count));
+                            printer << (count > 1 ? ")" : "");
                             axes = axes.drop_front(count);
                           });
-  }
   printer << "}";
 }
 
@@ -244,23 +226,18 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    ArrayRef<DimShardingAttr> dims,
                                    ArrayRef<int64_t> partialAxes,
                                    ArrayRef<int64_t> partialKinds) {
-  llvm::SmallDenseSet<int64_t> used;
-  auto use = [&](int64_t axis) -> LogicalResult {
+  SmallVector<int64_t> axes;
+  for (DimShardingAttr dim : dims)
+    llvm::append_range(axes, dim.getAxes());
+  llvm::append_range(axes, partialAxes);
+  for (auto [i, axis] : llvm::enumerate(axes)) {
     if (axis < 0 || axis >= static_cast<int64_t>(mesh.getNames().size()))
       return emitError() << "(C1) axis number " << axis << " is not in "
                          << mesh;
-    if (!used.insert(axis).second)
+    if (llvm::is_contained(ArrayRef(axes).take_front(i), axis))
       return emitError() << "(C2) axis '" << mesh.getNames()[axis].getValue()
                          << "' is used twice";
-    return success();
-  };
-  for (DimShardingAttr dim : dims)
-    for (int64_t axis : dim.getAxes())
-      if (failed(use(axis)))
-        return failure();
-  for (int64_t axis : partialAxes)
-    if (failed(use(axis)))
-      return failure();
+  }
   return success();
 }
 
