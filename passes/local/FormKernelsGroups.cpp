@@ -241,11 +241,9 @@ private:
 
   /// True if the consumer reads a unit that is after the producer.
   bool needsMore(Id producer, Id consumer) const {
-    return llvm::any_of(groupOfUnit[consumer].ops, [&](Id op) {
-      return llvm::any_of(producersOf(op), [&](Id other) {
-        Id unit = nodes[other].unit;
-        return unit != consumer && place[unit] > place[producer];
-      });
+    return anyProducer(consumer, [&](Id other) {
+      Id unit = nodes[other].unit;
+      return unit != consumer && place[unit] > place[producer];
     });
   }
 
@@ -325,36 +323,40 @@ private:
   /// True if the consumer reads a value of the producer at other places than
   /// the element it computes. The value must be in memory then.
   bool readsMoved(Id producer, Id consumer) const {
-    return llvm::any_of(groupOfUnit[producer].ops, [&](Id op) {
-      return llvm::any_of(edgesOf(op), [&](const Edge &edge) {
-        return edge.moved && nodes[edge.reader].unit == consumer;
-      });
+    return anyEdge(producer, [&](const Edge &edge) {
+      return edge.moved && nodes[edge.reader].unit == consumer;
     });
   }
 
   /// True if other readers of the producer would wait for values that only the
   /// consumer needs.
   bool delays(Id producer, Id consumer) const {
-    return llvm::any_of(groupOfUnit[consumer].ops, [&](Id op) {
-      return llvm::any_of(producersOf(op), [&](Id other) {
-        Id group = groupOf(other);
-        Id at = group == kNone ? other : groupOfUnit[group].last;
-        return group != producer && group != consumer &&
-               at > groupOfUnit[producer].last;
-      });
+    return anyProducer(consumer, [&](Id other) {
+      Id group = groupOf(other);
+      Id at = group == kNone ? other : groupOfUnit[group].last;
+      return group != producer && group != consumer &&
+             at > groupOfUnit[producer].last;
     });
   }
 
   /// True if an op outside both groups reads a value of the producer.
   bool escapes(Id producer, Id consumer) const {
-    return llvm::any_of(groupOfUnit[producer].ops, [&](Id op) {
-      return llvm::any_of(edgesOf(op), [&](const Edge &edge) {
-        Id unit = nodes[edge.reader].unit;
-        return unit != producer && unit != consumer;
-      });
+    return anyEdge(producer, [&](const Edge &edge) {
+      Id unit = nodes[edge.reader].unit;
+      return unit != producer && unit != consumer;
     });
   }
 
+  bool anyEdge(Id unit, auto predicate) const {
+    return llvm::any_of(groupOfUnit[unit].ops, [&](Id op) {
+      return llvm::any_of(edgesOf(op), predicate);
+    });
+  }
+  bool anyProducer(Id unit, auto predicate) const {
+    return llvm::any_of(groupOfUnit[unit].ops, [&](Id op) {
+      return llvm::any_of(producersOf(op), predicate);
+    });
+  }
   /// The unit of `op` if it is a group.
   Id groupOf(Id op) const {
     return nodes[op].isCompute ? nodes[op].unit : kNone;

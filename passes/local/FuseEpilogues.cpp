@@ -149,14 +149,6 @@ private:
 
 } // namespace
 
-static void fuse(MatmulOp matmul, FusedEpilogue fused) {
-  if (fused.adds)
-    fused.adds->setAttr(attr::kView, UnitAttr::get(matmul.getContext()));
-  bool isPlain = fused.parts.empty(); // It only accumulates.
-  if (!isPlain)
-    EpilogueKernel(matmul, fused).build();
-}
-
 /// Epilogues of results come first: the sums of a gradient then belong to the
 /// matmul that produces the gradient, not to the next one.
 void fuseEpilogues(func::FuncOp step) {
@@ -164,16 +156,18 @@ void fuseEpilogues(func::FuncOp step) {
   sumNarrowValues(block);
   for (auto find : {epilogueAfter, epilogueBeside})
     for (auto matmul : llvm::make_early_inc_range(block.getOps<MatmulOp>()))
-      if (std::optional<FusedEpilogue> fused = find(matmul))
-        fuse(matmul, std::move(*fused));
+      if (std::optional<FusedEpilogue> fused = find(matmul)) {
+        if (fused->adds)
+          fused->adds->setAttr(attr::kView, UnitAttr::get(step.getContext()));
+        if (!fused->parts.empty())
+          EpilogueKernel(matmul, *fused).build();
+      }
 }
 
 namespace {
-
 struct FuseEpiloguesPass : impl::DpcFuseEpiloguesBase<FuseEpiloguesPass> {
   void runOnOperation() override { onEachStep(getOperation(), fuseEpilogues); }
 };
-
 } // namespace
 
 } // namespace dpc

@@ -12,36 +12,33 @@ using Doubles = std::vector<double>;
 using Starts = std::vector<int64_t>;
 
 /// Seconds of the slowest stage.
-double slowest(const Doubles &seconds, const Doubles &cuts,
-               const Starts &starts) {
+double slowest(const StageProblem &problem, const Starts &starts) {
   Starts bounds = {0};
   bounds.insert(bounds.end(), starts.begin(), starts.end());
-  bounds.push_back(seconds.size());
+  bounds.push_back(problem.seconds[0].size());
   double worst = 0;
   for (size_t s = 0; s + 1 < bounds.size(); ++s) {
-    double sum = 0;
-    for (int64_t i = bounds[s]; i < bounds[s + 1]; ++i)
-      sum += seconds[i];
-    if (s > 0)
-      sum += cuts[bounds[s] - 1];
+    double sum = s > 0 ? problem.cutSeconds[bounds[s] - 1] : 0;
     if (s + 2 < bounds.size())
-      sum += cuts[bounds[s + 1] - 1];
+      sum += problem.cutSeconds[bounds[s + 1] - 1];
+    for (int64_t i = bounds[s]; i < bounds[s + 1]; ++i)
+      sum += problem.seconds[problem.kinds[s]][i];
     worst = std::max(worst, sum);
   }
   return worst;
 }
 
 /// The minimum of `slowest` over all cuts.
-double bruteForce(const Doubles &seconds, const Doubles &cuts, int64_t stages,
-                  Starts &starts) {
-  if (static_cast<int64_t>(starts.size()) == stages - 1)
-    return slowest(seconds, cuts, starts);
+double bruteForce(const StageProblem &problem) {
   double best = std::numeric_limits<double>::infinity();
-  int64_t from = starts.empty() ? 1 : starts.back() + 1;
-  for (int64_t i = from, e = seconds.size(); i < e; ++i) {
-    starts.push_back(i);
-    best = std::min(best, bruteForce(seconds, cuts, stages, starts));
-    starts.pop_back();
+  int64_t ops = problem.seconds[0].size();
+  for (int64_t bits = 0; bits < int64_t(1) << (ops - 1); ++bits) {
+    Starts starts;
+    for (int64_t i = 1; i < ops; ++i)
+      if (bits >> (i - 1) & 1)
+        starts.push_back(i);
+    if (starts.size() + 1 == problem.kinds.size())
+      best = std::min(best, slowest(problem, starts));
   }
   return best;
 }
@@ -67,65 +64,26 @@ TEST(BalanceStages, AsManyStagesAsOps) {
 
 TEST(BalanceStages, EqualsBruteForce) {
   std::mt19937 random(1);
-  std::uniform_int_distribution<int> value(0, 20), size(1, 9);
-  for (int round = 0; round < 300; ++round) {
-    int64_t ops = size(random);
+  std::uniform_int_distribution<int> value(0, 20), size(1, 9), speed(1, 4);
+  for (int round = 0; round < 500; ++round) {
+    int64_t ops = size(random), numKinds = 1 + round % 2;
     int64_t stages = std::uniform_int_distribution<int>(1, ops)(random);
-    Doubles seconds(ops), cuts(ops);
-    for (double &x : seconds)
-      x = value(random);
-    for (double &x : cuts)
-      x = value(random) / 4.0;
-    cuts.resize(ops - 1);
-    Starts found = balanceStages(seconds, cuts, stages), scratch;
-    ASSERT_EQ(static_cast<int64_t>(found.size()), stages - 1);
-    EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
-    EXPECT_DOUBLE_EQ(slowest(seconds, cuts, found),
-                     bruteForce(seconds, cuts, stages, scratch));
-  }
-}
-
-TEST(BalanceStages, DifferentSpeedsEqualBruteForce) {
-  std::mt19937 random(2);
-  std::uniform_int_distribution<int> value(0, 20), size(2, 8), speed(1, 4);
-  for (int round = 0; round < 200; ++round) {
-    int64_t ops = size(random);
-    int64_t stages = std::uniform_int_distribution<int>(2, ops)(random);
     StageProblem problem;
-    problem.seconds.resize(2);
+    problem.seconds.resize(numKinds);
     for (int64_t i = 0; i < ops; ++i) {
       double own = value(random);
       problem.seconds[0].push_back(own);
-      problem.seconds[1].push_back(own / speed(random));
+      if (numKinds > 1)
+        problem.seconds[1].push_back(own / speed(random));
       problem.cutSeconds.push_back(value(random) / 4.0);
     }
     problem.cutSeconds.resize(ops - 1);
     for (int64_t s = 0; s < stages; ++s)
-      problem.kinds.push_back(random() % 2);
-    auto worst = [&](const Starts &starts) {
-      double slowest = 0;
-      for (int64_t s = 0; s < stages; ++s) {
-        int64_t from = s == 0 ? 0 : starts[s - 1];
-        int64_t to = s + 1 == stages ? ops : starts[s];
-        double sum = (s > 0 ? problem.cutSeconds[from - 1] : 0) +
-                     (s + 1 < stages ? problem.cutSeconds[to - 1] : 0);
-        for (int64_t i = from; i < to; ++i)
-          sum += problem.seconds[problem.kinds[s]][i];
-        slowest = std::max(slowest, sum);
-      }
-      return slowest;
-    };
-    // All cuts, as bits after ops.
-    double least = std::numeric_limits<double>::infinity();
-    for (int64_t bits = 0; bits < int64_t(1) << (ops - 1); ++bits) {
-      Starts starts;
-      for (int64_t i = 1; i < ops; ++i)
-        if (bits >> (i - 1) & 1)
-          starts.push_back(i);
-      if (static_cast<int64_t>(starts.size()) == stages - 1)
-        least = std::min(least, worst(starts));
-    }
-    EXPECT_EQ(worst(balanceStages(problem)), least);
+      problem.kinds.push_back(random() % numKinds);
+    Starts found = balanceStages(problem);
+    ASSERT_EQ(static_cast<int64_t>(found.size()), stages - 1);
+    EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
+    EXPECT_DOUBLE_EQ(slowest(problem, found), bruteForce(problem));
   }
 }
 
