@@ -1,4 +1,4 @@
-//===- CompressTopK.h - Gradients of which the largest travel ---*- C++ -*-===//
+//===- CompressTopK.h - Sends the largest elements of gradients -*- C++ -*-===//
 //
 // Of every 256 elements of a gradient, a rank sends the k largest with their
 // positions and keeps the others for the next step (error feedback, Lin et al.

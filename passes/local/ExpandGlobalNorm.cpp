@@ -1,4 +1,4 @@
-//===- ExpandGlobalNorm.cpp - One norm over unlike shardings --------------===//
+//===- ExpandGlobalNorm.cpp - The norm of differently sharded gradients ---===//
 //
 // Each operand is split over a set of axes and replicated over the others. U is
 // the union of all sets. The sum over U counts an operand that A splits once

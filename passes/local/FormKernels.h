@@ -1,4 +1,4 @@
-//===- FormKernels.h - Which ops share a kernel -----------------*- C++ -*-===//
+//===- FormKernels.h - The parts of dpc-form-kernels ------------*- C++ -*-===//
 //
 // The parts of dpc-form-kernels. A *unit* becomes one instruction: it is a
 // group of ops that form a kernel, or one op that stays unchanged.

@@ -1,4 +1,4 @@
-//===- FormKernelsViews.cpp - Data movement that moves nothing ------------===//
+//===- FormKernelsViews.cpp - Movers without buffers ----------------------===//
 //
 // Every mover starts as a view. If a reader does not accept the strides, the
 // nearest mover above it, other than a reshape, gets a buffer, until all

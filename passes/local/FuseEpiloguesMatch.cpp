@@ -1,4 +1,4 @@
-//===- FuseEpiloguesMatch.cpp - Which epilogues one GEMM computes ---------===//
+//===- FuseEpiloguesMatch.cpp - Epilogues that one GEMM computes ----------===//
 #include "ir/GemmEpilogues.h"
 #include "ir/TensorUtils.h"
 #include "passes/local/FuseEpilogues.h"

@@ -1,4 +1,4 @@
-//===- PartitionMasks.cpp - Which padding would be read -------------------===//
+//===- PartitionMasks.cpp - Operands whose padding is read ----------------===//
 //
 // Padding may hold anything, NaN included. That is harmless if an op maps
 // padding to padding. It matters where an op reduces a dimension that is split

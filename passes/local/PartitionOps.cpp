@@ -1,6 +1,5 @@
 //===- PartitionOps.cpp - Ops whose clone needs more than local types -----===//
 #include "ir/TensorUtils.h"
-#include "passes/cost/OpTime.h"
 #include "passes/local/Partition.h"
 
 #include "passes/graph/Fp8.h"
@@ -90,9 +89,9 @@ LogicalResult Partitioner::partitionConstant(ConstantOp op) {
   Value whole = ConstantOp::create(builder, op.getLoc(), withoutSharding(type),
                                    op.getValue());
   std::string why;
-  auto steps =
-      planReshard(ShardingSpec::replicated(mesh, type.getShape()),
-                  *ShardingSpec::get(type), elementBytes(op.getResult()), why);
+  auto steps = planReshard(
+      ShardingSpec::replicated(mesh, type.getShape()), *ShardingSpec::get(type),
+      sizeInBytes(RankedTensorType::get({}, type.getElementType())), why);
   if (!steps)
     return op.emitError("cannot split the constant: ") << why;
   mapping.map(op.getResult(),

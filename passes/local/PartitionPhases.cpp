@@ -1,4 +1,4 @@
-//===- PartitionPhases.cpp - When an op runs ------------------------------===//
+//===- PartitionPhases.cpp - The phase of each op -------------------------===//
 //
 //   phase      runs                        holds
 //   setup      once, first                 ops that no micro-batch changes

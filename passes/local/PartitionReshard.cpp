@@ -11,7 +11,6 @@
 // factor have another order, its pieces are renumbered.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/cost/OpTime.h"
 #include "passes/graph/GraphBuilder.h"
 #include "passes/local/Partition.h"
 
@@ -248,9 +247,9 @@ LogicalResult Partitioner::partitionReshard(ReshardOp op) {
   auto [plan, isNew] = plans.try_emplace({source, type});
   if (isNew) {
     std::string why;
-    plan->second =
-        planReshard(*ShardingSpec::get(source), *ShardingSpec::get(type),
-                    elementBytes(op.getX()), why);
+    plan->second = planReshard(
+        *ShardingSpec::get(source), *ShardingSpec::get(type),
+        sizeInBytes(RankedTensorType::get({}, type.getElementType())), why);
     if (!plan->second)
       return op.emitError("cannot reshard ")
              << source << " to " << type << ": " << why;

@@ -1,4 +1,4 @@
-//===- Prefetch.h - Parameters gathered ahead of their use ------*- C++ -*-===//
+//===- Prefetch.h - Gathers of parameters ahead of their use ----*- C++ -*-===//
 //
 // Private to passes/local; a part of dpc-bucket-collectives.
 //

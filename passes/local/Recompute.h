@@ -1,4 +1,4 @@
-//===- Recompute.h - What the backward phase makes again --------*- C++ -*-===//
+//===- Recompute.h - The parts of dpc-recompute -----------------*- C++ -*-===//
 //
 // The parts of dpc-recompute: the ops and values of the forward phase, and ways
 // to choose the values that stay in memory. A *root* is a value that has a

@@ -1,4 +1,4 @@
-//===- RecomputeBlocks.cpp - Where blocks of full recomputation end -------===//
+//===- RecomputeBlocks.cpp - Blocks of full recomputation -----------------===//
 //
 // The forward ops are cut, in order, into blocks. Values that cross a cut are
 // kept. If w micro-batches are alive at once (from their forward phase to the

@@ -1,4 +1,4 @@
-//===- RecomputeSelective.cpp - Values that are cheap to make again -------===//
+//===- RecomputeSelective.cpp - Values that are cheap to recompute --------===//
 //
 // Finds a minimal cut of the graph of forward ops:
 //

@@ -2,7 +2,7 @@
 //
 // Works by demand. A *place* is where an instance of an op runs: a virtual
 // stage for phases of the micro-batch loop, a rank stage for setup and update.
-// An op with `dpc.stage` has one place, its home. An op without it has one
+// An op with `dpc.stage` has one place, the home. An op without it has one
 // place per place that reads it, so that cheap ops are repeated, not sent. If
 // an op outside the loop reads such an op of the loop, it runs with the last
 // stage that produces its operands. Demand starts at the homes, then at the

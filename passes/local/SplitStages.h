@@ -1,4 +1,4 @@
-//===- SplitStages.h - Which stage makes which value ------------*- C++ -*-===//
+//===- SplitStages.h - Places of ops in a pipeline --------------*- C++ -*-===//
 //
 // Private to passes/local; SplitStages.cpp has the rules.
 //

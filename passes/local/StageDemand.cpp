@@ -1,4 +1,4 @@
-//===- StageDemand.cpp - Which stage makes which value --------------------===//
+//===- StageDemand.cpp - Places of ops in a pipeline ----------------------===//
 #include "ir/Attributes.h"
 #include "passes/local/Partition.h"
 #include "passes/local/SplitStages.h"

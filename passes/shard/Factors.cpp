@@ -1,4 +1,4 @@
-//===- Factors.cpp - Which dimensions of a program belong together --------===//
+//===- Factors.cpp - Factors of dimensions and their classes --------------===//
 #include "passes/shard/Factors.h"
 
 #include "llvm/ADT/SetVector.h"

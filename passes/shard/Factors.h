@@ -1,4 +1,4 @@
-//===- Factors.h - Which dimensions of a program belong together *- C++ -*-===//
+//===- Factors.h - Factors of dimensions and their classes ------*- C++ -*-===//
 //
 // Ops see one dimension in different ways: a matmul sees 192 columns, the
 // slices after it see 3 x 64, and the reshapes after those see 4 x 16. The

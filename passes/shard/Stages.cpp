@@ -1,4 +1,4 @@
-//===- Stages.cpp - Which pipeline stage an op runs on --------------------===//
+//===- Stages.cpp - Pipeline stages of ops --------------------------------===//
 #include "passes/shard/Stages.h"
 
 #include "cost-model/machine/HeterogeneousCluster.h"

@@ -1,4 +1,4 @@
-//===- Stages.h - Which pipeline stage an op runs on ------------*- C++ -*-===//
+//===- Stages.h - Pipeline stages of ops ------------------------*- C++ -*-===//
 //
 // The forward program is cut, in its order, into contiguous virtual stages. A
 // gradient runs at the stage of its forward op. The attribute `dpc.stage` holds

@@ -1,4 +1,4 @@
-//===- ReshardTest.cpp - Every way from one sharding to another -----------===//
+//===- ReshardTest.cpp - Reshards between all shardings -------------------===//
 #include "passes/local/Passes.h"
 #include "passes/shard/ReshardPlan.h"
 #include "test/unit/local/LocalTest.h"

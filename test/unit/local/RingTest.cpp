@@ -1,4 +1,4 @@
-//===- RingTest.cpp - Attention with keys that travel ---------------------===//
+//===- RingTest.cpp - Ring attention --------------------------------------===//
 #include "test/unit/local/LocalTest.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- OpTimeTest.cpp - What one op is priced as --------------------------===//
+//===- OpTimeTest.cpp - The seconds of single ops -------------------------===//
 #include "passes/cost/OpTime.h"
 #include "test/unit/shard/ParseProgram.h"
 
