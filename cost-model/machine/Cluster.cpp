@@ -41,16 +41,11 @@ const Device &Cluster::slowestDevice(DType type) const {
   return std::ranges::min_element(groups, {}, peak)->device;
 }
 
-static double usableBytesOf(const NodeGroup &group) {
-  return group.device.usableBytes();
-}
-
-double Cluster::usableBytes() const {
-  return usableBytesOf(*std::ranges::min_element(groups, {}, usableBytesOf));
-}
-
 double Cluster::mostUsableBytes() const {
-  return usableBytesOf(*std::ranges::max_element(groups, {}, usableBytesOf));
+  double most = 0;
+  for (const NodeGroup &group : groups)
+    most = std::max(most, group.device.usableBytes());
+  return most;
 }
 
 static Expected<Device> parseDeviceText(const std::string &text,

@@ -159,8 +159,7 @@ struct Cluster {
   /// The device with the lowest peak of `type`, which bounds a step if all
   /// ranks do the same work; the first on ties.
   const Device &slowestDevice(DType type) const;
-  /// The smallest and the largest memory of a device for a plan, in bytes.
-  double usableBytes() const;
+  /// The largest memory of a device for a plan, in bytes.
   double mostUsableBytes() const;
 };
 

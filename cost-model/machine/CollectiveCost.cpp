@@ -34,12 +34,10 @@ struct Link {
 static Link linkAt(const Cluster &cluster, const GroupPlacement &group,
                    size_t i) {
   const Level &level = cluster.levels[i];
-  Link link;
-  link.n = static_cast<double>(group.ranksPerLevel[i]);
-  link.b = level.bytesPerSecond * level.achieved / level.oversubscription;
-  link.a = level.latencySeconds;
-  link.level = &level;
-  return link;
+  return {.n = static_cast<double>(group.ranksPerLevel[i]),
+          .b = level.bytesPerSecond * level.achieved / level.oversubscription,
+          .a = level.latencySeconds,
+          .level = &level};
 }
 
 /// The levels that the group uses, innermost first.
@@ -152,15 +150,17 @@ static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
   return kind == Collective::SendRecv ? bytes : remote;
 }
 
-/// The seconds of the best flat algorithm, which is returned in `algorithm`.
-/// `isOne`: the link is that of one level.
+/// The seconds of the best flat algorithm, or of `only`. `algorithm` is set to
+/// it and stays None if none applies. `isOne`: the link is that of one level.
 static double bestAtLevel(Collective kind, double bytes, const Link &link,
-                          Algorithm &algorithm, bool isOne = true) {
+                          Algorithm &algorithm, bool isOne = true,
+                          std::optional<Algorithm> only = {}) {
   double best = std::numeric_limits<double>::infinity();
   for (Algorithm candidate : {Algorithm::Direct, Algorithm::Ring,
                               Algorithm::Tree, Algorithm::InSwitch}) {
     // A switch adds up the buffers of one level only.
-    if (candidate == Algorithm::InSwitch && !isOne)
+    if ((candidate == Algorithm::InSwitch && !isOne) ||
+        (only && *only != candidate))
       continue;
     if (auto seconds = flatSeconds(candidate, kind, bytes, link);
         seconds && *seconds < best) {
@@ -240,50 +240,9 @@ hierarchicalReduction(const Cluster &cluster, Collective kind, double bytes,
   return estimate;
 }
 
-static std::optional<CollectiveEstimate>
-estimateHierarchical(const Cluster &cluster, Collective kind, double bytes,
-                     const GroupPlacement &group,
-                     const std::vector<size_t> &active,
-                     CollectiveEstimate estimate) {
-  if (active.size() < 2 || kind == Collective::SendRecv)
-    return std::nullopt;
-  if (kind == Collective::AllToAll)
-    return hierarchicalAllToAll(cluster, bytes, group, active, estimate);
-  return hierarchicalReduction(cluster, kind, bytes, group, active, estimate);
-}
-
-std::optional<CollectiveEstimate> estimateWith(const Cluster &cluster,
-                                               Algorithm algorithm,
-                                               Collective kind, double bytes,
-                                               const GroupPlacement &group) {
-  CollectiveEstimate estimate;
-  estimate.algorithm = algorithm;
-  estimate.bytesPerLevel.assign(cluster.levels.size(), 0.0);
-  bool isNothing = group.size() <= 1 || bytes <= 0;
-  if (isNothing || algorithm == Algorithm::None) {
-    if (isNothing != (algorithm == Algorithm::None))
-      return std::nullopt;
-    return estimate;
-  }
-  std::vector<size_t> active = activeLevels(cluster, group);
-  if (algorithm == Algorithm::Hierarchical)
-    return estimateHierarchical(cluster, kind, bytes, group, active, estimate);
-  // A switch adds up the buffers of one level only.
-  if (algorithm == Algorithm::InSwitch && active.size() > 1)
-    return std::nullopt;
-  Link link = flatLink(cluster, group, active);
-  std::optional<double> seconds = flatSeconds(algorithm, kind, bytes, link);
-  if (!seconds)
-    return std::nullopt;
-  estimate.seconds = *seconds;
-  spreadBytes(estimate, bytesSent(algorithm, kind, bytes, link.n), kind, group,
-              active);
-  return estimate;
-}
-
 CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
-                                      double bytes,
-                                      const GroupPlacement &group) {
+                                      double bytes, const GroupPlacement &group,
+                                      std::optional<Algorithm> only) {
   CollectiveEstimate best;
   best.bytesPerLevel.assign(cluster.levels.size(), 0.0);
   if (group.size() <= 1 || bytes <= 0)
@@ -293,17 +252,22 @@ CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
   std::vector<size_t> active = activeLevels(cluster, group);
   Link link = flatLink(cluster, group, active);
   best.seconds =
-      bestAtLevel(kind, bytes, link, best.algorithm, active.size() == 1);
-  CollectiveEstimate none;
-  none.algorithm = Algorithm::Hierarchical;
-  if (active.size() > 1 && kind != Collective::SendRecv)
+      bestAtLevel(kind, bytes, link, best.algorithm, active.size() == 1, only);
+  if (active.size() > 1 && kind != Collective::SendRecv &&
+      only.value_or(Algorithm::Hierarchical) == Algorithm::Hierarchical) {
+    CollectiveEstimate none;
+    none.algorithm = Algorithm::Hierarchical;
     none.bytesPerLevel = best.bytesPerLevel;
-  auto tiered = estimateHierarchical(cluster, kind, bytes, group, active, none);
-  if (tiered && tiered->seconds < best.seconds)
-    return *std::move(tiered);
-  assert(best.algorithm != Algorithm::None && "every kind has an algorithm");
-  spreadBytes(best, bytesSent(best.algorithm, kind, bytes, link.n), kind, group,
-              active);
+    CollectiveEstimate tiered =
+        kind == Collective::AllToAll
+            ? hierarchicalAllToAll(cluster, bytes, group, active, none)
+            : hierarchicalReduction(cluster, kind, bytes, group, active, none);
+    if (tiered.seconds < best.seconds)
+      return tiered;
+  }
+  if (best.algorithm != Algorithm::None)
+    spreadBytes(best, bytesSent(best.algorithm, kind, bytes, link.n), kind,
+                group, active);
   return best;
 }
 

@@ -84,17 +84,12 @@ struct CollectiveEstimate {
   std::vector<double> bytesPerLevel;
 };
 
-/// The cheapest algorithm's estimate; ties go to the first in the order of
-/// `Algorithm`. A group of one rank costs 0.
+/// The estimate of the fastest algorithm, the first of `Algorithm` on ties, or
+/// of `only`: infinite seconds if it does not apply. A group of one rank costs
+/// 0.
 CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
-                                      double bytes,
-                                      const GroupPlacement &group);
-
-/// The estimate of one algorithm; nothing where it does not apply.
-std::optional<CollectiveEstimate> estimateWith(const Cluster &cluster,
-                                               Algorithm algorithm,
-                                               Collective kind, double bytes,
-                                               const GroupPlacement &group);
+                                      double bytes, const GroupPlacement &group,
+                                      std::optional<Algorithm> only = {});
 
 /// Places an axis of `size` ranks that are `stride` devices apart; the axis
 /// with stride 1 is innermost. If ranks do not fill units evenly (3 ranks with

@@ -453,10 +453,7 @@ Expected<Solution> Eliminator::run() {
   }
   if (value == forbidden)
     return Error{"no assignment satisfies (C2)"};
-  Expected<Solution> solution = problem.verify(choice);
-  if (solution && stats.guesses > 0)
-    solution->lowerBound = -forbidden;
-  return solution;
+  return problem.verify(choice);
 }
 
 Expected<Solution> solveByElimination(const Problem &problem,

@@ -118,7 +118,6 @@ Expected<Solution> Problem::verify(const std::vector<uint32_t> &choice) const {
     solution.objective += cost;
   }
   solution.choice = choice;
-  solution.lowerBound = solution.objective;
   return solution;
 }
 

@@ -69,9 +69,6 @@ struct Edge {
 struct Solution {
   std::vector<uint32_t> choice; ///< Option per node.
   double objective = 0;         ///< Seconds.
-  /// No solution has a smaller objective. It equals `objective` when the
-  /// solution is optimal.
-  double lowerBound = 0;
 };
 
 /// The optimization problem of the file comment.
@@ -92,7 +89,7 @@ public:
   /// Tests (I1) to (I4); the message names the node or edge.
   Status check() const;
   /// Recomputes the objective of `choice` from the input alone, and tests (C1)
-  /// and (C2). `lowerBound` of the result is its objective.
+  /// and (C2).
   Expected<Solution> verify(const std::vector<uint32_t> &choice) const;
 
 private:

@@ -34,9 +34,9 @@ struct EliminationStats {
 
 /// Exact: min-degree bucket elimination. Time and memory grow with
 /// options^treewidth. The solver conditions on nodes of large degree (a tied
-/// embedding), and guesses their options where that takes too long. A guessed
-/// solution may not be optimal, and its lower bound is meaningless. Fails and
-/// names the node when no guess leaves a solution.
+/// embedding), and guesses their options where that takes too long; a guessed
+/// solution may not be optimal. Fails and names the node when no guess leaves a
+/// solution.
 Expected<Solution> solveByElimination(const Problem &problem,
                                       const EliminationOptions &options = {},
                                       EliminationStats *stats = nullptr);

@@ -30,12 +30,11 @@ static cost::DType gemmType(Value value, const cost::Device &device) {
 /// The conversion to fp8 clears the maxima and runs two kernels per operand.
 static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
                          const cost::Device &device) {
-  cost::GemmShape shape;
-  shape.m = sizes.m;
-  shape.n = sizes.n;
-  shape.k = sizes.k;
-  shape.transB = true;
-  shape.resultBytes = resultBytes;
+  cost::GemmShape shape{.m = sizes.m,
+                        .n = sizes.n,
+                        .k = sizes.k,
+                        .transB = true,
+                        .resultBytes = resultBytes};
   constexpr int kMoreLaunches = 4; // streamSeconds has the fifth
   return cost::gemmSeconds(device, cost::DType::FP8, shape) +
          kMoreLaunches * device.launchSeconds +
@@ -127,15 +126,14 @@ static double attentionSeconds(Operation *op, const OpPricing &pricing,
            (pricing.device.peak(type) * pricing.device.gemm.peakFraction);
   ArrayRef<int64_t> q = shapeOf(op->getOperand(0));
   ArrayRef<int64_t> v = shapeOf(op->getOperand(2));
-  cost::AttentionShape shape;
-  shape.batch = q[0] * q[1];
-  shape.queries = q[2];
-  shape.keys = v[2];
-  shape.depth = q[3];
-  shape.valueDepth = v[3];
-  shape.causal = op->hasAttr("causal");
-  shape.backward = isa<AttentionGradOp>(op);
-  shape.flops = flops;
+  cost::AttentionShape shape{.batch = q[0] * q[1],
+                             .queries = q[2],
+                             .keys = v[2],
+                             .depth = q[3],
+                             .valueDepth = v[3],
+                             .causal = op->hasAttr("causal"),
+                             .backward = isa<AttentionGradOp>(op),
+                             .flops = flops};
   return cost::attentionSeconds(pricing.device, type, shape, pricing.software);
 }
 

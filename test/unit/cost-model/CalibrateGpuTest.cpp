@@ -17,15 +17,17 @@ namespace {
 /// with relative errors of up to `noise`.
 GpuMeasurements measurementsOf(const Device &device, const std::string &name,
                                double noise = 0) {
-  GpuMeasurements measured;
-  measured.name = name;
-  measured.libraries = "cuBLASLt 130000";
-  measured.memoryBytes = device.memoryBytes;
-  measured.reservedBytes = 0.7e9;
-  measured.multiprocessors = device.multiprocessors;
-  measured.launchSeconds = device.launchSeconds;
-  measured.streams = {{1e8, 1}, {1e9, 1e9 / achievableBandwidth(device)}};
-  measured.toDevice = measured.fromDevice = {{1e8, 1e8 / 5e10}};
+  std::vector<MeasuredBytes> copies = {{1e8, 1e8 / 5e10}};
+  GpuMeasurements measured{
+      .name = name,
+      .libraries = "cuBLASLt 130000",
+      .memoryBytes = device.memoryBytes,
+      .reservedBytes = 0.7e9,
+      .multiprocessors = device.multiprocessors,
+      .launchSeconds = device.launchSeconds,
+      .streams = {{1e8, 1}, {1e9, 1e9 / achievableBandwidth(device)}},
+      .toDevice = copies,
+      .fromDevice = copies};
   int i = 0;
   for (int64_t m : {256, 1000, 4096, 8192})
     for (int64_t n : {256, 768, 3000, 8192})
@@ -137,11 +139,9 @@ TEST(CalibrateGpu, AnUnknownGpuHasMeasuredConstants) {
 
 TEST(CalibrateGpu, GpusAreRecognizedByNameMemoryAndSize) {
   auto nameOf = [](const char *reported, double gibi, int64_t multiprocessors) {
-    GpuMeasurements measured;
-    measured.name = reported;
-    measured.memoryBytes = gibi * 1024 * 1024 * 1024;
-    measured.multiprocessors = multiprocessors;
-    return knownGpu(measured);
+    return knownGpu({.name = reported,
+                     .memoryBytes = gibi * 1024 * 1024 * 1024,
+                     .multiprocessors = multiprocessors});
   };
   EXPECT_EQ(nameOf("NVIDIA H200", 139.8, 132), "h200-sxm-141gb");
   EXPECT_EQ(nameOf("NVIDIA H100 80GB HBM3", 79.1, 132), "h100-sxm-80gb");

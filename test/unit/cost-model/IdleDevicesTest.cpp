@@ -25,11 +25,10 @@ static Cluster nodesOf(int64_t nodes, int64_t inside) {
   device.memoryBytesPerSecond = 1e9;
   cluster.groups.push_back(NodeGroup{nodes, inside, device});
   for (int64_t span : {inside, nodes * inside}) {
-    Level level;
-    level.name = span == inside ? "wire" : "net";
-    level.span = span;
-    level.bytesPerSecond = span == inside ? 1e6 : 1e5;
-    cluster.levels.push_back(level);
+    bool isNet = span != inside;
+    cluster.levels.push_back({.name = isNet ? "net" : "wire",
+                              .span = span,
+                              .bytesPerSecond = isNet ? 1e5 : 1e6});
   }
   return cluster;
 }

@@ -17,18 +17,15 @@ Cluster twoNodes(double inner, double innerLatency, double outer,
   Cluster cluster;
   cluster.name = "two nodes";
   cluster.groups.push_back(NodeGroup{2, 4, Device{}});
-  Level node;
-  node.name = "nvlink";
-  node.span = 4;
-  node.bytesPerSecond = inner;
-  node.latencySeconds = innerLatency;
-  Level network = node;
-  network.name = "network";
-  network.span = 8;
-  network.kind = LinkKind::FatTree;
-  network.bytesPerSecond = outer;
-  network.latencySeconds = outerLatency;
-  cluster.levels = {node, network};
+  cluster.levels = {{.name = "nvlink",
+                     .span = 4,
+                     .bytesPerSecond = inner,
+                     .latencySeconds = innerLatency},
+                    {.name = "network",
+                     .span = 8,
+                     .bytesPerSecond = outer,
+                     .latencySeconds = outerLatency,
+                     .kind = LinkKind::FatTree}};
   return cluster;
 }
 

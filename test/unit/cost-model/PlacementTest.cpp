@@ -22,12 +22,11 @@ Cluster clusterOf(const std::vector<int64_t> &spans, double factor = 10) {
       NodeGroup{spans.back() / spans.front(), spans.front(), device});
   double rate = 1e11;
   for (int64_t span : spans) {
-    Level level;
-    level.name = "level" + std::to_string(cluster.levels.size());
-    level.span = span;
-    level.bytesPerSecond = rate;
-    level.latencySeconds = 1e-6;
-    cluster.levels.push_back(level);
+    cluster.levels.push_back(
+        {.name = "level" + std::to_string(cluster.levels.size()),
+         .span = span,
+         .bytesPerSecond = rate,
+         .latencySeconds = 1e-6});
     rate /= factor;
   }
   return cluster;

@@ -190,11 +190,10 @@ class IdlePipeline : public ToyEvaluator {
 public:
   explicit IdlePipeline(double bubble) : bubble(bubble) {}
   Evaluation evaluate(const Strategy &) override {
-    Evaluation evaluation;
-    evaluation.stepSeconds = 10;
-    evaluation.bubbleFraction = bubble;
-    evaluation.exposedCommunicationSeconds = 1;
-    evaluation.computeSeconds = 10 - 1 - 10 * bubble;
+    Evaluation evaluation{.stepSeconds = 10,
+                          .computeSeconds = 10 - 1 - 10 * bubble,
+                          .exposedCommunicationSeconds = 1,
+                          .bubbleFraction = bubble};
     evaluation.memory[MemoryCategory::Parameters] = 1;
     evaluation.bytesPerLevel = {100};
     evaluation.flops = 4e9;

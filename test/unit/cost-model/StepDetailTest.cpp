@@ -8,9 +8,7 @@ using namespace dpc::cost;
 
 static Cluster oneLevel() {
   Cluster cluster;
-  Level level;
-  level.name = "wire";
-  cluster.levels.push_back(level);
+  cluster.levels.push_back({.name = "wire"});
   return cluster;
 }
 

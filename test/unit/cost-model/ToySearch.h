@@ -16,11 +16,8 @@ inline Cluster toyCluster(int64_t devices) {
   device.memoryBytes = 1000;
   device.memoryBytesPerSecond = 1e9;
   cluster.groups.push_back(NodeGroup{1, devices, device});
-  Level level;
-  level.name = "wire";
-  level.span = devices;
-  level.bytesPerSecond = 1e6;
-  cluster.levels.push_back(level);
+  cluster.levels.push_back(
+      {.name = "wire", .span = devices, .bytesPerSecond = 1e6});
   return cluster;
 }
 
@@ -39,15 +36,14 @@ inline StrategySpace spaceOfDpAndTp(const ModelTotals &totals,
 class ToyEvaluator : public Evaluator {
 public:
   ModelTotals totals() override {
-    ModelTotals totals;
-    totals.parameters = 100;
-    totals.parameterBytes = totals.gradientBytes = 400;
-    totals.optimizerBytes = 800;
-    totals.flopsPerStep = 4e9;
-    totals.activationBytesPerSample = 10;
-    totals.globalBatch = 8;
-    totals.layers = 4;
-    return totals;
+    return {.parameters = 100,
+            .parameterBytes = 400,
+            .gradientBytes = 400,
+            .optimizerBytes = 800,
+            .flopsPerStep = 4e9,
+            .activationBytesPerSample = 10,
+            .globalBatch = 8,
+            .layers = 4};
   }
   Bounds bound(const Strategy &strategy) override {
     Evaluation truth = value(strategy);

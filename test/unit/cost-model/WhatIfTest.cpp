@@ -13,13 +13,8 @@ static Cluster nodesOf(int64_t nodes) {
   Device device;
   device.memoryBytes = 100;
   cluster.groups.push_back(NodeGroup{nodes, 4, device});
-  for (const char *name : {"inner", "outer"}) {
-    Level level;
-    level.name = name;
-    level.span = cluster.levels.empty() ? 4 : 4 * nodes;
-    level.bytesPerSecond = 80;
-    cluster.levels.push_back(level);
-  }
+  cluster.levels = {{.name = "inner", .span = 4, .bytesPerSecond = 80},
+                    {.name = "outer", .span = 4 * nodes, .bytesPerSecond = 80}};
   return cluster;
 }
 

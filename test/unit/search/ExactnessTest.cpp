@@ -165,7 +165,7 @@ double bestOfAll(ProgramEvaluator &evaluator, const cost::Cluster &cluster,
        cost::enumerateStrategies(options.request, options.space)) {
     cost::Evaluation found = evaluator.evaluate(strategy);
     double bytes = found.memory.total();
-    if (found.rejected.empty() && bytes <= cluster.usableBytes())
+    if (found.rejected.empty() && bytes <= cluster.mostUsableBytes())
       best = std::min(best, options.objective == cost::Objective::Memory
                                 ? bytes
                                 : found.stepSeconds);
@@ -339,8 +339,8 @@ Exactness::bestOfDeep(ProgramFamily &family, const cost::Cluster &cluster) {
     std::vector<double> values(strategies.size());
     parallelFor(values.size(), 1, [&](size_t i) {
       cost::Evaluation found = evaluator.evaluateWhole(strategies[i]);
-      bool fits =
-          found.rejected.empty() && found.memory.total() <= part.usableBytes();
+      bool fits = found.rejected.empty() &&
+                  found.memory.total() <= part.mostUsableBytes();
       values[i] =
           fits ? found.stepSeconds : std::numeric_limits<double>::infinity();
     });

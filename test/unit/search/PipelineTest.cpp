@@ -20,12 +20,10 @@ cost::Cluster secondsPerOp() {
   device.memoryBytes = device.memoryBytesPerSecond = 1e18;
   device.launchSeconds = 1;
   cluster.groups.push_back(cost::NodeGroup{1, 2, device});
-  cost::Level level;
-  level.name = "wire";
-  level.span = 2;
-  level.bytesPerSecond = 1e18;
-  level.latencySeconds = 0.5;
-  cluster.levels.push_back(level);
+  cluster.levels.push_back({.name = "wire",
+                            .span = 2,
+                            .bytesPerSecond = 1e18,
+                            .latencySeconds = 0.5});
   return cluster;
 }
 
