@@ -126,9 +126,7 @@ static std::string pipelineLine(const Evaluation &evaluation) {
     return "";
   return "pipeline: " + std::to_string(stages.size()) + " stages idle " +
          percent(evaluation.bubbleFraction) + "; a micro-batch takes " +
-         formatRange(
-             stages, [](const auto &stage) { return stage.forwardSeconds; },
-             formatSeconds) +
+         formatRange(stages, &StageEvaluation::forwardSeconds, formatSeconds) +
          " forward, " +
          formatRange(
              stages,
@@ -137,10 +135,7 @@ static std::string pipelineLine(const Evaluation &evaluation) {
              },
              formatSeconds) +
          " backward; memory " +
-         formatRange(
-             stages, [](const auto &stage) { return stage.memoryBytes; },
-             formatBytes) +
-         "\n";
+         formatRange(stages, &StageEvaluation::memoryBytes, formatBytes) + "\n";
 }
 
 /// A line about the devices of the stages on a heterogeneous cluster.

@@ -50,6 +50,10 @@ struct State {
     queue.emplace_back(weight[node], node);
     std::ranges::push_heap(queue, std::greater<>());
   }
+  void changeWeight(NodeId node, int64_t delta) {
+    weight[node] += delta;
+    push(node);
+  }
   /// The live node with the least weight; there must be one.
   NodeId lightest() {
     while (!isLive[queue.front().second] ||
@@ -101,18 +105,16 @@ private:
   void fix(State &state, NodeId node, uint32_t option) const;
   void addFactor(State &state, Factor factor) const;
   void removeNode(State &state, NodeId node) const;
-  void changeWeight(State &state, NodeId node, int64_t delta) const;
   uint64_t numOptions(NodeId node) const {
     return problem.nodes()[node].cost.size();
   }
-  /// log2 of the option count in fixed point, so that sums never drift.
-  int64_t weightOf(NodeId node) const { return weights[node]; }
   double tableEntries(const State &state, NodeId node) const;
 
   const Problem &problem;
   const EliminationOptions &options;
   EliminationStats &stats;
-  std::vector<int64_t> weights; ///< By node, see weightOf.
+  /// By node, log2 of the option count in fixed point, so that sums are exact.
+  std::vector<int64_t> weights;
   /// Nodes of large degree are guessed because conditioning took too long.
   bool mayGuess = false;
   std::string failure;
@@ -170,11 +172,6 @@ FactorSum::FactorSum(const std::vector<const Factor *> &factors,
   }
 }
 
-void Eliminator::changeWeight(State &state, NodeId node, int64_t delta) const {
-  state.weight[node] += delta;
-  state.push(node);
-}
-
 /// Inserts into a sorted list; false when it was there.
 static bool insertSorted(std::vector<NodeId> &list, NodeId id) {
   auto it = std::lower_bound(list.begin(), list.end(), id);
@@ -200,7 +197,7 @@ void Eliminator::addFactor(State &state, Factor factor) const {
     state.factorsOf[a].push_back(id);
     for (NodeId b : factor.scope)
       if (a != b && insertSorted(state.neighbours[a], b))
-        changeWeight(state, a, weightOf(b));
+        state.changeWeight(a, weights[b]);
   }
   state.factors.push_back(std::move(factor));
 }
@@ -216,7 +213,7 @@ void Eliminator::removeNode(State &state, NodeId node) const {
   for (NodeId other : state.neighbours[node]) {
     std::vector<NodeId> &list = state.neighbours[other];
     list.erase(std::lower_bound(list.begin(), list.end(), node));
-    changeWeight(state, other, -weightOf(node));
+    state.changeWeight(other, -weights[node]);
   }
   for (uint32_t id : state.factorsOf[node])
     state.factors[id] = Factor();

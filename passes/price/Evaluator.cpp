@@ -163,18 +163,6 @@ cost::Evaluation ProgramEvaluator::placed(
   return isFaster ? other : usual;
 }
 
-/// Whether `a` is better: an evaluation that fits is better than one that does
-/// not, then the faster one is better.
-bool ProgramEvaluator::isBetter(const cost::Evaluation &a,
-                                const cost::Evaluation &b) const {
-  cost::Feasibility feasibility(cluster);
-  auto rank = [&](const cost::Evaluation &evaluation) {
-    return std::tuple(!evaluation.rejected.empty(),
-                      !feasibility.fits(evaluation), evaluation.stepSeconds);
-  };
-  return rank(a) < rank(b);
-}
-
 /// Whether the program is lowered for links of several speeds, which takes
 /// twice as long. A GPT-2, BERT, DiT and ResNet with few layers gained nothing
 /// by it, a MoE 4 %.
@@ -188,12 +176,19 @@ bool ProgramEvaluator::isSmall() const {
 /// The best evaluation over the link speeds of LinkSpeeds.h.
 cost::Evaluation
 ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
+  cost::Feasibility feasibility(cluster);
+  // An evaluation that fits is better than one that does not, then the faster
+  // one is better.
+  auto rank = [&](const cost::Evaluation &evaluation) {
+    return std::tuple(!evaluation.rejected.empty(),
+                      !feasibility.fits(evaluation), evaluation.stepSeconds);
+  };
   std::optional<cost::Evaluation> best;
   for (double speed : linkSpeedsToTry(program, cluster, requested)) {
     LoweringSpec degrees = requested;
     degrees.linkSpeed = speed;
     cost::Evaluation found = evaluateOne(degrees);
-    if (!best || isBetter(found, *best))
+    if (!best || rank(found) < rank(*best))
       best = std::move(found);
   }
   return std::move(*best);

@@ -67,7 +67,6 @@ private:
   cost::Evaluation evaluateOne(const LoweringSpec &degrees);
   bool isSmall() const;
   cost::Evaluation evaluateAtSpeeds(const LoweringSpec &degrees);
-  bool isBetter(const cost::Evaluation &a, const cost::Evaluation &b) const;
   cost::Evaluation placed(
       LoweringSpec degrees,
       llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne);

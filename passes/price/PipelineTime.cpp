@@ -195,7 +195,6 @@ private:
   };
   double updateStart(const cost::ScheduleTimeline &timeline, size_t i) const;
   Meeting meetingOf(const cost::ScheduleTimeline &timeline) const;
-  double updateEnd(const cost::ScheduleTimeline &timeline) const;
   void recordStage(const cost::ScheduleTimeline &timeline, size_t i);
   double savedSeconds(const cost::ScheduleTimeline &timeline, size_t i);
   StepTime sumUp(const cost::ScheduleTimeline &timeline);
@@ -222,8 +221,8 @@ ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   // A stage has runs of `stride` ranks, one run every `period` devices.
   int64_t stride = cost::strideOf(order, kPipelineAxis);
   int64_t period = stride * numStages();
-  // If a run fills whole units of all inner levels, all pairs meet at the
-  // outermost level.
+  // If a run fills whole units of all inner levels, only the outermost level
+  // joins the pairs.
   bool isEven = llvm::all_of(
       llvm::drop_end(cluster.levels),
       [&](const cost::Level &level) { return stride % level.span == 0; });
@@ -305,21 +304,15 @@ cost::ScheduleCosts Pipeline::scheduleCosts() {
   return costs;
 }
 
-/// The end of the last update. Stages run independently until their first op
-/// that waits for other stages. From then on they run together, once the
-/// messages between them have arrived.
-double Pipeline::updateEnd(const cost::ScheduleTimeline &timeline) const {
-  Meeting meeting = meetingOf(timeline);
-  return meeting.waits ? std::max(meeting.end, meeting.at + meeting.rest)
-                       : meeting.end;
-}
-
 double Pipeline::updateStart(const cost::ScheduleTimeline &timeline,
                              size_t i) const {
   const std::vector<double> &ends = timeline.ends[i];
   return ends.empty() ? stages[i].setup : ends.back();
 }
 
+/// The stages run independently until their first op that waits for other
+/// stages. From then on they run together, once the messages between them have
+/// arrived.
 Pipeline::Meeting
 Pipeline::meetingOf(const cost::ScheduleTimeline &timeline) const {
   Meeting meeting;
@@ -407,7 +400,9 @@ double Pipeline::savedSeconds(const cost::ScheduleTimeline &timeline,
 
 StepTime Pipeline::sumUp(const cost::ScheduleTimeline &timeline) {
   StepTime result;
-  double end = updateEnd(timeline);
+  Meeting meeting = meetingOf(timeline);
+  double end = meeting.waits ? std::max(meeting.end, meeting.at + meeting.rest)
+                             : meeting.end;
   result.seconds = end + cluster.software.hostStepSeconds;
   result.bytesPerLevel.assign(cluster.levels.size(), 0);
   double idleOfAll = 0;

@@ -237,7 +237,7 @@ TEST(Schedule, OneFOneBByHand) {
 }
 
 TEST(Schedule, InterleavedByHand) {
-  // Of three micro-batches the last is a group of its own.
+  // The last of three micro-batches is a group of its own.
   std::vector<Table> tables = tablesOf({ScheduleKind::Interleaved, 2, 2, 3});
   EXPECT_EQ(textOf(tables[1]), "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 B0.1 "
                                "F1.2 B1.2 B0.2");

@@ -27,7 +27,7 @@ TEST(StrategyShrink, KeepsDegreesOfFewRanks) {
   EXPECT_EQ(shrunk("tp=3", 3, 1, 16), "dp=1,tp=3 1");
 }
 
-// Degrees above 1 stay above 1, and other degrees stay 1.
+// Sharded dimensions stay sharded, and whole dimensions stay whole.
 TEST(StrategyShrink, HalvesTheLargestFirst) {
   EXPECT_EQ(shrunk("dp=64,tp=8,pp=32,micro_batch=1", 16384, 1024, 16),
             "dp=2,tp=2,pp=4,micro_batch=1 16");
