@@ -16,7 +16,7 @@ TEST(Baselines, NeverBeatTheWinner) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(4);
   options.maxEvaluations = 1;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   for (const Baseline &baseline : result.baselines)
     if (baseline.candidate.fits && baseline.candidate.method != "formula")
@@ -46,8 +46,7 @@ TEST(Baselines, MayHaveOtherMicroBatchesThanTheRequest) {
   auto sizes = [&] {
     ToyEvaluator evaluator;
     std::set<int64_t> found;
-    for (const Baseline &baseline :
-         searchStrategies(toyCluster(4), evaluator, options).baselines)
+    for (const Baseline &baseline : searchToy(evaluator, options).baselines)
       if (baseline.candidate.strategy.ranks() == 4)
         found.insert(baseline.candidate.strategy.microBatch);
     return found;
@@ -61,7 +60,7 @@ TEST(Baselines, TakeAMicroBatchThatFits) {
   LargeSamples evaluator;
   SearchOptions options = optionsFor(4);
   options.maxEvaluations = 1;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   auto zero3 = std::ranges::find(result.baselines, "zero3", &Baseline::name);
   ASSERT_NE(zero3, result.baselines.end());
   EXPECT_TRUE(zero3->candidate.fits) << zero3->candidate.why;
@@ -77,7 +76,7 @@ TEST(Baselines, KeepTheRequestedMicroBatch) {
   SearchOptions options = optionsFor(4);
   options.request.microBatch = 1;
   options.space.globalBatch = 2 * 65536 * options.space.ranks;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_FALSE(result.baselines.empty());
   for (const Baseline &baseline : result.baselines)
     if (baseline.name != "megatron-3d")

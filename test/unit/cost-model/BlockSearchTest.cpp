@@ -50,7 +50,7 @@ public:
 TEST(BlockSearch, SegmentsDescribeAllStrategiesThatShareThem) {
   ToySegments evaluator;
   SearchOptions options = optionsFor(8);
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.tp, 8);
   // The winner has an exact evaluation.
@@ -80,7 +80,7 @@ TEST(BlockSearch, ComposedEvaluationsNeverWin) {
   Optimistic evaluator;
   SearchOptions options = optionsFor(8);
   options.top = 20;
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   EXPECT_GT(result.candidates.size(), 12u);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
@@ -105,7 +105,7 @@ public:
 TEST(BlockSearch, StrategiesWithoutSegmentsAreEvaluated) {
   WithoutTp8 evaluator;
   SearchOptions options = optionsFor(8);
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.tp, 8);
 }
@@ -116,7 +116,7 @@ TEST(BlockSearch, TheWinnerDoesNotDependOnTheShownCandidates) {
     Optimistic evaluator;
     SearchOptions options = optionsFor(8);
     options.top = top;
-    SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+    SearchResult result = searchToy(evaluator, options);
     ASSERT_TRUE(result.hasWinner());
     EXPECT_LE(result.candidates.size(), size_t(top));
     found.push_back(result.candidates[0].evaluation.stepSeconds);
@@ -128,7 +128,7 @@ TEST(BlockSearch, MeasuredBlocksCanBeLimited) {
   ToySegments evaluator;
   SearchOptions options = optionsFor(8);
   options.maxEvaluations = 2;
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   EXPECT_LE(evaluator.measured.size(), 2u + 4u); // Also ddp, zero1, ...
   EXPECT_GT(result.skipped, 0);
 }
@@ -137,7 +137,7 @@ TEST(BlockSearch, FixedStrategiesAreNotComposed) {
   ToySegments evaluator;
   SearchOptions options = optionsFor(8);
   options.request = *parseStrategy("dp=1,tp=8,micro_batch=8", 8);
-  SearchResult result = searchStrategies(toyCluster(8), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_EQ(result.candidates.size(), 1u);
   EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
   EXPECT_EQ(result.baselines.back().name, "megatron-3d");

@@ -17,8 +17,7 @@ using testing::HasSubstr;
 
 TEST(Search, FindsTheWinnerAndExplainsWhyOthersLose) {
   ToyEvaluator evaluator;
-  SearchResult result =
-      searchStrategies(toyCluster(4), evaluator, optionsFor(4));
+  SearchResult result = searchToy(evaluator);
   ASSERT_TRUE(result.hasWinner());
   // tp=1 needs 1600 bytes; tp=2 is faster than tp=4.
   EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
@@ -37,7 +36,7 @@ TEST(Search, PruningNeverChangesTheWinner) {
       evaluator.tightness = tightness;
       SearchOptions options = optionsFor(4);
       options.top = top;
-      SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+      SearchResult result = searchToy(evaluator, options);
       ASSERT_TRUE(result.hasWinner());
       EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
                 "dp=2,tp=2,micro_batch=4");
@@ -50,8 +49,8 @@ TEST(Search, TightBoundsSaveEvaluations) {
   loose.tightness = 0;
   SearchOptions options = optionsFor(4);
   options.top = 1;
-  searchStrategies(toyCluster(4), tight, options);
-  searchStrategies(toyCluster(4), loose, options);
+  searchToy(tight, options);
+  searchToy(loose, options);
   EXPECT_LT(tight.calls, loose.calls);
   // The winner, the favorites of the formulas, and two baselines.
   EXPECT_LE(tight.calls, 4);
@@ -61,7 +60,7 @@ TEST(Search, ObjectivesDiffer) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(4);
   options.objective = Objective::Memory;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.tp, 4);
   EXPECT_EQ(result.candidates[0].strategy.microBatch, 1);
@@ -70,8 +69,7 @@ TEST(Search, ObjectivesDiffer) {
 TEST(Search, IfNothingFitsTheNearestStrategyIsShown) {
   ToyEvaluator evaluator;
   evaluator.parameterBytes = 1e6;
-  SearchResult result =
-      searchStrategies(toyCluster(4), evaluator, optionsFor(4));
+  SearchResult result = searchToy(evaluator);
   EXPECT_FALSE(result.hasWinner());
   ASSERT_FALSE(result.candidates.empty());
   EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
@@ -113,13 +111,13 @@ TEST(Search, OffloadsOnlyIfNothingElseFits) {
   OffloadEvaluator evaluator;
   SearchOptions options = optionsFor(4);
   options.space.offload = true;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   EXPECT_EQ(result.candidates[0].strategy.offload, Offload::None);
   for (const std::string &what : evaluator.tried)
     EXPECT_EQ(what, "none");
 
   evaluator.parameterBytes = 1e5;
-  result = searchStrategies(toyCluster(4), evaluator, options);
+  result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   // Offloading the optimizer states is not enough; offloading all is not
   // needed.
@@ -132,7 +130,7 @@ TEST(Search, OffloadsOnlyIfNothingElseFits) {
 
   // A request excludes other kinds of offload.
   options.request.offload = Offload::None;
-  EXPECT_FALSE(searchStrategies(toyCluster(4), evaluator, options).hasWinner());
+  EXPECT_FALSE(searchToy(evaluator, options).hasWinner());
 }
 
 TEST(Search, TransfersCanBindTheStep) {
@@ -140,13 +138,11 @@ TEST(Search, TransfersCanBindTheStep) {
   evaluator.parameterBytes = 100; // The parameters fit.
   SearchOptions options = optionsFor(4);
   options.request.offload = Offload::Parameters;
-  EXPECT_EQ(
-      searchStrategies(toyCluster(4), evaluator, options).bindingConstraint,
-      "transfers to host memory");
+  EXPECT_EQ(searchToy(evaluator, options).bindingConstraint,
+            "transfers to host memory");
   options.request.offloadTo = OffloadTarget::Disk;
-  EXPECT_EQ(
-      searchStrategies(toyCluster(4), evaluator, options).bindingConstraint,
-      "transfers to disk");
+  EXPECT_EQ(searchToy(evaluator, options).bindingConstraint,
+            "transfers to disk");
 }
 
 TEST(Search, HostMemoryIsALimitToo) {
@@ -212,7 +208,7 @@ TEST(Search, ABubbleCanBindTheStep) {
   for (auto [bubble, binds] :
        {std::pair(0.6, "pipeline bubble"), std::pair(0.3, "compute")}) {
     IdlePipeline evaluator(bubble);
-    SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+    SearchResult result = searchToy(evaluator, options);
     EXPECT_EQ(result.bindingConstraint, binds);
   }
 }
@@ -222,7 +218,7 @@ TEST(Search, RejectedStrategiesComeLastWithTheirReason) {
   evaluator.rejectedTp = 2;
   SearchOptions options = optionsFor(4);
   options.top = 20;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.tp, 4);
   bool isSeen = false;
@@ -233,8 +229,7 @@ TEST(Search, RejectedStrategiesComeLastWithTheirReason) {
 
 TEST(Search, BaselinesAreTheUsualOnes) {
   ToyEvaluator evaluator;
-  SearchResult result =
-      searchStrategies(toyCluster(4), evaluator, optionsFor(4));
+  SearchResult result = searchToy(evaluator);
   std::vector<std::string> names;
   names.reserve(result.baselines.size());
   for (const Baseline &baseline : result.baselines)
@@ -266,8 +261,7 @@ TEST(Search, TheSingleDeviceBaselineNeverWins) {
   for (const ParetoPoint &point : result.pareto.points())
     EXPECT_EQ(point.strategy.ranks(), 4);
   // On one device it is the winner.
-  SearchResult alone =
-      searchStrategies(toyCluster(1), evaluator, optionsFor(1));
+  SearchResult alone = searchToy(evaluator, optionsFor(1));
   EXPECT_EQ(alone.baselines.front().candidate.strategy.ranks(), 1);
   EXPECT_EQ(alone.baselines.size(), 6U);
 }
@@ -277,9 +271,7 @@ TEST(Search, MegatronIsEvaluatedIfItCanRun) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(8);
   auto megatron = [&] {
-    return searchStrategies(toyCluster(8), evaluator, options)
-        .baselines.back()
-        .candidate;
+    return searchToy(evaluator, options).baselines.back().candidate;
   };
   for (int64_t maxPp : {1, 4})
     for (const std::vector<Recompute> &recomputes :
@@ -299,7 +291,7 @@ TEST(Search, FixedStrategiesAreTheOnlyCandidates) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(4);
   options.request = *parseStrategy("dp=1,tp=4,micro_batch=2", 4);
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_EQ(result.candidates.size(), 1u);
   EXPECT_TRUE(result.hasWinner());
   EXPECT_EQ(result.considered, 1);
@@ -309,7 +301,7 @@ TEST(Search, EvaluationsCanBeLimited) {
   ToyEvaluator evaluator;
   SearchOptions options = optionsFor(4);
   options.maxEvaluations = 2;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   EXPECT_TRUE(result.hasWinner());
   EXPECT_LE(evaluator.calls, 6); // Also the baselines ddp and ZeRO.
 }
@@ -356,7 +348,7 @@ TEST(Search, ChangesLeadFromMegatronToTheWinner) {
   options.request.sp = true;
   options.request.tp = 4;
   options.request.zero = 1;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.changedFrom, "megatron-3d");
   const std::vector<Change> &changes = result.changes;
@@ -403,7 +395,7 @@ TEST(Search, ChangesOfThePlacementAreListed) {
   options.space = spaceOfDpAndTp(evaluator.totals(), toyCluster(4));
   options.request.sp = true;
   options.request.tp = 4;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   std::string all;
   for (const Change &change : result.changes)
     all += change.what + "; ";
@@ -412,7 +404,7 @@ TEST(Search, ChangesOfThePlacementAreListed) {
   // A requested placement is the last change.
   options.request.sp.reset();
   options.request.placement = PlacementSpec{{"dp", "tp"}, {}};
-  result = searchStrategies(toyCluster(4), evaluator, options);
+  result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   ASSERT_FALSE(result.changes.empty());
   EXPECT_EQ(result.changes.back().what, "placement auto -> dp.tp");
@@ -433,7 +425,7 @@ TEST(ParetoFront, TheEndsAreTheWinnersOfTheObjectives) {
       EXPECT_LE(progress.done, progress.considered);
       best = progress.best;
     };
-    SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+    SearchResult result = searchToy(evaluator, options);
     const std::vector<ParetoPoint> &points = result.pareto.points();
     ASSERT_GT(points.size(), 1U);
     for (size_t i = 1; i < points.size(); ++i) {
@@ -455,7 +447,7 @@ TEST(Search, PipelinesAreConsidered) {
   options.space = spaceOfDpAndTp(evaluator.totals(), toyCluster(4));
   options.space.maxPp = 4;
   options.request.pp = 2;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.pp, 2);
 }
@@ -480,7 +472,7 @@ TEST(Search, EvaluationsCorrectTheFormulas) {
   SearchOptions options = optionsFor(4);
   options.space.zeros = {3, 0};
   options.maxEvaluations = 3;
-  SearchResult result = searchStrategies(toyCluster(4), evaluator, options);
+  SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   // The baseline, and at most one of its neighbours.
   EXPECT_LE(evaluator.zero3, 2);

@@ -87,6 +87,12 @@ inline SearchOptions optionsFor(int64_t ranks) {
   return options;
 }
 
+/// Searches a toy cluster that has the ranks of `options`.
+inline SearchResult searchToy(Evaluator &evaluator,
+                              const SearchOptions &options = optionsFor(4)) {
+  return searchStrategies(toyCluster(options.space.ranks), evaluator, options);
+}
+
 } // namespace dpc::cost
 
 #endif // DPC_TEST_UNIT_COST_MODEL_TOYSEARCH_H
