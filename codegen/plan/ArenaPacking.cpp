@@ -140,12 +140,18 @@ public:
         bound(arenaLowerBound(buffers, alignment)), packer(buffers, alignment) {
   }
 
+  ArenaLayout run() {
+    trySortedOrders();
+    tryMixtures();
+    improveBest();
+    return std::move(best().layout);
+  }
+
+private:
   void trySortedOrders();
   void tryMixtures();
   void improveBest();
-  ArenaLayout take() { return std::move(best().layout); }
 
-private:
   const std::vector<Lifetime> &buffers;
   int64_t alignment, bound;
   Packer packer;
@@ -284,11 +290,7 @@ static ArenaLayout packChosen(const std::vector<Lifetime> &buffers,
   std::vector<Lifetime> lives;
   for (size_t i : chosen)
     lives.push_back(buffers[i]);
-  OrderSearch search(lives, alignment);
-  search.trySortedOrders();
-  search.tryMixtures();
-  search.improveBest();
-  ArenaLayout found = search.take(), layout;
+  ArenaLayout found = OrderSearch(lives, alignment).run(), layout;
   layout.offsets.assign(buffers.size(), 0);
   layout.bytes = found.bytes;
   for (size_t k = 0; k < chosen.size(); ++k)

@@ -37,7 +37,7 @@ static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
   tensor.name = "constant." + std::to_string(s.plan.tensors.size());
   tensor.role = rt::TensorRole::Buffer;
   tensor.buffer =
-      s.slots.addBuffer(type, rt::BufferKind::Parameter, tensor.name);
+      s.slots.addBuffer(op.getResult(), rt::BufferKind::Parameter, tensor.name);
   tensor.dtype = *dtypeOf(type.getElementType());
   tensor.globalShape = s.plan.buffers[tensor.buffer].shape;
   tensor.layout = rt::Layout::replicated(tensor.globalShape);
@@ -61,8 +61,6 @@ static LogicalResult lowerConstant(StageDraft &s, ConstantOp op) {
   else // an empty file would not be written
     tensor.init = rt::InitKind::Zeros;
   constants.resize((constants.size() + 63) / 64 * 64);
-  s.slots.set(op.getResult(),
-              {tensor.buffer, StridedView::dense(type.getShape())});
   s.plan.tensors.push_back(std::move(tensor));
   return success();
 }

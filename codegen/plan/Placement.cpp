@@ -128,23 +128,10 @@ std::vector<int64_t> waitersOf(const std::vector<Item> &items,
 /// The lifetimes of a stage's buffers, by id.
 class Lifetimes {
 public:
-  Lifetimes(const std::vector<Item> &items, const rt::Plan &plan, int update,
-            bool hasFrames)
-      : lives(plan.buffers.size()), items(items), plan(plan), update(update),
-        hasFrames(hasFrames), isReceived(plan.buffers.size(), false) {
-    for (const auto &[i, item] : llvm::enumerate(items)) {
-      lastOf.resize(std::max<size_t>(lastOf.size(), item.phase + 1), -1);
-      lastOf[item.phase] = i;
-      if (inLoop(i)) {
-        loopBegin = loopBegin < 0 ? int64_t(i) : loopBegin;
-        loopEnd = i;
-      }
-    }
-  }
+  Lifetimes(const InstructionList &list, const rt::Plan &plan, int update,
+            bool hasFrames);
 
-  void compute(ArrayRef<int> outputsAtEnd);
-
-  std::vector<Lifetime> lives; ///< by buffer
+  std::vector<Lifetime> lives;
   Lifetime ofLoop() const {
     return {0, std::max<int64_t>(0, loopBegin), std::max<int64_t>(0, loopEnd)};
   }
@@ -162,53 +149,60 @@ private:
   bool inLoop(int64_t i) const {
     return items[i].phase > 0 && items[i].phase < update;
   }
-  bool isAlongStages(int group) const {
-    return plan.groups[group].axes ==
-           std::vector<std::string>{rt::kPipelineAxis};
-  }
-  int64_t endOf(int64_t i, const std::vector<int64_t> &waiters) const;
+  void addAccesses(const rt::Plan &plan, bool hasFrames);
 
   const std::vector<Item> &items;
-  const rt::Plan &plan;
   int update;
-  bool hasFrames;
   std::vector<bool> isReceived; ///< from another stage in the loop
-  std::vector<int64_t> lastOf;  ///< by phase: its last item
   int64_t loopBegin = -1, loopEnd = -1;
 };
 
 } // namespace
 
-/// The time until which item `i` uses its buffers.
-int64_t Lifetimes::endOf(int64_t i, const std::vector<int64_t> &waiters) const {
-  if (items[i].instruction.queue != rt::Queue::Comm)
-    return i;
-  if (!hasFrames || !inLoop(i))
-    return waiters[i];
-  return std::min(waiters[i], lastOf[items[i].phase]);
-}
-
-void Lifetimes::compute(ArrayRef<int> outputsAtEnd) {
-  int64_t count = items.size();
+/// Extends lifetimes to the accesses of each item. A communication accesses its
+/// buffers until another queue waits for it; with frames, not after its phase.
+void Lifetimes::addAccesses(const rt::Plan &plan, bool hasFrames) {
   std::vector<Touched> touched;
-  for (const Item &item : items)
+  std::vector<int64_t> lastOfPhase(update + 1, -1);
+  for (auto [i, item] : llvm::enumerate(items)) {
     touched.push_back(touchedBy(item.instruction, plan));
-  std::vector<int64_t> waiters = waitersOf(items, touched);
-  for (const rt::Buffer &buffer : plan.buffers) {
-    lives[buffer.id] = {buffer.viewOf >= 0 ? 0 : buffer.bytes, count, -1};
-    if (rt::isPersistent(buffer.kind))
-      lives[buffer.id] = {lives[buffer.id].bytes, 0, count};
+    lastOfPhase[item.phase] = i;
   }
-  for (int64_t i = 0; i < count; ++i) {
+  std::vector<int64_t> waiters = waitersOf(items, touched);
+  for (int64_t i = 0, e = items.size(); i < e; ++i) {
+    int64_t end = items[i].instruction.queue != rt::Queue::Comm ? i
+                  : hasFrames && inLoop(i)
+                      ? std::min(waiters[i], lastOfPhase[items[i].phase])
+                      : waiters[i];
     for (int id : llvm::concat<int>(touched[i].reads, touched[i].writes)) {
       lives[id].first = std::min(lives[id].first, i);
-      lives[id].last = std::max(lives[id].last, endOf(i, waiters));
+      lives[id].last = std::max(lives[id].last, end);
     }
     if (auto *recv = std::get_if<rt::RecvOp>(&items[i].instruction.op))
       isReceived[rootOfBuffer(plan, recv->buffer)] =
-          hasFrames && inLoop(i) && isAlongStages(recv->group);
+          hasFrames && inLoop(i) &&
+          plan.groups[recv->group].axes ==
+              std::vector<std::string>{rt::kPipelineAxis};
   }
-  for (int id : outputsAtEnd)
+}
+
+Lifetimes::Lifetimes(const InstructionList &list, const rt::Plan &plan,
+                     int update, bool hasFrames)
+    : items(list.items), update(update),
+      isReceived(plan.buffers.size(), false) {
+  int64_t count = items.size();
+  for (int64_t i = 0; i < count; ++i)
+    if (inLoop(i)) {
+      loopBegin = loopBegin < 0 ? i : loopBegin;
+      loopEnd = i;
+    }
+  for (const rt::Buffer &buffer : plan.buffers) {
+    int64_t bytes = buffer.viewOf >= 0 ? 0 : buffer.bytes;
+    lives.push_back(rt::isPersistent(buffer.kind) ? Lifetime{bytes, 0, count}
+                                                  : Lifetime{bytes, count, -1});
+  }
+  addAccesses(plan, hasFrames);
+  for (int id : list.outputsAtEnd)
     lives[id].last = count;
   for (const rt::Buffer &buffer : plan.buffers) {
     Lifetime &life = lives[buffer.id];
@@ -279,8 +273,7 @@ static void placeInSpaces(rt::Plan &plan, int64_t stage) {
 
 void placeBuffers(rt::Plan &plan, int64_t stage, const StepSchedule &schedule,
                   const InstructionList &list, std::vector<FramePlan> &frames) {
-  Lifetimes lifetimes(list.items, plan, schedule.update(), !frames.empty());
-  lifetimes.compute(list.outputsAtEnd);
+  Lifetimes lifetimes(list, plan, schedule.update(), !frames.empty());
   for (FramePlan &frame : frames)
     frame.id = packFrame(plan, stage, lifetimes, frame);
   // The arena holds the frames and the buffers that are in no frame.

@@ -105,22 +105,18 @@ static LogicalResult addTensor(StageDraft &s, rt::Tensor tensor) {
 }
 
 static LogicalResult bindTensor(StageDraft &s, unsigned index,
-                                DictionaryAttr attrs) {
+                                DictionaryAttr attrs, rt::TensorRole role) {
   BlockArgument argument = s.step.getArgument(index);
   RankedTensorType global = globalOf(attrs, argument.getType());
-  std::string role = stringOf(attrs, attr::kRole);
-  bool isState = role == role::kState;
+  bool isState = role == rt::TensorRole::State;
   rt::Tensor tensor;
   tensor.name = stringOf(attrs, attr::kName);
   tensor.of = stringOf(attrs, attr::kOf);
   tensor.slot = stringOf(attrs, attr::kSlot);
-  tensor.role = isState                 ? rt::TensorRole::State
-                : role == role::kBuffer ? rt::TensorRole::Buffer
-                                        : rt::TensorRole::Parameter;
-  tensor.buffer = s.slots.addBuffer(tensorType(argument),
-                                    isState ? rt::BufferKind::Optimizer
-                                            : rt::BufferKind::Parameter,
-                                    tensor.name);
+  tensor.role = role;
+  tensor.buffer = s.slots.addBuffer(
+      argument, isState ? rt::BufferKind::Optimizer : rt::BufferKind::Parameter,
+      tensor.name);
   if (failed(bindSpace(s, attrs, s.plan.buffers[tensor.buffer])))
     return failure();
   tensor.dtype = s.plan.buffers[tensor.buffer].dtype;
@@ -144,7 +140,6 @@ static LogicalResult bindTensor(StageDraft &s, unsigned index,
     tensor.source = rt::TensorSource{stringOf(source, "file"), offset.getInt(),
                                      bytes.getInt(), *dtype};
   }
-  s.slots.set(argument, {tensor.buffer, StridedView::dense(shapeOf(argument))});
   return addTensor(s, std::move(tensor));
 }
 
@@ -168,15 +163,13 @@ static FailureOr<int> inputPort(StageDraft &s, rt::Port port) {
 static LogicalResult bindInput(StageDraft &s, unsigned index,
                                DictionaryAttr attrs) {
   BlockArgument argument = s.step.getArgument(index);
-  auto type = tensorType(argument);
-  RankedTensorType global = globalOf(attrs, type);
+  RankedTensorType global = globalOf(attrs, argument.getType());
   rt::Port port;
   port.name = stringOf(attrs, attr::kName);
-  port.buffer = s.slots.addBuffer(type, rt::BufferKind::Input, port.name);
+  port.buffer = s.slots.addBuffer(argument, rt::BufferKind::Input, port.name);
   port.dtype = s.plan.buffers[port.buffer].dtype;
   port.globalShape = global.getShape().vec();
   port.layout = layoutOf(global);
-  s.slots.set(argument, {port.buffer, StridedView::dense(type.getShape())});
   int phase = 1; // the first of the loop
   bool isRead = false;
   std::function<void(Value)> inspect = [&](Value value) {
@@ -224,19 +217,16 @@ LogicalResult bindArguments(StageDraft &s) {
   for (unsigned i = 0; i < s.step.getNumArguments(); ++i) {
     DictionaryAttr attrs = orEmpty(s, s.step.getArgAttrDict(i));
     std::string role = stringOf(attrs, attr::kRole);
-    BlockArgument argument = s.step.getArgument(i);
-    auto type = tensorType(argument);
-    if (role == role::kParameter || role == role::kBuffer ||
-        role == role::kState) {
-      if (failed(bindTensor(s, i, attrs)))
+    if (auto tensor = rt::parseEnum<rt::TensorRole>(role)) {
+      if (failed(bindTensor(s, i, attrs, *tensor)))
         return failure();
     } else if (role == role::kInput) {
       if (failed(bindInput(s, i, attrs)))
         return failure();
     } else if (role == role::kScalar) {
       std::string name = stringOf(attrs, attr::kName);
-      int buffer = s.slots.addBuffer(type, rt::BufferKind::Scalar, name);
-      s.slots.set(argument, {buffer, StridedView::dense(type.getShape())});
+      int buffer = s.slots.addBuffer(s.step.getArgument(i),
+                                     rt::BufferKind::Scalar, name);
       s.plan.scalars.push_back({name, buffer, -1});
       if (failed(bindSkips(s, attrs, s.plan.scalars.back())))
         return failure();

@@ -36,12 +36,17 @@ static constexpr rt::BufferKind kKinds[] = {
     rt::BufferKind::Gradient, rt::BufferKind::Communication,
     rt::BufferKind::Activation, rt::BufferKind::Workspace};
 
+int ValueSlots::addBuffer(Value value, rt::BufferKind kind, std::string name) {
+  int id = addBuffer(tensorType(value), kind, std::move(name));
+  slots[value] = {id, StridedView::dense(shapeOf(value))};
+  return id;
+}
+
 Slot ValueSlots::make(Value value) {
-  int buffer = addBuffer(tensorType(value),
-                         kKinds[static_cast<int>(buffers.useOf(
-                             value, buffers.lastReaderOf(value)))],
-                         nameOfOp(value.getDefiningOp()));
-  return slots[value] = {buffer, StridedView::dense(shapeOf(value))};
+  BufferUse use = buffers.useOf(value, buffers.lastReaderOf(value));
+  addBuffer(value, kKinds[static_cast<int>(use)],
+            nameOfOp(value.getDefiningOp()));
+  return at(value);
 }
 
 std::optional<int> ValueSlots::denseBuffer(Value value) {

@@ -35,6 +35,8 @@ public:
   /// Adds a buffer that contains `value` transposed by `dims`; the slot is a
   /// view of it in the order of `value`.
   Slot makePermuted(mlir::Value value, llvm::ArrayRef<int64_t> dims);
+  /// Adds a buffer that contains only `value`, and the slot of `value`.
+  int addBuffer(mlir::Value value, rt::BufferKind kind, std::string name);
   int addBuffer(mlir::RankedTensorType type, rt::BufferKind kind,
                 std::string name);
   /// Adds a buffer of bytes for the temporary data of one instruction.
