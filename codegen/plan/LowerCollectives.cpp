@@ -35,7 +35,7 @@ static FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
 }
 
 static rt::ReduceKind reduceKind(ReduceKind kind) {
-  return *rt::parseEnum<rt::ReduceKind>(stringifyReduceKind(kind));
+  return *symbolize<rt::ReduceKind>(stringifyReduceKind(kind));
 }
 
 LogicalResult lowerAllReduce(StageDraft &s, AllReduceOp op) {

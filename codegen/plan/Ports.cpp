@@ -68,7 +68,7 @@ static LogicalResult bindSpace(StageDraft &s, DictionaryAttr attrs,
   auto space = attrs.getAs<StringAttr>(attr::kSpace);
   if (!space)
     return success();
-  auto known = rt::parseEnum<rt::Space>(space.getValue());
+  auto known = symbolize<rt::Space>(space.getValue());
   buffer.space = known.value_or(rt::Space::Device);
   if (buffer.space != rt::Space::Device)
     return success();
@@ -217,7 +217,7 @@ LogicalResult bindArguments(StageDraft &s) {
   for (unsigned i = 0; i < s.step.getNumArguments(); ++i) {
     DictionaryAttr attrs = orEmpty(s, s.step.getArgAttrDict(i));
     std::string role = stringOf(attrs, attr::kRole);
-    if (auto tensor = rt::parseEnum<rt::TensorRole>(role)) {
+    if (auto tensor = symbolize<rt::TensorRole>(role)) {
       if (failed(bindTensor(s, i, attrs, *tensor)))
         return failure();
     } else if (role == role::kInput) {

@@ -50,7 +50,7 @@ static std::string whyNotChosen(const SearchProblem &problem,
   if (slower < -kEqual * winner.stepSeconds)
     return formatSeconds(-slower) + " faster, but not what --strategy allows";
   if (slower <= 0)
-    return "equal; the first of equals is taken";
+    return "equal; the first of several equal strategies is chosen";
   double compute = evaluation.computeSeconds - winner.computeSeconds;
   double exposed = evaluation.exposedCommunicationSeconds -
                    winner.exposedCommunicationSeconds;

@@ -1,4 +1,4 @@
-//===- BatchShares.cpp - Unlike shares of the batch -----------------------===//
+//===- BatchShares.cpp - Uneven shares of the batch -----------------------===//
 
 #include "cost-model/strategy/BatchShares.h"
 

@@ -369,7 +369,7 @@ struct SplitStagesPass : impl::DpcSplitStagesBase<SplitStagesPass> {
     });
     if (!trains)
       *tables = cost::forwardOnly(*tables);
-    if (schedule == stringify(cost::ScheduleKind::ZbH1))
+    if (splitsBackward(*symbolize<cost::ScheduleKind>(schedule)))
       markWeightPhase(step);
     StageSplitter(step, ranks).run();
     for (auto [stage, table] : llvm::enumerate(*tables))

@@ -81,8 +81,8 @@ std::string dpc::whyEvenShares(func::FuncOp step) {
   for (Operation &op : step.getBody().front().without_terminator()) {
     std::string name = op.getName().getStringRef().str();
     if (isInLoop(phaseOf(&op)) && reducesOverData(&op))
-      return "data-parallel ranks meet in every micro-batch (" + name +
-             "), and would have unlike numbers of them";
+      return "data-parallel ranks synchronize in every micro-batch (" + name +
+             "), but would have different numbers of them";
     if (!splitsCells(&op, mesh))
       return name + cells;
   }

@@ -35,7 +35,7 @@ struct DataRanks {
 
 /// Whether the schedule has separate phases for gradients of weights.
 static bool splitsWeight(const LoweringSpec &degrees) {
-  return degrees.pp > 1 && degrees.schedule == cost::ScheduleKind::ZbH1;
+  return degrees.pp > 1 && splitsBackward(degrees.schedule);
 }
 
 static DataRanks dataRanksOf(const LoweringSpec &degrees, int64_t globalBatch) {

@@ -461,7 +461,7 @@ Folder::State::evaluatePipeline(const LoweringSpec &degrees) {
   fewer.placedStages = degrees.pp;
   fewer.pp = folded.small.size();
   fewer.vpp = 1;
-  if (fewer.schedule != cost::ScheduleKind::ZbH1)
+  if (!splitsBackward(fewer.schedule))
     fewer.schedule = cost::ScheduleKind::OneFOneB;
   fewer.depth = depthOf(folded, 0);
   fewer.alive = mostAliveOf(degrees);
