@@ -52,11 +52,12 @@ static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
 static Value addLabels(func::FuncOp func, RankedTensorType type) {
   Builder builder(func.getContext());
   unsigned index = func.getNumArguments();
-  auto attrs = builder.getDictionaryAttr(
-      {builder.getNamedAttr(attr::kName, builder.getStringAttr("labels")),
-       builder.getNamedAttr(attr::kRole, builder.getStringAttr(role::kInput)),
-       builder.getNamedAttr(attr::kBatchDim, builder.getI64IntegerAttr(0))});
-  (void)func.insertArgument(index, type, attrs, func.getLoc());
+  NamedAttrList attrs;
+  attrs.set(attr::kName, builder.getStringAttr("labels"));
+  attrs.set(attr::kRole, builder.getStringAttr(role::kInput));
+  attrs.set(attr::kBatchDim, builder.getI64IntegerAttr(0));
+  (void)func.insertArgument(index, type, attrs.getDictionary(func.getContext()),
+                            func.getLoc());
   return func.getArgument(index);
 }
 

@@ -39,10 +39,10 @@ Layers::Layers(func::FuncOp func) : func(func) {
     if (!isa<ConstantOp>(op)) {
       position[&op] = ops.size();
       ops.push_back(&op);
-      kinds.push_back(llvm::hash_combine(
-          op.getName().getAsOpaquePointer(), op.getNumOperands(),
-          op.getAttrDictionary().getAsOpaquePointer(),
-          llvm::hash_combine_range(op.getResultTypes())));
+      kinds.push_back(OperationEquivalence::computeHash(
+          &op, OperationEquivalence::ignoreHashValue,
+          OperationEquivalence::ignoreHashValue,
+          OperationEquivalence::IgnoreLocations));
     }
 }
 
@@ -67,18 +67,13 @@ bool Layers::isSameValue(Value a, Value b, int64_t distance) const {
 }
 
 bool Layers::matches(int64_t at, int64_t distance) const {
-  if (kinds[at] != kinds[at + distance])
-    return false;
-  Operation *a = ops[at], *b = ops[at + distance];
-  return a->getName() == b->getName() &&
-         a->getNumOperands() == b->getNumOperands() &&
-         a->getAttrDictionary() == b->getAttrDictionary() &&
-         a->getResultTypes() == b->getResultTypes() &&
-         llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()),
-                      [&](auto pair) {
-                        auto [x, y] = pair;
-                        return isSameValue(x, y, distance);
-                      });
+  return kinds[at] == kinds[at + distance] &&
+         OperationEquivalence::isEquivalentTo(
+             ops[at], ops[at + distance],
+             [&](Value a, Value b) {
+               return success(isSameValue(a, b, distance));
+             },
+             /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
 }
 
 /// Repeats without parameters are not layers but, for example, an unrolled

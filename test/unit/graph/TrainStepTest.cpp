@@ -62,6 +62,14 @@ func::FuncOp trainStep(ModuleOp module, const std::string &options) {
   return module.lookupSymbol<func::FuncOp>("train_step");
 }
 
+/// The results of one step of SGD without momentum: (w, loss, grad_norm).
+std::vector<HostArray> sgdStep(const std::string &options) {
+  auto module = parse(kModel);
+  auto step = trainStep(*module, "optimizer=sgd " + options);
+  EXPECT_EQ(step.getNumArguments(), 5u) << "no state without momentum";
+  return runGlobal(step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
+}
+
 TEST(TrainStep, AdamWMatchesPyTorchOverTwoSteps) {
   auto module = parse(kModel);
   auto step = trainStep(
@@ -102,12 +110,7 @@ TEST(TrainStep, AdamWMatchesPyTorchOverTwoSteps) {
 }
 
 TEST(TrainStep, ClippingScalesTheUpdateAndNotTheReportedNorm) {
-  auto module = parse(kModel);
-  auto step = trainStep(*module, "optimizer=sgd clip-grad-norm=0.25");
-  ASSERT_TRUE(step);
-  ASSERT_EQ(step.getNumArguments(), 5u) << "no state without momentum";
-  auto results =
-      runGlobal(step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
+  auto results = sgdStep("clip-grad-norm=0.25");
   std::vector<double> grad = expectedGradient();
   double size = norm(grad);
   ASSERT_GT(size, 0.25);
@@ -157,11 +160,7 @@ TEST(TrainStep, OverflowSkipsTheStepAndHalvesTheScale) {
 }
 
 TEST(TrainStep, SmallGradientsAreNotClipped) {
-  auto module = parse(kModel);
-  auto step = trainStep(*module, "optimizer=sgd clip-grad-norm=100");
-  ASSERT_TRUE(step);
-  auto results =
-      runGlobal(step, {vec(kW), vec(kX), vec(kT), scalar(0.5), scalar(1)});
+  auto results = sgdStep("clip-grad-norm=100");
   EXPECT_LT(distance(results[0], updated(0.5, expectedGradient())), 1e-7);
 }
 

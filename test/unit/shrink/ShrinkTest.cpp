@@ -1,5 +1,7 @@
+//===- ShrinkTest.cpp - Small programs of the same structure --------------===//
 #include "passes/shrink/Shrink.h"
 
+#include "ir/TensorUtils.h"
 #include "mlir/IR/Verifier.h"
 #include "test/unit/shard/ParseProgram.h"
 
@@ -8,13 +10,9 @@ using namespace mlir;
 namespace dpc {
 namespace {
 
-std::vector<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape().vec();
-}
-
 using Shape = std::vector<int64_t>;
 
-/// `count` layers x = x + x w_i on [batch, width]; `after` stands behind them.
+/// `count` layers x = x + x w_i on [batch, width], followed by `after`.
 std::string layers(int count, const std::string &after,
                    const std::string &result) {
   std::string arguments, body, value = "%x";
@@ -35,21 +33,23 @@ std::string layers(int count, const std::string &after,
          result + " : tensor<4x100xf32>\n}";
 }
 
+Shape shape(Value value) { return shapeOf(value).vec(); }
+
 int countOps(func::FuncOp func, StringRef name) {
   return llvm::count_if(func.getBody().front(), [&](Operation &op) {
     return op.getName().stripDialect() == name;
   });
 }
 
-TEST(CutRepeats, KeepsWhatWasAskedFor) {
+TEST(CutRepeats, KeepsTheRequestedRepeats) {
   for (int64_t keep : {1, 2, 5}) {
     ParsedProgram program(layers(9, "", "%x8"));
     ASSERT_TRUE(program.module);
     auto repeats = cutRepeats(program.func, keep);
     ASSERT_EQ(repeats.size(), 1u);
     EXPECT_EQ(repeats[0].ops, 2);
-    // The first layer reads the input, which no layer makes: its matmul is not
-    // like the others, its sum is.
+    // The first layer reads the input instead of the result of a layer, so its
+    // matmul does not match the others, but its addition does.
     EXPECT_EQ(repeats[0].before - repeats[0].after,
               9 - countOps(program.func, "matmul"));
     EXPECT_LE(countOps(program.func, "matmul"), keep + 1);
@@ -67,7 +67,7 @@ TEST(CutRepeats, LeavesFewLayersAlone) {
   EXPECT_EQ(countOps(program.func, "matmul"), 2);
 }
 
-// A value of a layer that goes, read from far behind, does not keep it.
+// A later user of a removed layer does not keep the layer.
 TEST(CutRepeats, RedirectsLongEdges) {
   ParsedProgram program(layers(8,
                                "%y = dpc.binary mul %x7, %x4 : "
@@ -82,8 +82,8 @@ TEST(CutRepeats, RedirectsLongEdges) {
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
 
-// heads * depth = columns of the weight, through slice and reshape; the stream
-// the weight multiplies is a class of its own.
+// heads * depth = columns of the weight, through slice and reshape. The
+// dimension that the weight multiplies is another class.
 TEST(ShrinkSizes, KeepsProducts) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<8x512xf32> {dpc.batch_dim = 0 : i64}, %w: tensor<512x1536xf32>) -> tensor<8x16x32xf32> {
@@ -93,35 +93,29 @@ TEST(ShrinkSizes, KeepsProducts) {
       return %r : tensor<8x16x32xf32>
     })");
   ASSERT_TRUE(program.module);
-  ShrinkOptions options;
-  options.size = 4;
-  options.batch = 2;
-  ASSERT_TRUE(succeeded(shrinkSizes(program.func, options)));
-  EXPECT_EQ(shapeOf(program.func.getArgument(0)), Shape({2, 4}));
-  EXPECT_EQ(shapeOf(program.func.getArgument(1)), Shape({4, 3 * 4 * 4}));
-  EXPECT_EQ(shapeOf(program.op("reshape")->getResult(0)), Shape({2, 4, 4}));
+  ASSERT_TRUE(succeeded(shrinkSizes(program.func, {.size = 4, .batch = 2})));
+  EXPECT_EQ(shape(program.func.getArgument(0)), Shape({2, 4}));
+  EXPECT_EQ(shape(program.func.getArgument(1)), Shape({4, 3 * 4 * 4}));
+  EXPECT_EQ(shape(program.op("reshape")->getResult(0)), Shape({2, 4, 4}));
   EXPECT_EQ(cast<SliceOp>(program.op("slice")).getOffsets()[1], 16);
   EXPECT_TRUE(succeeded(verify(*program.module)));
 }
 
-// What tensor ranks split evenly they still do, and the other way round.
-TEST(ShrinkSizes, KeepsWhatDivides) {
+// Sizes that tensor ranks split evenly remain even splits, and vice versa.
+TEST(ShrinkSizes, KeepsDivisibility) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<96x97x100x3xf32>) -> tensor<96x97x100x3xf32> {
       %y = dpc.unary exp %x : tensor<96x97x100x3xf32> -> tensor<96x97x100x3xf32>
       return %y : tensor<96x97x100x3xf32>
     })");
   ASSERT_TRUE(program.module);
-  ShrinkOptions options;
-  options.size = 8;
-  options.oldParts = 8;
-  options.newParts = 4;
+  ShrinkOptions options{.size = 8, .oldParts = 8, .newParts = 4};
   ASSERT_TRUE(succeeded(shrinkSizes(program.func, options)));
   // 96 = 8 * 12 -> 8; 97 is odd -> 9; 100 is even, 8 does not divide it -> 10.
-  EXPECT_EQ(shapeOf(program.func.getArgument(0)), Shape({8, 9, 10, 3}));
+  EXPECT_EQ(shape(program.func.getArgument(0)), Shape({8, 9, 10, 3}));
 }
 
-// 48 x 40 does not align with 40 x 48: only their common factor is one index.
+// 48 x 35 and 35 x 48 do not align, so both sizes are pinned.
 TEST(ShrinkSizes, PinsReshapesThatDoNotAlign) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<48x35xf32>) -> tensor<35x48xf32> {
@@ -131,7 +125,7 @@ TEST(ShrinkSizes, PinsReshapesThatDoNotAlign) {
   ASSERT_TRUE(program.module);
   ASSERT_TRUE(succeeded(shrinkSizes(program.func, {})));
   EXPECT_TRUE(succeeded(verify(*program.module)));
-  EXPECT_EQ(shapeOf(program.func.getArgument(0)), Shape({48, 35}));
+  EXPECT_EQ(shape(program.func.getArgument(0)), Shape({48, 35}));
 }
 
 } // namespace
