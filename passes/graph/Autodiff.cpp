@@ -52,14 +52,13 @@ static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
                                GradientTable &table) {
   Block &block = *op->getBlock();
   GraphBuilder g(builder, op->getLoc());
-  SmallVector<Value> resultGrads;
-  for (Value result : op->getResults())
-    resultGrads.push_back(table.total(g, result));
+  auto resultGrads = llvm::map_to_vector(
+      op->getResults(), [&](Value result) { return table.total(g, result); });
   if (llvm::none_of(resultGrads, [](Value grad) { return bool(grad); }))
     return success();
-  SmallVector<bool> wanted;
-  for (Value operand : op->getOperands())
-    wanted.push_back(active.contains(operand));
+  auto wanted = llvm::map_to_vector(op->getOperands(), [&](Value operand) {
+    return active.contains(operand);
+  });
   if (!llvm::is_contained(wanted, true))
     return success();
   auto vjp = dyn_cast<VjpOpInterface>(op);

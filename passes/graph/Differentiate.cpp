@@ -62,7 +62,6 @@ private:
   void addForwardArguments(StringRef role);
   void addStates();
   void addScalars();
-  void cloneForward();
   LogicalResult addGradients();
   void addNormAndScale();
   void addUpdates();
@@ -233,18 +232,11 @@ void TrainStepBuilder::markPhase(Phase phase, Operation *after) {
     setPhase(op, phase);
 }
 
-void TrainStepBuilder::cloneForward() {
-  builder.setInsertionPointToEnd(&step.front());
-  for (Operation &op : forward.front().without_terminator())
-    builder.clone(op, mapping);
-  if (lastOp())
-    markPhase(Phase::forward, nullptr);
-}
-
 LogicalResult TrainStepBuilder::addGradients() {
-  SmallVector<Value> parameters;
-  for (Trained &parameter : trained)
-    parameters.push_back(step.getArgument(parameter.argument));
+  auto parameters =
+      llvm::map_to_vector(trained, [&](const Trained &parameter) -> Value {
+        return step.getArgument(parameter.argument);
+      });
   Value loss =
       mapping.lookup(forward.front().getTerminator()->getOperand(lossIndex));
   peeled = peelLoss(loss, dependents(step.front(), parameters));
@@ -255,13 +247,12 @@ LogicalResult TrainStepBuilder::addGradients() {
       buildGradients(builder, peeled.sum, seed, parameters);
   if (failed(grads))
     return failure();
-  for (auto [parameter, grad] : llvm::zip(trained, *grads)) {
+  for (auto [parameter, grad] : llvm::zip(trained, *grads))
     // If only ops with zero derivatives (sign, floor, comparisons) connect a
     // parameter to the loss, its gradient is zero.
     parameter.grad =
         grad ? grad
              : graph().constantLike(step.getArgument(parameter.argument), 0.0);
-  }
   markPhase(Phase::backward, last);
   return success();
 }
@@ -269,9 +260,8 @@ LogicalResult TrainStepBuilder::addGradients() {
 void TrainStepBuilder::addNormAndScale() {
   Type f32 = builder.getF32Type();
   auto scalarType = RankedTensorType::get({}, f32);
-  SmallVector<Value> grads;
-  for (Trained &parameter : trained)
-    grads.push_back(parameter.grad);
+  auto grads = llvm::map_to_vector(
+      trained, [](const Trained &parameter) { return parameter.grad; });
   scale = buildScale(graph(), peeled, f32);
   if (lossScale.isOn()) {
     Value divisor = lossScale.divisor(graph(), peeled);
@@ -477,7 +467,11 @@ LogicalResult TrainStepBuilder::build() {
   if (failed(findLoss()) || failed(findTrained()))
     return failure();
   declare();
-  cloneForward();
+  builder.setInsertionPointToEnd(&step.front());
+  for (Operation &op : forward.front().without_terminator())
+    builder.clone(op, mapping);
+  if (lastOp())
+    markPhase(Phase::forward, nullptr);
   if (failed(addGradients()))
     return failure();
   Operation *last = lastOp();

@@ -19,19 +19,19 @@ static LogicalResult simplifyPow(BinaryOp op, PatternRewriter &rewriter) {
     return failure();
   GraphBuilder g(rewriter, op.getLoc());
   Value x = op.getA();
-  if (*exponent == 2.0)
-    rewriter.replaceOp(op, g.mul(x, x));
-  else if (*exponent == 3.0)
-    rewriter.replaceOp(op, g.mul(g.mul(x, x), x));
-  else if (*exponent == 0.5)
-    rewriter.replaceOp(op, g.unary(UnaryKind::sqrt, x));
-  else if (*exponent == -0.5)
-    rewriter.replaceOp(op, g.unary(UnaryKind::rsqrt, x));
-  else if (*exponent == -1.0)
-    rewriter.replaceOp(op, g.unary(UnaryKind::reciprocal, x));
-  else
-    return failure();
-  return success();
+  if (*exponent == 2.0 || *exponent == 3.0) {
+    Value square = g.mul(x, x);
+    rewriter.replaceOp(op, *exponent == 2.0 ? square : g.mul(square, x));
+    return success();
+  }
+  for (auto [value, root] : {std::pair(0.5, UnaryKind::sqrt),
+                             {-0.5, UnaryKind::rsqrt},
+                             {-1.0, UnaryKind::reciprocal}})
+    if (*exponent == value) {
+      rewriter.replaceOp(op, g.unary(root, x));
+      return success();
+    }
+  return failure();
 }
 
 static LogicalResult simplifyDiv(BinaryOp op, PatternRewriter &rewriter) {
