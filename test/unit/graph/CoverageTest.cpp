@@ -1,4 +1,4 @@
-//===- CoverageTest.cpp - Every op has a gradient or says why not ---------===//
+//===- CoverageTest.cpp - Every op has a gradient or a reason -------------===//
 #include "test/unit/graph/GraphTest.h"
 
 using namespace mlir;
@@ -7,8 +7,8 @@ using namespace dpc::test;
 
 namespace {
 
-/// Why the listed ops have no gradient. All other ops that can appear at the
-/// graph altitude must have one.
+/// The reasons why ops have no gradient. All other ops of the graph altitude
+/// must have one.
 const std::map<std::string, std::string> kWithout = {
     {"dpc.constant", "no operands"},
     {"dpc.iota", "no operands"},
@@ -31,7 +31,7 @@ TEST(Coverage, EveryGraphOpHasAGradientOrAReason) {
   for (RegisteredOperationName name : context().getRegisteredOperations()) {
     if (name.getDialectNamespace() != "dpc")
       continue;
-    // Ops of the local altitude have no sharding rule.
+    // Only ops of the local altitude have no sharding rule.
     if (!name.hasInterface<ShardingRuleOpInterface>())
       continue;
     std::string text = name.getStringRef().str();
