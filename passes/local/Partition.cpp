@@ -2,6 +2,7 @@
 #include "passes/local/Partition.h"
 #include "passes/local/CopyAttributes.h"
 #include "passes/local/Passes.h"
+#include "passes/shard/Passes.h"
 
 using namespace mlir;
 
@@ -141,9 +142,7 @@ struct PartitionPass : impl::DpcPartitionBase<PartitionPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto sharded = module.lookupSymbol<func::FuncOp>("train_step");
-    if (!sharded)
-      sharded = module.lookupSymbol<func::FuncOp>("forward");
+    func::FuncOp sharded = findProgram(module);
     if (!sharded || sharded.isExternal()) {
       module.emitError("no function @train_step or @forward to partition");
       return signalPassFailure();

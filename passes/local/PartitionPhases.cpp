@@ -24,6 +24,7 @@
 //===----------------------------------------------------------------------===//
 #include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"
+#include "passes/shard/Passes.h"
 
 using namespace mlir;
 
@@ -52,9 +53,9 @@ struct Facts {
 
 static bool slicesMicroBatches(Operation *op) {
   auto slice = dyn_cast<RankSliceOp>(op);
-  return slice && llvm::any_of(slice.getAxes(), [](Attribute axis) {
-           return cast<StringAttr>(axis).getValue() == kMicroBatchAxis;
-         });
+  return slice &&
+         llvm::is_contained(slice.getAxes().getAsValueRange<StringAttr>(),
+                            kMicroBatchAxis);
 }
 
 class PhaseAssigner {
@@ -71,8 +72,7 @@ public:
     for (BlockArgument argument : step.getArguments()) {
       Facts facts;
       unsigned i = argument.getArgNumber();
-      auto role = step.getArgAttrOfType<StringAttr>(i, attr::kRole);
-      facts.fromInput = role && role.getValue() == role::kInput;
+      facts.fromInput = roleOfArgument(step, i) == role::kInput;
       auto global = step.getArgAttrOfType<TypeAttr>(i, attr::kGlobal);
       auto spec = ShardingSpec::get(cast<RankedTensorType>(global.getValue()));
       facts.varies = mb && spec->usesAxis(*mb);
@@ -142,13 +142,11 @@ private:
       facts.pinned |= from.pinned;
     }
     facts.pinned |= static_cast<bool>(op->getDiscardableAttr(atUseName));
-    if (slicesMicroBatches(op))
-      facts.varies = true;
+    facts.varies |= slicesMicroBatches(op);
     if (auto global = op->getAttrOfType<TypeAttr>("global"))
       facts.varies |= isSplitByTime(global.getValue());
-    if (isa<AccumulateOp>(op))
-      facts.varies =
-          true; // a value that does not vary is accumulated each time too
+    // A value that does not vary is accumulated each time too.
+    facts.varies |= isa<AccumulateOp>(op);
     if (facts.varies && facts.accumulated)
       return op->emitError("reads a value of one micro-batch together with a "
                            "sum over all of them (not supported)");

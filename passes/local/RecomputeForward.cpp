@@ -1,6 +1,7 @@
 //===- RecomputeForward.cpp - Ops and values of the forward phase ---------===//
 #include "ir/TensorUtils.h"
 #include "passes/local/Recompute.h"
+#include "passes/shard/Passes.h"
 
 using namespace mlir;
 using namespace dpc;
@@ -31,9 +32,8 @@ ForwardPhase::ForwardPhase(func::FuncOp func) {
 void ForwardPhase::findOps(func::FuncOp func) {
   auto isFreeValue = [&](Value value) {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
-      auto role = func.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                    attr::kRole);
-      return role && role.getValue() != role::kInput;
+      StringRef role = roleOfArgument(func, argument.getArgNumber());
+      return !role.empty() && role != role::kInput;
     }
     Operation *op = value.getDefiningOp();
     return phaseOf(op) == Phase::setup || freeOps.contains(op);

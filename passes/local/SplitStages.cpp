@@ -25,6 +25,7 @@
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
 #include "passes/local/ScheduleTable.h"
+#include "passes/shard/Passes.h"
 
 #include "ir/Attributes.h"
 
@@ -158,9 +159,9 @@ private:
       keptArguments.push_back(i);
       inputs.push_back(step.getArgumentTypes()[i]);
       NamedAttrList attrs(step.getArgAttrDict(i));
-      auto role = step.getArgAttrOfType<StringAttr>(i, attr::kRole);
-      bool isStored = role && role.getValue() != role::kInput &&
-                      role.getValue() != role::kScalar;
+      StringRef role = roleOfArgument(step, i);
+      bool isStored =
+          !role.empty() && role != role::kInput && role != role::kScalar;
       if (isStored && *holders.begin() != rank)
         attrs.set(attr::kCopy, builder.getUnitAttr());
       inputAttrs.push_back(attrs.getDictionary(builder.getContext()));

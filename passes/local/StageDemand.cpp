@@ -58,10 +58,8 @@ void StageDemand::want(Value value, Place reader) {
 
 /// True if all stages take part in `op`.
 static bool isOverStages(Operation *op) {
-  auto reduce = dyn_cast<AllReduceOp>(op);
-  return reduce && llvm::any_of(reduce.getAxes(), [](Attribute axis) {
-           return cast<StringAttr>(axis).getValue() == kPipelineAxis;
-         });
+  return isa<AllReduceOp>(op) &&
+         cast<CollectiveOpInterface>(op).isOver(kPipelineAxis);
 }
 
 void StageDemand::wantOp(Info &info, Place place) {

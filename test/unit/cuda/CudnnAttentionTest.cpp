@@ -117,7 +117,7 @@ TEST_P(CudnnAttention, HasEnginesForModels) {
             int64_t(256) << 20);
 }
 
-/// The condition of FusedAttention.cpp.
+/// The condition of ExpandAttention.cpp.
 TEST_P(CudnnAttention, HasEnginesForAllFusedShapes) {
   for (auto [type, causal] :
        {std::pair(DType::BF16, true), {DType::F16, false}}) {
