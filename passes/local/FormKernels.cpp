@@ -20,17 +20,6 @@ namespace dpc {
 
 namespace {
 
-/// Returns true if there were dead ops.
-bool eraseDeadOps(Block &block) {
-  bool found = false;
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op)) {
-      op.erase();
-      found = true;
-    }
-  return found;
-}
-
 /// True for a chain of movers over a source, which is copied into kernels.
 bool isSourceChain(Value value) {
   Operation *op = value.getDefiningOp();

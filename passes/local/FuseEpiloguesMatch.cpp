@@ -271,9 +271,7 @@ static std::optional<FusedEpilogue> geluGradientIn(KernelOp kernel,
 
 /// True if `value` exists when the matmul runs. Views of it can move.
 static bool isReady(Value value, MatmulOp matmul) {
-  while (value && value.getDefiningOp() && isMovedView(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  Operation *op = value ? value.getDefiningOp() : nullptr;
+  Operation *op = value ? withoutViews(value).getDefiningOp() : nullptr;
   return !op || op->isBeforeInBlock(matmul);
 }
 

@@ -25,15 +25,6 @@ namespace dpc {
 
 namespace {
 
-Value rootOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isMovedView(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
 /// Divides the readers of a phase into units.
 class Units {
 public:
@@ -57,7 +48,7 @@ public:
     }
     bytes += missing;
     for (OpOperand *operand : operands) {
-      Value root = rootOf(operand->get());
+      Value root = withoutViews(operand->get());
       if (!isHere(root)) {
         last[root] = {fetches.size(), unit};
         // The unit before this one begins at starts[unit].
@@ -82,7 +73,7 @@ private:
   int64_t missingBytes(ArrayRef<OpOperand *> operands) const {
     llvm::SetVector<Value> missing;
     for (OpOperand *operand : operands)
-      if (Value root = rootOf(operand->get()); !isHere(root))
+      if (Value root = withoutViews(operand->get()); !isHere(root))
         missing.insert(root);
     return sizeInBytes(missing.getArrayRef());
   }
@@ -196,7 +187,7 @@ private:
     for (Operation &op : block.without_terminator())
       if (!isMovedView(&op))
         for (Value operand : op.getOperands())
-          lastReader[rootOf(operand)] = &op;
+          lastReader[withoutViews(operand)] = &op;
     Operation *end = block.getTerminator();
     for (OpOperand &result : end->getOpOperands()) {
       auto ties = func.getResultAttrOfType<IntegerAttr>(
@@ -204,7 +195,7 @@ private:
       if (!ties || ties.getInt() < 0 || ties.getInt() >= func.getNumArguments())
         continue;
       Value target = func.getArgument(ties.getInt());
-      if (!isOffloaded(target) || rootOf(result.get()) == target ||
+      if (!isOffloaded(target) || withoutViews(result.get()) == target ||
           result.get().getDefiningOp<StoreOp>())
         continue;
       Operation *after = result.get().getDefiningOp();
@@ -232,7 +223,7 @@ private:
       return operands;
     for (OpOperand &operand : op->getOpOperands()) {
       bool isTarget = isa<StoreOp>(op) && operand.getOperandNumber() == 1;
-      if (!isTarget && isOffloaded(rootOf(operand.get())))
+      if (!isTarget && isOffloaded(withoutViews(operand.get())))
         operands.push_back(&operand);
     }
     return operands;
@@ -248,7 +239,7 @@ private:
         continue;
       llvm::SetVector<Value> arguments;
       for (OpOperand *operand : operands)
-        arguments.insert(rootOf(operand->get()));
+        arguments.insert(withoutViews(operand->get()));
       limit = std::max(limit, sizeInBytes(arguments.getArrayRef()));
       readers.insert({op, std::move(operands)});
     }

@@ -79,8 +79,7 @@ LogicalResult Partitioner::makeSignature() {
   builder.setInsertionPointAfter(sharded);
   step = func::FuncOp::create(builder, sharded.getLoc(), "step",
                               builder.getFunctionType(arguments, results));
-  for (NamedAttribute attribute : sharded->getDiscardableAttrs())
-    step->setAttr(attribute.getName(), attribute.getValue());
+  step->setDiscardableAttrs(sharded->getDiscardableAttrDictionary());
   step->setAttr(attr::kMesh, mesh);
   step.setArgAttrsAttr(builder.getArrayAttr(withGlobals(
       builder, sharded.getArgAttrsAttr(), sharded.getArgumentTypes())));
@@ -120,7 +119,7 @@ FailureOr<func::FuncOp> Partitioner::run() {
     }
   }
   builder.setListener(nullptr);
-  eraseDeadOps(step);
+  eraseDeadOps(step.getBody().front());
   if (failed(assignPhases(step))) {
     step.erase();
     return failure();
@@ -128,11 +127,14 @@ FailureOr<func::FuncOp> Partitioner::run() {
   return step;
 }
 
-void eraseDeadOps(func::FuncOp func) {
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))
-    if (isOpTriviallyDead(&op))
+bool eraseDeadOps(Block &block) {
+  bool found = false;
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op)) {
       op.erase();
+      found = true;
+    }
+  return found;
 }
 
 namespace {

@@ -85,8 +85,18 @@ inline mlir::Value withoutReshapes(mlir::Value value) {
   return value;
 }
 
-/// Erases pure ops without readers.
-void eraseDeadOps(mlir::func::FuncOp func);
+/// The value of which `value` is a view, through views that move no data.
+inline mlir::Value withoutViews(mlir::Value value) {
+  while (mlir::Operation *op = value.getDefiningOp()) {
+    if (!isMovedView(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// Erases pure ops without readers. Returns true if there were any.
+bool eraseDeadOps(mlir::Block &block);
 
 /// Turns the `dpc.phase` of graph passes into phases of execution, and sorts
 /// the ops by them; see the table in the .cpp file. Fails with a diagnostic at

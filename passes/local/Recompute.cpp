@@ -156,7 +156,7 @@ struct RecomputePass : impl::DpcRecomputeBase<RecomputePass> {
                            : layers ? keepForLayers(forward, whole)
                                     : keepForFull(forward, func, depth, alive);
     Rematerializer(forward, std::move(kept)).run(func.getBody().front());
-    eraseDeadOps(func);
+    eraseDeadOps(func.getBody().front());
     return success();
   }
 };

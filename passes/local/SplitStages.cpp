@@ -180,8 +180,7 @@ private:
     func = func::FuncOp::create(builder, step.getLoc(),
                                 "step." + std::to_string(rank),
                                 builder.getFunctionType(inputs, outputs));
-    for (NamedAttribute attribute : step->getDiscardableAttrs())
-      func->setAttr(attribute.getName(), attribute.getValue());
+    func->setDiscardableAttrs(step->getDiscardableAttrDictionary());
     func->setAttr(attr::kStage, builder.getI64IntegerAttr(rank));
     func.setArgAttrsAttr(builder.getArrayAttr(inputAttrs));
     func.setResAttrsAttr(builder.getArrayAttr(outputAttrs));

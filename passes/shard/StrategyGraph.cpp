@@ -78,22 +78,18 @@ static double largestShare(int64_t size, int64_t ranks) {
   return static_cast<double>(ceilDiv(size, ranks)) / size;
 }
 
-/// The size of a factor after the first `count` of the earlier axes.
+/// The size of a factor after the earlier axes, or after the first `count`.
 static int64_t sizeBefore(const AxisProblem &in, Operation *op,
-                          IterFactor factor, size_t count) {
+                          IterFactor factor, std::optional<size_t> count = {}) {
   int64_t size = in.facts.factors.factors(op, factor.dim)[factor.factor];
   auto found = in.done.ops.find(op);
-  for (size_t k = 0; found != in.done.ops.end() && k < count; ++k) {
+  size_t end = count.value_or(in.done.axes.size());
+  for (size_t k = 0; found != in.done.ops.end() && k < end; ++k) {
     const AxisChoice &choice = found->second[k];
     if (choice.kind == AxisChoice::split && choice.factor == factor)
       size = ceilDiv(size, in.done.axes[k].size);
   }
   return size;
-}
-
-static int64_t sizeBefore(const AxisProblem &in, Operation *op,
-                          IterFactor factor) {
-  return sizeBefore(in, op, factor, in.done.axes.size());
 }
 
 static int64_t sizeBefore(const AxisProblem &in, Value argument,
