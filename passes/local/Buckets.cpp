@@ -103,7 +103,6 @@ struct Needs {
 struct Bucket {
   SmallVector<Operation *> members;
   int64_t bytes = 0;
-  /// What its members need.
   Needs needs;
   /// No op may join: a contraction waits for it, or there is a newer bucket of
   /// its key.
@@ -161,7 +160,6 @@ private:
     result.position = first.position;
   }
 
-  /// The place of ops[at].
   const Place &place(int64_t at) {
     if (places[at].index >= 0)
       return places[at];

@@ -104,8 +104,11 @@ public:
     return sent < sizeInBytes(op->getOperands());
   }
 
-  /// Emits the first exchange in place of the collective.
-  void handOver() {
+  /// Replaces the collective. The first exchange takes its place. The sum and
+  /// the second exchange come after `next`, the next marked collective, if it
+  /// is before `needed`, and otherwise before `needed`, where the results are
+  /// read.
+  void run(Operation *next, Operation *needed) {
     OpBuilder builder(op, &listener);
     GraphBuilder g(builder, op->getLoc());
     SmallVector<Value> all;
@@ -115,11 +118,9 @@ public:
       rows += shapeOf(all.back())[1];
     }
     Value x = all.front();
-    auto typed = [&](int64_t n) {
-      return RankedTensorType::get({pieces, n, kBlock}, builder.getF32Type());
-    };
     if (all.size() > 1)
-      x = ConcatOp::create(builder, op->getLoc(), typed(rows), all, 1);
+      x = ConcatOp::create(builder, op->getLoc(),
+                           tensorType(x).clone({pieces, rows, kBlock}), all, 1);
     int64_t perRank = rowsPerRank();
     if (isa<AllReduceOp>(op)) {
       if (rows != perRank * ranks)
@@ -129,22 +130,17 @@ public:
       x = g.reshape(x, {perRank, kBlock});
     }
     Codes own = encode(g, x);
-    travelled = isGather() ? exchange<AllGatherOp>(builder, own)
-                           : exchange<AllToAllOp>(builder, own);
-  }
-
-  /// Emits the computation and the second exchange before `sumAt`, and the
-  /// results before `resultsAt`.
-  void finish(Operation *sumAt, Operation *resultsAt) {
-    OpBuilder builder(sumAt, &listener);
-    GraphBuilder g(builder, op->getLoc());
+    Codes received = isGather() ? exchange<AllGatherOp>(builder, own)
+                                : exchange<AllToAllOp>(builder, own);
+    bool beforeNeed = next && next->isBeforeInBlock(needed);
+    builder.setInsertionPoint(beforeNeed ? next->getNextNode() : needed);
     Value sum;
     if (!isGather())
-      sum = g.reduce(ReduceKind::sum, decode(g, travelled), {0});
+      sum = g.reduce(ReduceKind::sum, decode(g, received), {0});
     if (isa<AllReduceOp>(op))
-      travelled = exchange<AllGatherOp>(builder, encode(g, sum));
-    builder.setInsertionPoint(resultsAt);
-    replaceAll(g, isa<ReduceScatterOp>(op) ? sum : decode(g, travelled));
+      received = exchange<AllGatherOp>(builder, encode(g, sum));
+    builder.setInsertionPoint(needed);
+    replaceAll(g, isa<ReduceScatterOp>(op) ? sum : decode(g, received));
     op->erase();
   }
 
@@ -207,7 +203,6 @@ private:
   ArrayAttr axes;
   /// Pieces in the operand of a reduce_scatter; each has rows of its own.
   int64_t pieces;
-  Codes travelled;
 };
 
 /// The first op after `op` that reads a result or runs in another phase.
@@ -228,7 +223,6 @@ int64_t ranksOf(Operation *op, MeshAttr mesh) {
   return ranksOver(mesh, cast<CollectiveOpInterface>(op).getAxes());
 }
 
-/// Expands the all_reduces of `func` that are marked topk.
 void expandTopK(func::FuncOp func, MeshAttr mesh) {
   for (auto op : llvm::make_early_inc_range(func.getOps<AllReduceOp>())) {
     auto how = op->getAttrOfType<StringAttr>(attr::kCompress);
@@ -255,14 +249,9 @@ void compress(func::FuncOp func, MeshAttr mesh) {
   for (auto [i, op] : llvm::enumerate(marked)) {
     op->removeAttr(attr::kCompress);
     Compressor compressor(op, ranksOf(op, mesh));
-    if (!compressor.pays())
-      continue;
-    Operation *next = i + 1 < marked.size() ? marked[i + 1] : nullptr;
-    Operation *needed = firstNeed(op);
-    compressor.handOver();
-    bool beforeNeed = next && next->isBeforeInBlock(needed);
-    Operation *sumAt = beforeNeed ? next->getNextNode() : needed;
-    compressor.finish(sumAt, needed);
+    if (compressor.pays())
+      compressor.run(i + 1 < marked.size() ? marked[i + 1] : nullptr,
+                     firstNeed(op));
   }
 }
 

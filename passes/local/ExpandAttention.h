@@ -1,9 +1,4 @@
 //===- ExpandAttention.h - Parts of local attention -------------*- C++ -*-===//
-//
-// Private to dpc-expand-attention: ExpandAttention.cpp (a rank has all keys)
-// and ExpandRing.cpp (keys and values travel).
-//
-//===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_EXPANDATTENTION_H
 #define DPC_PASSES_LOCAL_EXPANDATTENTION_H
 

@@ -1,9 +1,4 @@
 //===- FormKernels.cpp - dpc-form-kernels ---------------------------------===//
-//
-// Forms groups (FormKernelsGroups.cpp), moves them into dpc.kernel bodies in a
-// valid order, and turns movers into views or kernels (FormKernelsViews.cpp).
-//
-//===----------------------------------------------------------------------===//
 #include "passes/local/FormKernels.h"
 #include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"

@@ -26,15 +26,8 @@ namespace dpc {
 static constexpr size_t kMaxOps = 48;
 
 static bool isCompute(KernelRole role) {
-  switch (role) {
-  case KernelRole::elementwise:
-  case KernelRole::row:
-  case KernelRole::reduction:
-  case KernelRole::alone:
-    return true;
-  default:
-    return false;
-  }
+  return role == KernelRole::elementwise || role == KernelRole::row ||
+         role == KernelRole::reduction || role == KernelRole::alone;
 }
 
 /// True if `reduce` computes the maximum of each row that `sums` sums. `sums`

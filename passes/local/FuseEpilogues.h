@@ -1,11 +1,4 @@
 //===- FuseEpilogues.h - Epilogues of GEMMs ---------------------*- C++ -*-===//
-//
-// The parts of dpc-fuse-epilogues. FuseEpiloguesMatch.cpp finds the epilogue of
-// a matmul, and FuseEpilogues.cpp makes one kernel of both
-// (ir/GemmEpilogues.h). The strides of the operands (ir/GemmLayout.h) decide
-// whether one call can compute both; the pass does not depend on plans.
-//
-//===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_FUSEEPILOGUES_H
 #define DPC_PASSES_LOCAL_FUSEEPILOGUES_H
 
@@ -26,8 +19,6 @@ struct FusedEpilogue {
   llvm::SmallVector<mlir::Operation *> parts; ///< The kernels that it replaces.
   /// Ops before the matmul that have to run after it.
   llvm::SmallVector<mlir::Operation *> waiting;
-
-  bool isNothing() const { return epilogue == "none" && !adds; }
 };
 
 /// Lets sums of rows read a value instead of its copy in f32.

@@ -410,9 +410,9 @@ std::optional<FusedEpilogue> epilogueBeside(MatmulOp matmul) {
     return std::nullopt;
   FusedEpilogue found;
   found.result = matmul.getResult();
-  addUp(matmul, found);
-  sumFactor(matmul, *layout, found);
-  return found.isNothing() ? std::nullopt : std::optional(std::move(found));
+  bool adds = addUp(matmul, found);
+  bool sums = sumFactor(matmul, *layout, found);
+  return adds || sums ? std::optional(std::move(found)) : std::nullopt;
 }
 
 } // namespace dpc

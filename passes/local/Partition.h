@@ -31,7 +31,6 @@ inline int64_t ranksOver(MeshAttr mesh, mlir::ArrayAttr axes) {
   return ranks;
 }
 
-/// Clones one sharded function into its local form.
 class Partitioner {
 public:
   Partitioner(mlir::func::FuncOp sharded, MeshAttr mesh);
@@ -49,7 +48,6 @@ private:
   void setGlobalType(mlir::Operation *op, mlir::Operation *local);
   void makeBoxLocal(mlir::Operation *op, mlir::Operation *local);
 
-  /// True if the shard of a rank may hold padding.
   bool hasPadding(mlir::Type type);
   /// True if the local sizes of `op` allow fp8. Without it, padding enters only
   /// sums.
@@ -104,11 +102,11 @@ bool eraseDeadOps(mlir::Block &block);
 mlir::LogicalResult assignPhases(mlir::func::FuncOp step);
 
 /// The order in which a rank stage runs ops: by phase, then by chunk; backward
-/// and weight begin with the last chunk. An op without a phase is forward.
+/// and weight begin with the last chunk.
 int64_t runOrder(Phase phase, int64_t chunk);
-int64_t runOrder(mlir::Operation *op);
 
-/// `runOrder` of many ops of one context, which have few phases.
+/// `runOrder` of many ops of one context, which have few phases. An op without
+/// a phase is forward.
 class RunOrders {
 public:
   explicit RunOrders(mlir::MLIRContext *context)
@@ -119,7 +117,7 @@ public:
         {op->getDiscardableAttr(phaseName), op->getDiscardableAttr(chunkName)},
         0);
     if (isNew)
-      it->second = runOrder(op);
+      it->second = runOrder(phaseOf(op), chunkOf(op));
     return it->second;
   }
 

@@ -31,14 +31,12 @@ static double fillFor(Operation *op) {
 /// Iteration dimensions that some result of `rule` lacks.
 static llvm::SmallDenseSet<int64_t> reducedDims(const ShardingRule &rule) {
   llvm::SmallDenseSet<int64_t> reduced;
-  for (const TensorMap &map : rule.results) {
-    llvm::SmallDenseSet<int64_t> present;
-    for (const DimMap &dims : map)
-      present.insert(dims.begin(), dims.end());
+  for (const TensorMap &map : rule.results)
     for (int64_t dim = 0, e = rule.dims.size(); dim < e; ++dim)
-      if (!present.contains(dim))
+      if (llvm::none_of(map, [&](const DimMap &dims) {
+            return llvm::is_contained(dims, dim);
+          }))
         reduced.insert(dim);
-  }
   return reduced;
 }
 

@@ -38,8 +38,6 @@ int64_t runOrder(Phase phase, int64_t chunk) {
          (phase <= Phase::forward ? chunk : -chunk);
 }
 
-int64_t runOrder(Operation *op) { return runOrder(phaseOf(op), chunkOf(op)); }
-
 namespace {
 
 /// The facts about a value that decide phases.

@@ -18,10 +18,6 @@ using namespace mlir;
 
 namespace dpc {
 
-static int64_t productOf(ArrayRef<int64_t> sizes) {
-  return llvm::product_of(sizes);
-}
-
 /// Local sizes of all factors of all dimensions.
 static SmallVector<int64_t> factorSizes(const ShardingSpec &spec) {
   SmallVector<int64_t> sizes;
@@ -139,7 +135,7 @@ private:
       apart.push_back(mesh.getSizes()[axis]);
     for (int64_t axis : to)
       perm.push_back(llvm::find(from, axis) - from.begin());
-    apart.push_back(productOf(ArrayRef<int64_t>(shape).drop_front()));
+    apart.push_back(llvm::product_of(ArrayRef<int64_t>(shape).drop_front()));
     perm.push_back(from.size());
     return reshape(transpose(reshape(value, apart), perm), shape);
   }
@@ -148,8 +144,10 @@ private:
   /// Pieces are numbered in mesh order.
   Value split(Value value, SmallVector<int64_t> &sizes, int64_t position,
               ArrayRef<int64_t> axes) {
-    int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
-    int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
+    int64_t pre =
+        llvm::product_of(ArrayRef<int64_t>(sizes).take_front(position));
+    int64_t post =
+        llvm::product_of(ArrayRef<int64_t>(sizes).drop_front(position + 1));
     int64_t size = sizes[position], lead = pre;
     for (int64_t axis : axes) {
       int64_t pieces = mesh.getSizes()[axis];
@@ -167,8 +165,10 @@ private:
   /// The inverse: [k, (.., c, ..)] -> [.., c0, ..].
   Value join(Value value, SmallVector<int64_t> &sizes, int64_t position,
              ArrayRef<int64_t> axes, int64_t joined) {
-    int64_t pre = productOf(ArrayRef<int64_t>(sizes).take_front(position));
-    int64_t post = productOf(ArrayRef<int64_t>(sizes).drop_front(position + 1));
+    int64_t pre =
+        llvm::product_of(ArrayRef<int64_t>(sizes).take_front(position));
+    int64_t post =
+        llvm::product_of(ArrayRef<int64_t>(sizes).drop_front(position + 1));
     int64_t pieces = productOfAxes(mesh, axes);
     value = renumber(value, sorted(axes), axes);
     value = reshape(value, {pieces, pre, sizes[position] * post});

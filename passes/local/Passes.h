@@ -1,9 +1,4 @@
 //===- Passes.h - Passes of the local altitude ------------------*- C++ -*-===//
-//
-// The passes from a sharded function to the program of one rank. README.md
-// gives their order.
-//
-//===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_PASSES_H
 #define DPC_PASSES_LOCAL_PASSES_H
 

@@ -74,9 +74,7 @@ class GatherPhase {
 public:
   void add(Operation *gather) { gathers.push_back(gather); }
   void merge(int64_t bucketBytes, double depth) {
-    int64_t total = 0;
-    for (Operation *gather : gathers)
-      total += bucketedBytes(gather);
+    int64_t total = llvm::sum_of(llvm::map_range(gathers, bucketedBytes));
     constexpr int64_t kParts = 16;
     total = std::llround(total * depth);
     limit = std::min(bucketBytes, ceilDiv(total, kParts));

@@ -1,7 +1,5 @@
 //===- Prefetch.h - Gathers of parameters ahead of their use ----*- C++ -*-===//
 //
-// Private to passes/local; a part of dpc-bucket-collectives.
-//
 // With ZeRO-3, each phase of the loop gathers the parameters it reads and drops
 // them. A gather of values that exist when the phase begins (arguments, results
 // of setup) may be issued any time before its first reader. If it is early

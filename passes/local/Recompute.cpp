@@ -22,7 +22,6 @@ namespace dpc {
 
 namespace {
 
-/// Clones forward ops for readers in the backward phase.
 class Rematerializer {
 public:
   Rematerializer(const ForwardPhase &forward, DenseSet<Value> kept)

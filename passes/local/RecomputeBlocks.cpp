@@ -49,7 +49,6 @@ static Repetition longestRepetition(ArrayRef<Operation *> ops) {
 
 namespace {
 
-/// Finds the cuts of one run that take the least memory.
 class BlockCuts {
 public:
   /// Values that cross cuts are there `alive` times.

@@ -57,7 +57,6 @@ void ForwardPhase::findOps(func::FuncOp func) {
   }
 }
 
-/// Adds `result` with its readers, also through reshapes.
 void ForwardPhase::describe(Run &run, size_t at, Value result) {
   Made made{result, sizeInBytes(result), at, at, false};
   SmallVector<Value> names = {result};

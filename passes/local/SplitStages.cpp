@@ -247,7 +247,6 @@ private:
     received[value] = recv.getValue();
   }
 
-  /// Sends the results of `op` to all stages that read them.
   void send(Operation *op, const When &when) {
     for (Value result : op->getResults()) {
       auto it = messagesOf.find(result);

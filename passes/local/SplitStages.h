@@ -1,8 +1,4 @@
 //===- SplitStages.h - Places of ops in a pipeline --------------*- C++ -*-===//
-//
-// Private to passes/local; SplitStages.cpp has the rules.
-//
-//===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_SPLITSTAGES_H
 #define DPC_PASSES_LOCAL_SPLITSTAGES_H
 

@@ -1,9 +1,4 @@
 //===- Assignment.h - The state of assignShardings --------------*- C++ -*-===//
-//
-// Private to Assign.cpp (ops and reshards), AssignArguments.cpp (arguments,
-// results and ZeRO) and AssignGradients.cpp (sums of gradients).
-//
-//===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_ASSIGNMENT_H
 #define DPC_PASSES_SHARD_ASSIGNMENT_H
 

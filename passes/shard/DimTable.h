@@ -15,10 +15,10 @@ inline uint64_t bitOf(int64_t axis) {
 }
 
 inline int64_t sizeOf(const DimFactors &factors) {
-  int64_t size = 1;
-  for (const Factor &factor : factors)
-    size *= factor.size;
-  return size;
+  return llvm::product_of(
+      llvm::map_range(factors,
+                      [](const Factor &factor) { return factor.size; }),
+      int64_t(1));
 }
 
 inline DimFactors normalize(MeshAttr mesh, const DimFactors &factors) {

@@ -1,10 +1,4 @@
 //===- ReshardSearch.cpp - Dijkstra over shardings ------------------------===//
-//
-// A state of the search is a list of numbers: one for the factors of each
-// dimension (see DimTable), and one for the partial axes. A step changes one or
-// two of them.
-//
-//===----------------------------------------------------------------------===//
 #include "passes/shard/DimTable.h"
 #include "passes/shard/ReshardPlan.h"
 
@@ -85,7 +79,9 @@ static void mergeSlices(std::vector<ReshardStep> &steps, int64_t microBatch) {
 
 namespace {
 
-/// The search of planReshard.
+/// A state of the search is a list of numbers: one for the factors of each
+/// dimension (see DimTable), and one for the partial axes. A step changes one
+/// or two of them.
 class ReshardSearch {
 public:
   ReshardSearch(const ShardingSpec &from, const ShardingSpec &to,
@@ -106,7 +102,6 @@ public:
     ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
   }
 
-  /// May be called once.
   std::optional<std::vector<ReshardStep>> run(std::string &why) {
     for (const PartialAxis &partial : goal.partial) {
       if (start.partialOver(partial.axis) != partial.kind) {

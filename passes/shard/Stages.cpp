@@ -210,7 +210,6 @@ static bool isHeavy(Operation *op) {
   return costed && costed.getFlops() > kElementwise * elements;
 }
 
-/// The forward ops with a home, in program order.
 static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
   SmallVector<Operation *> homed;
   DenseSet<Value> downstream;
@@ -384,12 +383,10 @@ static std::vector<int64_t> balanceUnlike(const HomedOps &ops,
   problem.cutSeconds = std::move(cuts);
   problem.seconds.push_back(ops.seconds);
   llvm::append_range(problem.seconds, ops.secondsOfGroup);
-  double all = 0;
   for (std::vector<double> &seconds : problem.seconds)
     for (double &one : seconds)
       one *= share;
-  for (double one : problem.seconds.front())
-    all += one;
+  double all = llvm::sum_of(problem.seconds.front());
   cost::RankOrder order = rankOrder(spec);
   for (int64_t v = 0; v < spec.stages(); ++v) {
     int64_t stage = v % spec.pp;

@@ -382,7 +382,6 @@ static States allStates(const ProgramFacts &facts, Value value) {
   return states;
 }
 
-/// The states that an argument can have.
 static States argumentStates(const ProgramFacts &facts, Value argument) {
   States states = allStates(facts, argument);
   llvm::erase(states, axis::gradPartial);
@@ -446,7 +445,6 @@ static States producerStates(const Graph &graph, const ProgramFacts &facts,
       });
 }
 
-/// The seconds of all transitions of `value`.
 static cost::MatrixId matrixFor(Graph &graph, const AxisProblem &in,
                                 const States &from, const States &to,
                                 Value value) {
@@ -482,7 +480,6 @@ static cost::MatrixId matrixFor(Graph &graph, const AxisProblem &in,
   return it->second = graph.problem.addMatrix(std::move(matrix));
 }
 
-/// Adds the edges from the operands of `op`.
 static void addEdges(Graph &graph, const AxisProblem &in, Operation *op) {
   auto addEdge = [&](cost::NodeId from, const States &fromStates,
                      cost::NodeId to, const States &toStates, Value value) {

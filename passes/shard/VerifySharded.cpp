@@ -10,7 +10,6 @@ namespace dpc {
 #include "passes/shard/Passes.h.inc"
 } // namespace dpc
 
-/// True if a value of `func` has a sharding.
 static bool isSharded(func::FuncOp func) {
   auto encoded = [](Type type) { return static_cast<bool>(getSharding(type)); };
   bool found = llvm::any_of(func.getArgumentTypes(), encoded);

@@ -8,11 +8,6 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-Sizes factorsOf(const FactorAnalysis &factors, Value value, int64_t dim) {
-  ArrayRef<int64_t> found = factors.factors(value, dim);
-  return {found.begin(), found.end()};
-}
-
 TEST(Factors, BoundariesReachTheWeight) {
   ParsedProgram program(R"(
     func.func @f(%x: tensor<8x64xf32>, %w: tensor<64x192xf32>) -> tensor<8x4x16xf32> {
@@ -24,8 +19,8 @@ TEST(Factors, BoundariesReachTheWeight) {
   ASSERT_TRUE(program.module);
   FactorAnalysis factors(program.func);
   Value weight = program.func.getArgument(1);
-  EXPECT_EQ(factorsOf(factors, weight, 0), Sizes({64}));
-  EXPECT_EQ(factorsOf(factors, weight, 1), Sizes({3, 4, 16}));
+  EXPECT_EQ(factors.factors(weight, 0).vec(), Sizes({64}));
+  EXPECT_EQ(factors.factors(weight, 1).vec(), Sizes({3, 4, 16}));
   // Heads have one class from the weight to the reshaped keys.
   Value keys = program.op("reshape")->getResult(0);
   EXPECT_EQ(factors.classOf(weight, 2), factors.classOf(keys, 1));
