@@ -29,12 +29,8 @@ static std::optional<SplitReduction> columnReduction(ElementEmitter &b,
   auto add = [&](Value value, auto element) {
     for (auto [i, yield] : llvm::enumerate(b.yields))
       if (yield == value)
-        reduction.terms.push_back({ReduceKind::sum,
-                                   type,
-                                   false,
-                                   static_cast<unsigned>(i),
-                                   element,
-                                   {}});
+        reduction.terms.push_back(
+            {.type = type, .result = unsigned(i), .element = element});
   };
   add(op.getDscale(), [=, &b](ArrayRef<Index> indices) mutable -> Value {
     ArrayRef<Index> row = indices.drop_back();
@@ -84,14 +80,14 @@ static SplitReduction reductionOf(ElementEmitter &b, ReduceOp op,
   llvm::append_range(reduction.shape, shapeOf(op.getX()));
   llvm::append_range(reduction.dims, op.getDims());
   llvm::sort(reduction.dims);
-  reduction.terms.push_back({op.getKind(),
-                             computeTypeOf(op.getX()),
-                             isUnsigned(elementTypeOf(op.getX())),
-                             number,
-                             [=, &b](ArrayRef<Index> indices) mutable {
-                               return b.at(op.getX(), indices);
-                             },
-                             {}});
+  reduction.terms.push_back(
+      {.kind = op.getKind(),
+       .type = computeTypeOf(op.getX()),
+       .isUnsigned = isUnsigned(elementTypeOf(op.getX())),
+       .result = number,
+       .element = [=, &b](ArrayRef<Index> indices) mutable {
+         return b.at(op.getX(), indices);
+       }});
   return reduction;
 }
 

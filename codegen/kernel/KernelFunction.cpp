@@ -21,8 +21,8 @@ func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
   if (b.isForGpu() && numBuffers + numScalars > kMaxParameters) {
     b.spec.op.emitOpError()
         << "has " << numBuffers << " buffers and " << numScalars
-        << " scalars; a kernel for GPUs takes " << kMaxParameters
-        << " together";
+        << " scalars; a kernel for GPUs accepts at most " << kMaxParameters
+        << " of both in total";
     b.failed = true;
   }
   SmallVector<Type> types(numBuffers, pointer);

@@ -116,10 +116,11 @@ private:
       return 0;
     return index < devices
                ? Expected<int>(index)
-               : Status::unsupported(
-                     "this process needs GPU " + std::to_string(index) +
-                     " of this machine, of which it sees " +
-                     std::to_string(devices) + "; start one process for each");
+               : Status::unsupported("this process needs GPU " +
+                                     std::to_string(index) +
+                                     " of this machine but sees only " +
+                                     std::to_string(devices) +
+                                     "; start one process for each GPU");
   }
 
   Status prepare(ProcessRanks &ranks) const {

@@ -3,8 +3,7 @@
 #define DPC_RUNTIME_CUDA_CUDADEVICE_H
 
 #include "runtime/cuda/BlasApi.h"
-#include "runtime/cuda/DeviceAttention.h"
-#include "runtime/cuda/DeviceConvs.h"
+#include "runtime/cuda/DeviceCudnn.h"
 #include "runtime/cuda/NcclApi.h"
 #include "runtime/exec/Device.h"
 

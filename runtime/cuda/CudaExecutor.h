@@ -11,7 +11,6 @@
 
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/DeviceKernels.h"
-#include "runtime/cuda/DeviceNumbers.h"
 #include "runtime/cuda/DeviceStreams.h"
 #include "runtime/cuda/DeviceTrace.h"
 #include "runtime/cuda/GemmChoices.h"
@@ -40,6 +39,32 @@ struct CudaContext {
   int device = 0;
   GemmTuning gemms;
   bool tf32 = false; ///< see DeviceRequest
+};
+
+/// Searches for NaN in the results of a stream, for
+/// ExecutorOptions::checkNumbers. It waits for the stream each time, so a
+/// checked step is slow and cannot be a graph.
+class DeviceNumbers {
+public:
+  /// The arguments outlive the object.
+  static Expected<std::unique_ptr<DeviceNumbers>>
+  create(const CudaApi &cuda, const DeviceKernels &own, DeviceComm &comm);
+  ~DeviceNumbers();
+
+  /// Whether one of `count` elements is NaN, once `stream` has finished; with
+  /// `infinitiesToo`, also whether one is infinite, as itself or as f32.
+  Expected<bool> hasNan(const void *data, DType type, int64_t count,
+                        cudaStream_t stream, bool infinitiesToo = false) const;
+
+private:
+  DeviceNumbers(const CudaApi &cuda, const DeviceKernels &own, DeviceComm &comm)
+      : cuda(cuda), own(own), comm(comm) {}
+
+  const CudaApi &cuda;
+  const DeviceKernels &own;
+  DeviceComm &comm;
+  void *flag = nullptr; ///< 4 bytes on the device: nonzero if one was found
+  void *seen = nullptr; ///< pinned copy of `flag`
 };
 
 class CudaExecutor : public Executor {

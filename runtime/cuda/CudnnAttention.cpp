@@ -5,7 +5,7 @@
 // runtime in libraries that this plugin has already opened.
 //
 //===----------------------------------------------------------------------===//
-#include "runtime/cuda/DeviceAttention.h"
+#include "runtime/cuda/DeviceCudnn.h"
 
 #include <cstring>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 #include "runtime/cuda/CudnnApi.h"
-#include "runtime/cuda/DeviceConvs.h"
+#include "runtime/cuda/DeviceCudnn.h"
 
 #include <algorithm>
 #include <map>

@@ -12,17 +12,15 @@ DeviceGemm gemmIn(const Plan &plan, const MatmulOp &op) {
   auto begin = [&](int id) {
     return id < 0 ? 0 : plan.buffers[id].offset % 64;
   };
-  DeviceGemm gemm;
-  gemm.op = &op;
-  gemm.aType = plan.buffers[op.a].dtype;
-  gemm.bType = plan.buffers[op.b].dtype;
-  gemm.cType = plan.buffers[op.c].dtype;
-  gemm.aBegin = begin(op.a);
-  gemm.bBegin = begin(op.b);
-  gemm.cBegin = begin(op.c);
-  gemm.biasBegin = begin(op.bias);
-  gemm.auxBegin = begin(op.aux);
-  return gemm;
+  return {.op = &op,
+          .aType = plan.buffers[op.a].dtype,
+          .bType = plan.buffers[op.b].dtype,
+          .cType = plan.buffers[op.c].dtype,
+          .aBegin = begin(op.a),
+          .bBegin = begin(op.b),
+          .cBegin = begin(op.c),
+          .biasBegin = begin(op.bias),
+          .auxBegin = begin(op.aux)};
 }
 
 /// The alignment of all matrices of an operand. Its buffer begins `begin` bytes
@@ -145,7 +143,7 @@ Status DeviceBlas::checkTypes(const MatmulOp &op, DType a, DType b, DType c) {
       "a GEMM of " + std::string(nameOf(a)) + " and " + std::string(nameOf(b)) +
       " in " + std::string(nameOf(op.compute)) + " to " +
       std::string(nameOf(c)) +
-      ": on GPUs A and B have one type, and C has the same or f32");
+      ": on GPUs A and B must have the same type, and C this type or f32");
 }
 
 Expected<std::unique_ptr<DeviceBlas>>

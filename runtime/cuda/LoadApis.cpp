@@ -72,7 +72,7 @@ static Expected<void *> openLibrary(const std::string &name,
       why = error;
   }
   return Status::unsupported(name + " cannot be loaded (" + why +
-                             "); DPC_CUDA_LIB may name its folder");
+                             "); set DPC_CUDA_LIB to its folder");
 }
 
 template <typename Api>
@@ -132,8 +132,8 @@ openCudnnAttention(const CudaApi &cuda, int device) {
 Expected<std::unique_ptr<DeviceAttention>>
 openCudnnAttention(const CudaApi & /*cuda*/, int /*device*/) {
   return Status::unsupported("attention on GPUs needs cuDNN 9 and "
-                             "cudnn-frontend, without whose headers this "
-                             "plugin was built");
+                             "cudnn-frontend; this plugin was built without "
+                             "their headers");
 }
 #endif
 
@@ -145,8 +145,8 @@ Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi &cuda) {
 }
 #else
 Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi & /*cuda*/) {
-  return Status::unsupported("convolutions on GPUs need cuDNN 9, without whose "
-                             "headers this plugin was built");
+  return Status::unsupported("convolutions on GPUs need cuDNN 9; this plugin "
+                             "was built without its headers");
 }
 #endif
 

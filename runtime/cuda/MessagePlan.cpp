@@ -73,7 +73,8 @@ public:
     for (const Rank &rank : ranks)
       for (size_t q = 0; q < kNumQueues; ++q)
         if (rank.heads[q] < rank.queues[q].size())
-          return Status::invalid("ranks of the plan wait for each other");
+          return Status::invalid(
+              "the ranks of the plan wait for each other forever");
     result.tasks = std::move(ranks[own].tasks);
     result.events = static_cast<int>(ranks[own].signals.size());
     result.messageBytes = room.size();

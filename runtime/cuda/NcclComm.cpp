@@ -68,6 +68,28 @@ struct Reduction {
   ncclRedOp_t op = ncclSum;
 };
 
+Expected<Reduction> reductionFor(const NcclApi &nccl, Cell &cell, DType type,
+                                 ReduceKind kind, double scale) {
+  std::optional<ncclDataType_t> own = ncclTypeOf(type);
+  if (!own)
+    return Status::unsupported("NCCL cannot reduce " +
+                               std::string(nameOf(type)));
+  if (scale == 1)
+    return Reduction{*own, ncclOpOf(kind)};
+  if (kind != ReduceKind::Sum || !isFloat(type))
+    return Status::unsupported("NCCL scales only sums of floats");
+  auto [it, isNew] = cell.scaled.try_emplace({scale, *own}, ncclSum);
+  if (isNew) {
+    char scalar[8] = {};
+    storeFromDouble(scalar, type, 0, scale);
+    DPC_TRY(nccl.check(nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
+                                                     ncclScalarHostImmediate,
+                                                     cell.comm),
+                       cell.comm, "ncclRedOpCreatePreMulSum"));
+  }
+  return Reduction{*own, it->second};
+}
+
 Status cancelled() { return {StatusCode::Cancelled, "another rank failed"}; }
 
 /// The calls of a rank that its streams may not have finished.
@@ -213,13 +235,12 @@ public:
     return grouped("all_reduce", cell, stream, [&] {
       for (const Slice &slice : slices) {
         Reduction how;
-        DPC_TRY(assign(how, reduction(cell, slice.type, kind, scale)));
+        DPC_TRY(assign(how, reductionFor(nccl, cell, slice.type, kind, scale)));
         if (slice.count > 0)
-          DPC_TRY(
-              started(nccl.ncclAllReduce(slice.data, slice.data,
-                                         static_cast<size_t>(slice.count),
-                                         how.type, how.op, cell.comm, stream),
-                      cell, "all_reduce"));
+          DPC_TRY(nccl.check(nccl.ncclAllReduce(slice.data, slice.data,
+                                                slice.count, how.type, how.op,
+                                                cell.comm, stream),
+                             cell.comm, "all_reduce"));
       }
       return Status::success();
     });
@@ -228,55 +249,41 @@ public:
   Status reduceScatter(int group, const void *in, void *out, int64_t count,
                        DType type, ReduceKind kind,
                        cudaStream_t stream) override {
-    Cell &cell = cells[group + 1];
-    return grouped("reduce_scatter", cell, stream, [&] {
-      Reduction how;
-      DPC_TRY(assign(how, reduction(cell, type, kind, 1)));
-      return count == 0 ? Status::success()
-                        : started(nccl.ncclReduceScatter(
-                                      in, out, static_cast<size_t>(count),
-                                      how.type, how.op, cell.comm, stream),
-                                  cell, "reduce_scatter");
+    Reduction how;
+    DPC_TRY(assign(how, reductionFor(nccl, cells[group + 1], type, kind, 1)));
+    return submit(group, "reduce_scatter", stream, [&](ncclComm_t comm) {
+      return count == 0 ? ncclSuccess
+                        : nccl.ncclReduceScatter(in, out, count, how.type,
+                                                 how.op, comm, stream);
     });
   }
 
   Status allGather(int group, const void *in, void *out, int64_t bytes,
                    cudaStream_t stream) override {
-    Cell &cell = cells[group + 1];
-    return grouped("all_gather", cell, stream, [&] {
-      return started(nccl.ncclAllGather(in, out, static_cast<size_t>(bytes),
-                                        ncclUint8, cell.comm, stream),
-                     cell, "all_gather");
+    return submit(group, "all_gather", stream, [&](ncclComm_t comm) {
+      return nccl.ncclAllGather(in, out, bytes, ncclUint8, comm, stream);
     });
   }
 
   /// Uses grouped messages; ncclAlltoAll, new in 2.28, does the same.
   Status allToAll(int group, const void *in, void *out, int64_t bytes,
                   cudaStream_t stream) override {
-    Cell &cell = cells[group + 1];
-    return grouped("all_to_all", cell, stream, [&] {
-      for (size_t i = 0; i < cell.ranks.size(); ++i) {
-        int peer = static_cast<int>(i);
-        const char *from = static_cast<const char *>(in) + peer * bytes;
-        char *to = static_cast<char *>(out) + peer * bytes;
-        DPC_TRY(started(nccl.ncclSend(from, static_cast<size_t>(bytes),
-                                      ncclUint8, peer, cell.comm, stream),
-                        cell, "all_to_all"));
-        DPC_TRY(started(nccl.ncclRecv(to, static_cast<size_t>(bytes), ncclUint8,
-                                      peer, cell.comm, stream),
-                        cell, "all_to_all"));
-      }
-      return Status::success();
-    });
+    std::vector<DeviceMessage> messages;
+    int size = static_cast<int>(cells[group + 1].ranks.size());
+    for (int peer = 0; peer < size; ++peer) {
+      auto *from = static_cast<char *>(const_cast<void *>(in)) + peer * bytes;
+      messages.push_back({from, bytes, peer, true});
+      messages.push_back(
+          {static_cast<char *>(out) + peer * bytes, bytes, peer, false});
+    }
+    return sendAll("all_to_all", cells[group + 1], messages, stream);
   }
 
   Status broadcast(int group, void *data, int64_t bytes, int root,
                    cudaStream_t stream) override {
-    Cell &cell = cells[group + 1];
-    return grouped("broadcast", cell, stream, [&] {
-      return started(nccl.ncclBroadcast(data, data, static_cast<size_t>(bytes),
-                                        ncclUint8, root, cell.comm, stream),
-                     cell, "broadcast");
+    return submit(group, "broadcast", stream, [&](ncclComm_t comm) {
+      return nccl.ncclBroadcast(data, data, bytes, ncclUint8, root, comm,
+                                stream);
     });
   }
 
@@ -294,19 +301,7 @@ public:
   /// connection and one order.
   Status exchange(const std::vector<DeviceMessage> &messages,
                   cudaStream_t stream) override {
-    Cell &world = cells[0];
-    return grouped("send and recv", world, stream, [&] {
-      for (const DeviceMessage &m : messages) {
-        auto bytes = static_cast<size_t>(m.bytes);
-        ncclResult_t result = m.isSend
-                                  ? nccl.ncclSend(m.data, bytes, ncclUint8,
-                                                  m.peer, world.comm, stream)
-                                  : nccl.ncclRecv(m.data, bytes, ncclUint8,
-                                                  m.peer, world.comm, stream);
-        DPC_TRY(started(result, world, m.isSend ? "send" : "recv"));
-      }
-      return Status::success();
-    });
+    return sendAll("send and recv", cells[0], messages, stream);
   }
 
   Status wait(cudaStream_t stream) override {
@@ -338,35 +333,6 @@ public:
 private:
   static constexpr int kBusyLooks = 200;
 
-  /// Inside a group, calls only record the work.
-  Status started(ncclResult_t result, const Cell &cell,
-                 const char *what) const {
-    return result == ncclInProgress ? Status::success()
-                                    : nccl.check(result, cell.comm, what);
-  }
-
-  Expected<Reduction> reduction(Cell &cell, DType type, ReduceKind kind,
-                                double scale) {
-    std::optional<ncclDataType_t> own = ncclTypeOf(type);
-    if (!own)
-      return Status::unsupported("NCCL reduces no " +
-                                 std::string(nameOf(type)));
-    if (scale == 1)
-      return Reduction{*own, ncclOpOf(kind)};
-    if (kind != ReduceKind::Sum || !isFloat(type))
-      return Status::unsupported("only sums of floats are multiplied first");
-    auto [it, isNew] = cell.scaled.try_emplace({scale, *own}, ncclSum);
-    if (isNew) {
-      char scalar[8] = {};
-      storeFromDouble(scalar, type, 0, scale);
-      DPC_TRY(nccl.check(
-          nccl.ncclRedOpCreatePreMulSum(&it->second, scalar, *own,
-                                        ncclScalarHostImmediate, cell.comm),
-          cell.comm, "ncclRedOpCreatePreMulSum"));
-    }
-    return Reduction{*own, it->second};
-  }
-
   /// Runs `calls` as one NCCL group and marks its end on the stream.
   template <typename Calls>
   Status grouped(const char *name, Cell &cell, cudaStream_t stream,
@@ -379,6 +345,30 @@ private:
     DPC_TRY(status);
     DPC_TRY(settle(result, cell.comm, name));
     return issued.mark(name, stream);
+  }
+
+  /// Submits one call as an NCCL group.
+  template <typename Call>
+  Status submit(int group, const char *name, cudaStream_t stream, Call &&call) {
+    Cell &cell = cells[group + 1];
+    return grouped(name, cell, stream, [&] {
+      return nccl.check(call(cell.comm), cell.comm, name);
+    });
+  }
+
+  /// Submits all messages as one NCCL group; peers are ranks of the cell.
+  Status sendAll(const char *name, Cell &cell,
+                 const std::vector<DeviceMessage> &messages,
+                 cudaStream_t stream) {
+    return grouped(name, cell, stream, [&] {
+      for (const DeviceMessage &m : messages)
+        DPC_TRY(nccl.check(m.isSend ? nccl.ncclSend(m.data, m.bytes, ncclUint8,
+                                                    m.peer, cell.comm, stream)
+                                    : nccl.ncclRecv(m.data, m.bytes, ncclUint8,
+                                                    m.peer, cell.comm, stream),
+                           cell.comm, name));
+      return Status::success();
+    });
   }
 
   /// Polls until the communicator is no longer in progress; `comm` may be set

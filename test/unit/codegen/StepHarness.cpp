@@ -174,24 +174,6 @@ void Step::expect(const Values &values, double tolerance) const {
   }
 }
 
-static void runMatmul(const rt::MatmulOp &op, float *a, float *b, float *c) {
-  for (int64_t i = 0; i < op.batch; ++i)
-    for (int64_t j = 0; j < op.batch2; ++j) {
-      float *pa = a + op.aOffset + i * op.strideA + j * op.stride2A;
-      float *pb = b + op.bOffset + i * op.strideB + j * op.stride2B;
-      float *pc = c + op.cOffset + i * op.strideC + j * op.stride2C;
-      for (int64_t m = 0; m < op.m; ++m)
-        for (int64_t n = 0; n < op.n; ++n) {
-          double sum = 0;
-          for (int64_t k = 0; k < op.k; ++k)
-            sum += double(op.transA ? pa[k * op.lda + m] : pa[m * op.lda + k]) *
-                   (op.transB ? pb[n * op.ldb + k] : pb[k * op.ldb + n]);
-          float &out = pc[m * op.ldc + n];
-          out = float(sum * op.alpha + (op.beta != 0 ? op.beta * out : 0));
-        }
-    }
-}
-
 void Step::execute(const rt::Instruction &instruction, int64_t rank,
                    int64_t mb) {
   if (auto *op = std::get_if<rt::KernelOp>(&instruction.op)) {
@@ -207,19 +189,13 @@ void Step::execute(const rt::Instruction &instruction, int64_t rank,
     for (const rt::ScalarExpr &scalar : op->scalars)
       scalars.push_back(rt::evaluate(scalar, plan.mesh, rank, mb));
     function(pointers.data(), scalars.data());
-  } else if (auto *op = std::get_if<rt::MatmulOp>(&instruction.op);
-             op && (op->epilogue != rt::Epilogue::None ||
-                    op->compute != rt::DType::F32)) {
+  } else if (auto *op = std::get_if<rt::MatmulOp>(&instruction.op)) {
     auto type = [&](int id) { return plan.buffers[id].dtype; };
     Status status = rt::runMatmul(*op, at(op->a), type(op->a), at(op->b),
                                   type(op->b), at(op->c), type(op->c),
                                   op->bias < 0 ? nullptr : at(op->bias),
                                   op->aux < 0 ? nullptr : at(op->aux));
     EXPECT_EQ(status.message(), "");
-  } else if (op) {
-    runMatmul(*op, reinterpret_cast<float *>(at(op->a)),
-              reinterpret_cast<float *>(at(op->b)),
-              reinterpret_cast<float *>(at(op->c)));
   } else if (auto *op = std::get_if<rt::ConvOp>(&instruction.op)) {
     Status status = rt::runConv(*op, at(op->x), at(op->w), at(op->y));
     EXPECT_EQ(status.message(), "");

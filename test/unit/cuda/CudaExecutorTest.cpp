@@ -51,26 +51,24 @@ void expectCpuResults(const Plan &plan, Ranks ranks, int64_t rows,
   copy.poison = true;
   Expected<RunResult> cpu = runPlan(plan, testing::TempDir(), std::move(copy));
   ASSERT_TRUE(cpu.ok()) << cpu.status().message();
-  DeviceResult device;
-  Status status = runOnDevice(plan, ranks, asked, {}, device, graphs);
-  ASSERT_TRUE(status.ok()) << status.message();
+  auto device = runOnDevice(plan, ranks, asked, {}, graphs);
+  ASSERT_TRUE(device.ok()) << device.status().message();
   for (int64_t step = 0; step < asked.steps; ++step)
     for (size_t i = 0; i < plan.outputs.size(); ++i)
-      expectSame(device.outputs[step][i],
+      expectSame(device->outputs[step][i],
                  cpu->outputs[step][plan.outputs[i].name],
                  plan.outputs[i].name + " of step " + std::to_string(step + 1));
   for (const auto &[name, value] : cpu->tensors)
     if (share > 0)
-      expectNear(device.tensors[name], value, share, name);
+      expectNear(device->tensors[name], value, share, name);
     else
-      expectSame(device.tensors[name], value, name);
+      expectSame(device->tensors[name], value, name);
 }
 
 /// Runs the plan on the fake and returns the error.
 std::string errorOnDevice(const Plan &plan, Ranks ranks,
                           const DeviceWishes &wishes = {}) {
-  DeviceResult device;
-  return runOnDevice(plan, ranks, request(8), wishes, device).message();
+  return runOnDevice(plan, ranks, request(8), wishes).status().message();
 }
 
 class OnDevice : public testing::TestWithParam<Ranks> {};
@@ -289,9 +287,9 @@ TEST_P(OnDevice, TensorsMoveThroughOneBuffer) {
   value = HostTensor::zeros(DType::U8, {kLong});
   for (int64_t i = 0; i < kLong; ++i)
     value.data[i] = static_cast<std::byte>(i % 251);
-  DeviceResult device;
-  ASSERT_EQ(runOnDevice(plan, GetParam(), asked, {}, device).message(), "");
-  expectSame(device.tensors["long"], value, "long");
+  auto device = runOnDevice(plan, GetParam(), asked, {});
+  ASSERT_TRUE(device.ok()) << device.status().message();
+  expectSame(device->tensors["long"], value, "long");
 }
 
 TEST_P(OnDevice, AllMemoryIsFreed) {
@@ -382,8 +380,8 @@ TEST(CudaExecutor, RanksUseTheDeviceOfTheirProcess) {
   DeviceWishes wishes;
   wishes.device = 2;
   EXPECT_EQ(errorOnDevice(leastSquares(1, 1), Ranks::Nccl, wishes),
-            "this process needs GPU 2 of this machine, of which it sees 2; "
-            "start one process for each");
+            "this process needs GPU 2 of this machine but sees only 2; "
+            "start one process for each GPU");
   setFakeDevices(1);
 }
 

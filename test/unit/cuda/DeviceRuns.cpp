@@ -79,15 +79,12 @@ Status runSession(const Plan &plan, ExecutorFactory factory,
   auto session = Session::create(plan, factory, std::move(comms), options);
   if (!session)
     return session.status();
-  factory = nullptr; // it is not needed any more
+  factory = nullptr; // the session keeps what it needs
   DPC_TRY(runSteps(plan, **session, asked,
                    [&] { result.outputs.push_back((*session)->outputs()); }));
   result.traceEvents = (*session)->traceEvents();
   for (const Tensor &tensor : plan.tensors) {
-    Expected<HostTensor> value = (*session)->gather(tensor);
-    if (!value)
-      return value.status();
-    result.tensors[tensor.name] = std::move(*value);
+    DPC_TRY(assign(result.tensors[tensor.name], (*session)->gather(tensor)));
   }
   return Status::success();
 }
@@ -105,53 +102,32 @@ DeviceRequest deviceRequest(const Plan &plan, bool inProcess,
           wishes.remark};
 }
 
-Status runInProcess(const Plan &plan, const CudaApis &apis,
-                    const RunRequest &asked, const DeviceWishes &wishes,
-                    DeviceResult &result) {
-  std::unique_ptr<Device> device = makeCudaDevice(apis);
-  auto factory = device->executors(deviceRequest(plan, true, wishes));
-  if (!factory)
-    return factory.status();
-  return runSession(plan, std::move(*factory),
-                    makeLocalComms(static_cast<int>(plan.ranks()), {30}), asked,
-                    wishes, result);
-}
-
-/// Runs one session per rank, as if each were a process; returns the result of
-/// rank 0.
-Status runNccl(const Plan &plan, const CudaApis &apis, const RunRequest &asked,
-               const DeviceWishes &wishes, DeviceResult &result) {
-  std::unique_ptr<Device> device = makeCudaDevice(apis);
-  auto comms = makeLocalComms(static_cast<int>(plan.ranks()), {30});
-  std::vector<Status> done(comms.size());
-  std::vector<DeviceResult> results(comms.size());
-  std::vector<std::thread> threads;
-  threads.reserve(comms.size());
-  for (size_t i = 0; i < comms.size(); ++i)
-    threads.emplace_back([&, i] {
-      auto factory = device->executors(deviceRequest(plan, false, wishes));
-      std::vector<std::unique_ptr<Communicator>> own;
-      own.push_back(std::move(comms[i]));
-      done[i] = factory ? runSession(plan, std::move(*factory), std::move(own),
-                                     asked, wishes, results[i])
-                        : factory.status();
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (const Status &status : done)
-    DPC_TRY(status);
-  result = std::move(results[0]);
-  return Status::success();
-}
-
 } // namespace
 
-Status runOnDevice(const Plan &plan, Ranks ranks, const RunRequest &asked,
-                   const DeviceWishes &wishes, DeviceResult &result,
-                   bool graphs) {
-  return ranks == Ranks::InProcess
-             ? runInProcess(plan, fakeApis(graphs), asked, wishes, result)
-             : runNccl(plan, fakeApis(graphs), asked, wishes, result);
+Expected<DeviceResult> runOnDevice(const Plan &plan, Ranks ranks,
+                                   const RunRequest &asked,
+                                   const DeviceWishes &wishes, bool graphs) {
+  std::unique_ptr<Device> device = makeCudaDevice(fakeApis(graphs));
+  bool inProcess = ranks == Ranks::InProcess;
+  // One session with all ranks, or one per rank, as if each were a process.
+  std::vector<std::vector<std::unique_ptr<Communicator>>> sessions;
+  for (auto &comm : makeLocalComms(static_cast<int>(plan.ranks()), {30})) {
+    if (sessions.empty() || !inProcess)
+      sessions.emplace_back();
+    sessions.back().push_back(std::move(comm));
+  }
+  std::vector<Status> done(sessions.size());
+  std::vector<DeviceResult> results(sessions.size());
+  onThreads(sessions.size(), [&](size_t i) {
+    auto factory = device->executors(deviceRequest(plan, inProcess, wishes));
+    done[i] =
+        factory ? runSession(plan, std::move(*factory), std::move(sessions[i]),
+                             asked, wishes, results[i])
+                : factory.status();
+  });
+  for (const Status &status : done)
+    DPC_TRY(status);
+  return std::move(results[0]);
 }
 
 } // namespace dpc::rt::test

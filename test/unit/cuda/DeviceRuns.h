@@ -38,10 +38,11 @@ struct DeviceWishes {
   int device = 0;
 };
 
-/// Returns the result of rank 0. `graphs`: steps may be captured.
-Status runOnDevice(const Plan &plan, Ranks ranks, const RunRequest &asked,
-                   const DeviceWishes &wishes, DeviceResult &result,
-                   bool graphs = true);
+/// Returns the result of rank 0. With `graphs`, steps may be captured.
+Expected<DeviceResult> runOnDevice(const Plan &plan, Ranks ranks,
+                                   const RunRequest &asked,
+                                   const DeviceWishes &wishes,
+                                   bool graphs = true);
 
 } // namespace dpc::rt::test
 

@@ -51,8 +51,8 @@ void expectTimes(const std::string &events) {
       continue;
     double begin = event["ts"], lasts = event["dur"];
     double &end = ends[{event["pid"], event["tid"]}];
-    EXPECT_GE(begin, end - 0.5) << event; // rounding of seconds to double and
-                                          // float
+    // The tolerance is for the rounding of seconds to double and float.
+    EXPECT_GE(begin, end - 0.5) << event;
     EXPECT_GE(lasts, -0.01) << event;
     if (event["cat"] == "matmul")
       EXPECT_NEAR(lasts, kGemmMicroseconds, 0.1) << event;
@@ -71,15 +71,14 @@ protected:
     DeviceWishes wishes;
     wishes.trace = true;
     wishes.overlap = overlap;
-    DeviceResult result;
-    Status status = runOnDevice(plan, GetParam(), asked, wishes, result);
-    ASSERT_TRUE(status.ok()) << status.message();
-    expectTimes(result.traceEvents);
+    auto result = runOnDevice(plan, GetParam(), asked, wishes);
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    expectTimes(result->traceEvents);
     std::vector<Json> cpu = withoutTimes(cpuEvents(plan, asked));
-    if (GetParam() == Ranks::Nccl) // the process of rank 0 has only its own
-                                   // events
+    // The process of rank 0 has only the events of rank 0.
+    if (GetParam() == Ranks::Nccl)
       std::erase_if(cpu, [](const Json &event) { return event["pid"] != 0; });
-    EXPECT_EQ(withoutTimes(result.traceEvents), cpu);
+    EXPECT_EQ(withoutTimes(result->traceEvents), cpu);
   }
 };
 

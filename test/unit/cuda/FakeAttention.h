@@ -7,7 +7,7 @@
 #ifndef DPC_TEST_UNIT_CUDA_FAKEATTENTION_H
 #define DPC_TEST_UNIT_CUDA_FAKEATTENTION_H
 
-#include "runtime/cuda/DeviceAttention.h"
+#include "runtime/cuda/DeviceCudnn.h"
 
 namespace dpc::rt::test {
 

@@ -28,6 +28,13 @@
 
 namespace dpc::rt::test {
 
+/// Runs body(0) to body(count - 1), each on its own thread.
+template <typename Body> void onThreads(size_t count, Body &&body) {
+  std::vector<std::jthread> threads;
+  for (size_t i = 0; i < count; ++i)
+    threads.emplace_back([&body, i] { body(i); });
+}
+
 /// Objects behind the opaque handles of the fakes.
 template <typename T, typename Handle> T &as(Handle handle) {
   return *reinterpret_cast<T *>(handle);

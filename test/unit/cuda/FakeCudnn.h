@@ -2,7 +2,7 @@
 #ifndef DPC_TEST_UNIT_CUDA_FAKECUDNN_H
 #define DPC_TEST_UNIT_CUDA_FAKECUDNN_H
 
-#include "runtime/cuda/DeviceConvs.h"
+#include "runtime/cuda/DeviceCudnn.h"
 
 namespace dpc::rt::test {
 

@@ -33,8 +33,7 @@ protected:
       std::lock_guard lock(mutex);
       remarks.push_back(text);
     };
-    last = {};
-    Status status = runOnDevice(plan, ranks, request(8), wishes, last);
+    Status status = assign(last, runOnDevice(plan, ranks, request(8), wishes));
     EXPECT_TRUE(status.ok()) << status.message();
     return lastFakeRoutines();
   }

@@ -6,6 +6,7 @@
 #include "test/unit/runtime/CommConformance.h"
 
 #include <gtest/gtest.h>
+#include <numeric>
 
 namespace dpc::rt::test {
 
@@ -25,15 +26,10 @@ void onRanks(int ranks, double timeoutSeconds,
              const std::function<void(Communicator &)> &body) {
   auto controls = makeLocalComms(ranks, {timeoutSeconds});
   auto devices = makeInProcessComms(cuda, kernels(), ranks, timeoutSeconds);
-  std::vector<std::thread> threads;
-  threads.reserve(ranks);
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      DeviceHostComm comm(cuda, *devices[rank], *controls[rank]);
-      body(comm);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+  onThreads(ranks, [&](size_t rank) {
+    DeviceHostComm comm(cuda, *devices[rank], *controls[rank]);
+    body(comm);
+  });
 }
 
 namespace {
@@ -62,8 +58,7 @@ TEST(InProcessComm, SlowStreamsChangeNothing) {
 
 TEST(InProcessComm, TooManyRanksAreRefused) {
   std::vector<int> all(17);
-  for (int i = 0; i < 17; ++i)
-    all[i] = i;
+  std::iota(all.begin(), all.end(), 0);
   auto devices = makeInProcessComms(cuda, kernels(), 17, 1);
   EXPECT_EQ(devices[0]->makeGroups({{0, {"dp"}, {all}}}).message(),
             "a group of 17 ranks on one GPU; at most 16 are accepted");

@@ -29,18 +29,13 @@ static void
 onDevices(int ranks, double timeoutSeconds,
           const std::function<void(DeviceComm &, Communicator &)> &body) {
   auto controls = makeLocalComms(ranks, {timeoutSeconds});
-  std::vector<std::thread> threads;
-  threads.reserve(ranks);
-  for (auto &control : controls)
-    threads.emplace_back([&body, timeoutSeconds, raw = control.get()] {
-      auto made = makeNcclComm(cuda, nccl, *raw, timeoutSeconds);
-      ASSERT_TRUE(made.ok()) << made.status().message();
-      // a body may break the communicator while another rank connects
-      ASSERT_TRUE(raw->barrier(kWorldGroup).ok());
-      body(**made, *raw);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+  onThreads(controls.size(), [&](size_t rank) {
+    auto made = makeNcclComm(cuda, nccl, *controls[rank], timeoutSeconds);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    // A body may break the communicator while another rank connects.
+    ASSERT_TRUE(controls[rank]->barrier(kWorldGroup).ok());
+    body(**made, *controls[rank]);
+  });
   EXPECT_EQ(fakeNcclMisuses(), 0);
 }
 
@@ -106,7 +101,7 @@ TEST(NcclComm, MultipliesBeforeASum) {
     for (int i = 0; i < 5; ++i) // the mean of the ranks, then of equal values
       EXPECT_EQ(own.host[i], 12.f + static_cast<float>(i));
     EXPECT_EQ(own.allReduce(comm, 5, ReduceKind::Max, 0.25).message(),
-              "only sums of floats are multiplied first");
+              "NCCL scales only sums of floats");
   });
 }
 
@@ -205,16 +200,11 @@ TEST(NcclComm, FinalizationHasATimeLimit) {
 TEST(NcclComm, ErrorsOfNcclAreReported) {
   refuseFakeNcclWorlds(true);
   auto controls = makeLocalComms(2, {30});
-  std::vector<std::thread> threads;
-  threads.reserve(controls.size());
-  for (auto &control : controls)
-    threads.emplace_back([raw = control.get()] {
-      EXPECT_EQ(makeNcclComm(cuda, nccl, *raw, 30).status().message(),
-                "connecting NCCL: NCCL: an error of the fake (Duplicate GPU "
-                "detected)");
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+  onThreads(2, [&](size_t rank) {
+    EXPECT_EQ(makeNcclComm(cuda, nccl, *controls[rank], 30).status().message(),
+              "connecting NCCL: NCCL: an error of the fake (Duplicate GPU "
+              "detected)");
+  });
   refuseFakeNcclWorlds(false);
   EXPECT_EQ(fakeNcclMisuses(), 0);
 }
