@@ -28,6 +28,14 @@ namespace dpc::rt {
 
 struct BlasApi {
   DPC_POINTERS(DPC_BLAS_FUNCTIONS)
+
+  /// The status "WHAT: cuBLASLt: message of cuBLASLt" for an error.
+  Status check(cublasStatus_t status, const char *what) const {
+    if (status == CUBLAS_STATUS_SUCCESS)
+      return Status::success();
+    return Status::io(std::string(what) +
+                      ": cuBLASLt: " + cublasLtGetStatusString(status));
+  }
 };
 
 } // namespace dpc::rt

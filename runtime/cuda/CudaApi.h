@@ -128,10 +128,11 @@ struct CudaApi {
                   "cudaEventElapsedTime"));
     return static_cast<double>(milliseconds);
   }
-  Expected<char *> allocate(int64_t bytes) const {
+  /// Device memory for `what`, which errors name.
+  Expected<char *> allocate(int64_t bytes,
+                            const char *what = "cudaMalloc") const {
     void *memory = nullptr;
-    DPC_TRY(
-        check(cudaMalloc(&memory, static_cast<size_t>(bytes)), "cudaMalloc"));
+    DPC_TRY(check(cudaMalloc(&memory, static_cast<size_t>(bytes)), what));
     return static_cast<char *>(memory);
   }
   Expected<char *> allocatePinned(int64_t bytes) const {

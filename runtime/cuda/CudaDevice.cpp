@@ -99,10 +99,8 @@ public:
   }
 
   Expected<std::unique_ptr<DeviceProbe>> probe(int index) override {
-    Expected<int> own = ownDevice(index);
-    if (!own)
-      return own.status();
-    return makeCudaProbe(apis, *own);
+    DPC_TRY(assign(index, ownDevice(index)));
+    return makeCudaProbe(apis, index);
   }
 
 private:

@@ -94,10 +94,9 @@ static Status remarkSplits(DeviceBlas &blas, const GemmTuning &tuning,
                            const Plan &plan, int rank) {
   std::set<std::string> names;
   for (const DeviceGemm &gemm : gemms) {
-    Expected<bool> isSplit = blas.isSplit(gemm);
-    if (!isSplit)
-      return isSplit.status();
-    if (*isSplit)
+    bool isSplit = false;
+    DPC_TRY(assign(isSplit, blas.isSplit(gemm)));
+    if (isSplit)
       names.insert(std::string(nameOf(gemm.op->epilogue)));
   }
   std::string text;
@@ -133,11 +132,10 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
 /// the program contains its address. So the first planDevice() only finds the
 /// size.
 Status CudaExecutor::makeMemory() {
-  Expected<DeviceProgram> sized = planDevice(plan, rankIndex, nullptr);
-  if (!sized)
-    return sized.status();
+  DeviceProgram sized;
+  DPC_TRY(assign(sized, planDevice(plan, rankIndex, nullptr)));
   messages = (plan.bytesOf(Space::Device, stageIndex) + 255) / 256 * 256;
-  arenaBytes = std::max<int64_t>(messages + sized->messageBytes, 256);
+  arenaBytes = std::max<int64_t>(messages + sized.messageBytes, 256);
   Expected<void *> memory = comm->allocate(arenaBytes);
   if (!memory)
     return Status(memory.status().code(),

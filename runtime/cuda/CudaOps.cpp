@@ -196,12 +196,12 @@ Status CudaExecutor::checkNumbers(const Task &task) {
     const Buffer &buffer = plan.buffers[id];
     if (buffer.space != Space::Device)
       continue;
-    Expected<bool> isNan = numbers->hasNan(
-        arena + addressOf(plan, id, task.entry->slots), buffer.dtype,
-        numElements(buffer.shape), streams->of(task));
-    if (!isNan)
-      return isNan.status();
-    if (*isNan) {
+    bool isNan = false;
+    DPC_TRY(assign(
+        isNan, numbers->hasNan(arena + addressOf(plan, id, task.entry->slots),
+                               buffer.dtype, numElements(buffer.shape),
+                               streams->of(task))));
+    if (isNan) {
       fault = NumberFault{nowSeconds(),
                           placeOf(task) + ": buffer '" + buffer.name + "'"};
       break;

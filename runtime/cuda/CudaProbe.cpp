@@ -115,7 +115,7 @@ Status CudaProbe::readFacts() {
 Status CudaProbe::takeRoom() {
   int64_t half = (known.memoryBytes - known.reservedBytes) / 2;
   roomBytes = std::min(mostBytes, half);
-  DPC_TRY(assign(room, cuda.allocate(roomBytes)));
+  DPC_TRY(assign(room, cuda.allocate(roomBytes, "memory for measurements")));
   return fillWithNumbers(cuda, room, roomBytes, queue);
 }
 
@@ -159,12 +159,11 @@ DeviceGemm CudaProbe::copyOf(const MatmulOp &op, DType type, int64_t i) const {
 
 /// Chooses the fastest of cuBLASLt's first routines, like a run.
 Status CudaProbe::chooseRoutine(DeviceGemm gemm) {
-  auto candidates = blas->candidates(gemm, kMostRoutines);
-  if (!candidates)
-    return candidates.status();
+  std::vector<cublasLtMatmulAlgo_t> candidates;
+  DPC_TRY(assign(candidates, blas->candidates(gemm, kMostRoutines)));
   double best = std::numeric_limits<double>::infinity();
   const cublasLtMatmulAlgo_t *fastest = nullptr;
-  for (const cublasLtMatmulAlgo_t &how : *candidates) {
+  for (const cublasLtMatmulAlgo_t &how : candidates) {
     if (!blas->accepts(gemm, how))
       continue;
     DPC_TRY(blas->choose(gemm, how));

@@ -98,17 +98,16 @@ Status CudaExecutor::checkTensors() {
     const Buffer &buffer = plan.buffers[tensor.buffer];
     if (!holds(tensor.buffer) || buffer.space != Space::Device || fault)
       continue;
-    Expected<bool> isBad = numbers->hasNan(
-        arena + buffer.offset, buffer.dtype, numElements(buffer.shape),
-        streams->main(), /*infinitiesToo=*/true);
+    bool isBad = false;
+    DPC_TRY(assign(isBad,
+                   numbers->hasNan(arena + buffer.offset, buffer.dtype,
+                                   numElements(buffer.shape), streams->main(),
+                                   /*infinitiesToo=*/true)));
     if (!isBad)
-      return isBad.status();
-    if (!*isBad)
       continue;
-    Expected<const char *> bytes = readBuffer(tensor.buffer, scratch);
-    if (!bytes)
-      return bytes.status();
-    std::string why = faultOf(tensor, *bytes, numElements(buffer.shape));
+    const char *bytes = nullptr;
+    DPC_TRY(assign(bytes, readBuffer(tensor.buffer, scratch)));
+    std::string why = faultOf(tensor, bytes, numElements(buffer.shape));
     if (!why.empty())
       fault = NumberFault{nowSeconds(), why};
   }

@@ -262,8 +262,10 @@ public:
   }
 
   Status allocate() override {
-    return most == 0 ? Status::success()
-                     : assign(workspace, cuda.allocate(most));
+    return most == 0
+               ? Status::success()
+               : assign(workspace,
+                        cuda.allocate(most, "cuDNN's workspace for attention"));
   }
 
   Status run(const AttentionOp &op, const AttentionData &data,
@@ -290,10 +292,9 @@ private:
     std::string key = keyOf(op);
     auto known = graphs.find(key);
     if (known == graphs.end()) {
-      Expected<Graph> made = compile(op, target);
-      if (!made)
-        return made.status();
-      known = graphs.emplace(std::move(key), std::move(*made)).first;
+      Graph made;
+      DPC_TRY(assign(made, compile(op, target)));
+      known = graphs.emplace(std::move(key), std::move(made)).first;
     }
     int64_t needed = known->second->get_workspace_size();
     bool isOwn = needed + kAlignment <= bytes;
@@ -362,10 +363,9 @@ Expected<int64_t> compileFor(const Op &op, void *library,
   if (error.is_bad())
     return Status::unsupported("cuDNN refuses the device's properties: " +
                                error.get_message());
-  Expected<Graph> graph = compile(op, target);
-  if (!graph)
-    return graph.status();
-  return (*graph)->get_workspace_size();
+  Graph graph;
+  DPC_TRY(assign(graph, compile(op, target)));
+  return graph->get_workspace_size();
 }
 
 } // namespace

@@ -280,9 +280,9 @@ Status CudnnConvs::allocate() {
   size_t most = 0;
   for (auto &[op, routine] : routines)
     most = std::max(most, routine.workspace);
-  return most == 0
-             ? Status::success()
-             : assign(workspace, cuda.allocate(static_cast<int64_t>(most)));
+  return most == 0 ? Status::success()
+                   : assign(workspace, cuda.allocate(static_cast<int64_t>(most),
+                                                     "cuDNN's workspace"));
 }
 
 Status CudnnConvs::run(const ConvOp &op, void *x, void *w, void *y,

@@ -150,8 +150,9 @@ Expected<std::unique_ptr<DeviceBlas>>
 DeviceBlas::create(const CudaApi &cuda, const BlasApi &blas,
                    const DeviceKernels &own, bool tf32) {
   std::unique_ptr<DeviceBlas> self(new DeviceBlas(cuda, blas, own, tf32));
-  DPC_TRY(self->check(blas.cublasLtCreate(&self->handle), "cublasLtCreate"));
-  DPC_TRY(assign(self->workspace, cuda.allocate(kWorkspaceBytes)));
+  DPC_TRY(blas.check(blas.cublasLtCreate(&self->handle), "cublasLtCreate"));
+  DPC_TRY(assign(self->workspace,
+                 cuda.allocate(kWorkspaceBytes, "cuBLASLt's workspace")));
   return self;
 }
 
@@ -172,29 +173,22 @@ void DeviceBlas::forget(Routine &made) {
   made = {};
 }
 
-Status DeviceBlas::check(cublasStatus_t status, const char *what) const {
-  if (status == CUBLAS_STATUS_SUCCESS)
-    return Status::success();
-  return Status::io(std::string(what) +
-                    ": cuBLASLt: " + blas.cublasLtGetStatusString(status));
-}
-
 Status DeviceBlas::makeLayout(cublasLtMatrixLayout_t &layout, DType type,
                               int64_t rows, int64_t columns, int64_t ld,
                               int64_t batch, int64_t stride) {
-  DPC_TRY(check(blas.cublasLtMatrixLayoutCreate(
-                    &layout, cudaTypeOf(type), static_cast<uint64_t>(rows),
-                    static_cast<uint64_t>(columns), ld),
-                "cublasLtMatrixLayoutCreate"));
+  DPC_TRY(blas.check(blas.cublasLtMatrixLayoutCreate(
+                         &layout, cudaTypeOf(type), static_cast<uint64_t>(rows),
+                         static_cast<uint64_t>(columns), ld),
+                     "cublasLtMatrixLayoutCreate"));
   auto count = static_cast<int32_t>(batch);
-  DPC_TRY(check(
+  DPC_TRY(blas.check(
       blas.cublasLtMatrixLayoutSetAttribute(
           layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
       "batch count"));
-  return check(blas.cublasLtMatrixLayoutSetAttribute(
-                   layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-                   sizeof stride),
-               "batch stride");
+  return blas.check(blas.cublasLtMatrixLayoutSetAttribute(
+                        layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                        &stride, sizeof stride),
+                    "batch stride");
 }
 
 /// A row-major r x c matrix is a column-major c x r matrix with the same
@@ -207,9 +201,9 @@ Status DeviceBlas::describe(const DeviceGemm &gemm, Routine &made) {
                              : tf32 && op.compute == DType::F32
                                  ? CUBLAS_COMPUTE_32F_FAST_TF32
                                  : CUBLAS_COMPUTE_32F;
-  DPC_TRY(check(blas.cublasLtMatmulDescCreate(&made.what, type,
-                                              wide ? CUDA_R_64F : CUDA_R_32F),
-                "cublasLtMatmulDescCreate"));
+  DPC_TRY(blas.check(blas.cublasLtMatmulDescCreate(
+                         &made.what, type, wide ? CUDA_R_64F : CUDA_R_32F),
+                     "cublasLtMatmulDescCreate"));
   Factors factors = factorsOf(gemm);
   cublasOperation_t first = factors.transB ? CUBLAS_OP_T : CUBLAS_OP_N,
                     second = factors.transA ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -281,7 +275,7 @@ Expected<bool> DeviceBlas::isSplit(const DeviceGemm &gemm) {
 Status DeviceBlas::setWishes(const DeviceGemm &gemm,
                              cublasLtMatmulPreference_t wishes) {
   size_t most = kWorkspaceBytes;
-  DPC_TRY(check(
+  DPC_TRY(blas.check(
       blas.cublasLtMatmulPreferenceSetAttribute(
           wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
       "workspace"));
@@ -291,9 +285,9 @@ Status DeviceBlas::setWishes(const DeviceGemm &gemm,
         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a),
         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c),
         std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c)})
-    DPC_TRY(check(blas.cublasLtMatmulPreferenceSetAttribute(
-                      wishes, which, &alignment, sizeof alignment),
-                  "alignment"));
+    DPC_TRY(blas.check(blas.cublasLtMatmulPreferenceSetAttribute(
+                           wishes, which, &alignment, sizeof alignment),
+                       "alignment"));
   return Status::success();
 }
 
@@ -302,8 +296,8 @@ DeviceBlas::heuristic(const DeviceGemm &gemm, const Routine &r, int most) {
   if (!r.isSplit)
     DPC_TRY(pointEpilogue(gemm, r));
   cublasLtMatmulPreference_t wishes = nullptr;
-  DPC_TRY(check(blas.cublasLtMatmulPreferenceCreate(&wishes),
-                "cublasLtMatmulPreferenceCreate"));
+  DPC_TRY(blas.check(blas.cublasLtMatmulPreferenceCreate(&wishes),
+                     "cublasLtMatmulPreferenceCreate"));
   Status status = setWishes(gemm, wishes);
   std::vector<cublasLtMatmulHeuristicResult_t> found(most);
   int count = 0;
@@ -313,7 +307,7 @@ DeviceBlas::heuristic(const DeviceGemm &gemm, const Routine &r, int most) {
     if (answer == CUBLAS_STATUS_NOT_SUPPORTED)
       count = 0;
     else
-      status = check(answer, "cublasLtMatmulAlgoGetHeuristic");
+      status = blas.check(answer, "cublasLtMatmulAlgoGetHeuristic");
   }
   blas.cublasLtMatmulPreferenceDestroy(wishes);
   DPC_TRY(status);
@@ -326,10 +320,9 @@ DeviceBlas::heuristic(const DeviceGemm &gemm, const Routine &r, int most) {
 
 Expected<std::vector<cublasLtMatmulAlgo_t>>
 DeviceBlas::candidates(const DeviceGemm &gemm, int most) {
-  Expected<Routine *> made = routine(gemm);
-  if (!made)
-    return made.status();
-  auto good = heuristic(gemm, **made, most);
+  Routine *made = nullptr;
+  DPC_TRY(assign(made, routine(gemm)));
+  auto good = heuristic(gemm, *made, most);
   if (!good)
     return withKey(good.status(), gemm);
   if (good->empty())
@@ -357,6 +350,12 @@ Status DeviceBlas::choose(const DeviceGemm &gemm,
     (*made)->isChosen = true;
   }
   return made.status();
+}
+
+Status DeviceBlas::chooseFirst(const DeviceGemm &gemm) {
+  std::vector<cublasLtMatmulAlgo_t> first;
+  DPC_TRY(assign(first, candidates(gemm, 1)));
+  return choose(gemm, first.front());
 }
 
 //===----------------------------------------------------------------------===//
@@ -397,16 +396,11 @@ Status DeviceBlas::run(const DeviceGemm &gemm, cudaStream_t stream,
 Status DeviceBlas::multiply(const DeviceGemm &gemm, cudaStream_t stream,
                             bool codes) {
   const MatmulOp &op = *gemm.op;
-  Expected<Routine *> made = routine(gemm);
-  if (!made)
-    return made.status();
-  const Routine &r = **made;
-  if (!r.isChosen) {
-    auto first = candidates(gemm, 1);
-    if (!first)
-      return first.status();
-    DPC_TRY(choose(gemm, first->front()));
-  }
+  Routine *made = nullptr;
+  DPC_TRY(assign(made, routine(gemm)));
+  const Routine &r = *made;
+  if (!r.isChosen)
+    DPC_TRY(chooseFirst(gemm));
   if (!r.isSplit)
     DPC_TRY(pointEpilogue(gemm, r));
   if (op.fp8) {
@@ -430,10 +424,10 @@ Status DeviceBlas::multiply(const DeviceGemm &gemm, cudaStream_t stream,
     char *cAt = static_cast<char *>(gemm.c) +
                 (op.cOffset + j * op.stride2C) * sizeOf(gemm.cType);
     Status status =
-        check(blas.cublasLtMatmul(handle, r.what, alphaAt, bAt, r.b, aAt, r.a,
-                                  betaAt, cAt, r.c, cAt, r.c, &r.how, workspace,
-                                  kWorkspaceBytes, stream),
-              "cublasLtMatmul");
+        blas.check(blas.cublasLtMatmul(handle, r.what, alphaAt, bAt, r.b, aAt,
+                                       r.a, betaAt, cAt, r.c, cAt, r.c, &r.how,
+                                       workspace, kWorkspaceBytes, stream),
+                   "cublasLtMatmul");
     if (!status.ok())
       return withKey(status, gemm);
   }

@@ -63,6 +63,7 @@ public:
   bool accepts(const DeviceGemm &gemm, const cublasLtMatmulAlgo_t &how);
   /// Sets the routine for run(); by default it is the first of the heuristic.
   Status choose(const DeviceGemm &gemm, const cublasLtMatmulAlgo_t &how);
+  Status chooseFirst(const DeviceGemm &gemm);
 
   /// Whether the epilogue of a GEMM is a separate kernel.
   Expected<bool> isSplit(const DeviceGemm &gemm);
@@ -84,7 +85,6 @@ private:
   DeviceBlas(const CudaApi &cuda, const BlasApi &blas, const DeviceKernels &own,
              bool tf32)
       : cuda(cuda), blas(blas), own(own), tf32(tf32) {}
-  Status check(cublasStatus_t status, const char *what) const;
   Expected<Routine *> routine(const DeviceGemm &gemm);
   Status makeRoutine(const DeviceGemm &gemm, Routine &made);
   Status multiply(const DeviceGemm &gemm, cudaStream_t stream, bool codes);
@@ -100,7 +100,7 @@ private:
   template <typename T>
   Status set(cublasLtMatmulDesc_t what, cublasLtMatmulDescAttributes_t which,
              T value, const char *name) const {
-    return check(
+    return blas.check(
         blas.cublasLtMatmulDescSetAttribute(
             what, which, static_cast<const void *>(&value), sizeof value),
         name);

@@ -158,24 +158,18 @@ Status GemmChoices::choose(const Plan &plan,
       if (owners.at(key) != control.rank() || !seen.insert(key).second ||
           nowSeconds() >= deadline)
         continue;
-      Expected<std::optional<Algo>> found = find(gemm, key);
-      if (!found)
-        return found.status();
-      if (*found)
-        chosen[key] = **found;
+      std::optional<Algo> found;
+      DPC_TRY(assign(found, find(gemm, key)));
+      if (found)
+        chosen[key] = *found;
     }
   }
   DPC_TRY(share(owners, chosen, control));
   for (const DeviceGemm &gemm : gemms) {
     auto it = chosen.find(gemmKey(gemm));
-    if (it != chosen.end() && blas.accepts(gemm, it->second)) {
-      DPC_TRY(blas.choose(gemm, it->second));
-    } else {
-      auto first = blas.candidates(gemm, 1);
-      if (!first)
-        return first.status();
-      DPC_TRY(blas.choose(gemm, first->front()));
-    }
+    bool isAccepted = it != chosen.end() && blas.accepts(gemm, it->second);
+    DPC_TRY(isAccepted ? blas.choose(gemm, it->second)
+                       : blas.chooseFirst(gemm));
   }
   return Status::success();
 }
@@ -218,10 +212,9 @@ GemmChoices::find(const DeviceGemm &gemm, const std::string &key) {
   GemmCache cache(tuning, comm.rank());
   if (std::optional<Algo> kept = cache.read(key)) {
     if (blas.accepts(gemm, *kept)) {
-      auto tried = millisecondsOf(gemm, *kept, 0);
-      if (!tried)
-        return tried.status();
-      if (*tried)
+      std::optional<double> tried;
+      DPC_TRY(assign(tried, millisecondsOf(gemm, *kept, 0)));
+      if (tried)
         return kept;
     }
     if (tuning.remark)
@@ -237,21 +230,19 @@ GemmChoices::find(const DeviceGemm &gemm, const std::string &key) {
 
 Expected<std::optional<cublasLtMatmulAlgo_t>>
 GemmChoices::measure(const DeviceGemm &gemm) {
-  auto candidates = blas.candidates(gemm, kMostCandidates);
-  if (!candidates)
-    return candidates.status();
+  std::vector<Algo> candidates;
+  DPC_TRY(assign(candidates, blas.candidates(gemm, kMostCandidates)));
   std::optional<Algo> fastest;
   double best = std::numeric_limits<double>::infinity();
-  if (candidates->size() < 2)
+  if (candidates.size() < 2)
     return fastest;
-  for (const Algo &how : *candidates) {
+  for (const Algo &how : candidates) {
     if (!blas.accepts(gemm, how))
       continue;
-    auto taken = millisecondsOf(gemm, how, best);
-    if (!taken)
-      return taken.status();
-    if (*taken && **taken < best) {
-      best = **taken;
+    std::optional<double> taken;
+    DPC_TRY(assign(taken, millisecondsOf(gemm, how, best)));
+    if (taken && *taken < best) {
+      best = *taken;
       fastest = how;
     }
   }

@@ -1,5 +1,6 @@
 #include "runtime/cuda/MessagePlan.h"
 
+#include "runtime/cuda/CudaApi.h"
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/RankCells.h"
 
@@ -53,13 +54,12 @@ public:
 
   Expected<DeviceProgram> run(char *device) {
     for (int rank = 0; rank < plan.ranks(); ++rank) {
-      Expected<RankProgram> program =
-          unroll(plan, rank, rank == own ? device : nullptr, nullptr, false);
-      if (!program)
-        return program.status();
+      RankProgram program;
+      DPC_TRY(assign(program, unroll(plan, rank, rank == own ? device : nullptr,
+                                     nullptr, false)));
       Rank state;
-      state.tasks = std::move(program->queues[0]);
-      state.signals.resize(program->events);
+      state.tasks = std::move(program.queues[0]);
+      state.signals.resize(program.events);
       for (size_t i = 0; i < state.tasks.size(); ++i)
         state.queues[static_cast<int>(state.tasks[i].instruction->queue)]
             .push_back(static_cast<int>(i));
