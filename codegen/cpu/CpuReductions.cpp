@@ -112,16 +112,16 @@ static void emitEmbeddingGrad(ElementEmitter &b, EmbeddingGradOp op,
 
 /// Emits elementwise results first, so that reductions read them from memory.
 void emitReductions(ElementEmitter &b) {
-  SmallVector<unsigned> plain, sums;
+  SmallVector<unsigned> plain, reductions;
   for (auto [i, value] : llvm::enumerate(b.yields)) {
     Operation *op = value.getDefiningOp();
-    (op && isReduction(op) ? sums : plain).push_back(i);
+    (op && isReduction(op) ? reductions : plain).push_back(i);
   }
   for (unsigned i : plain) {
     emitCut(b, i);
     b.stored[b.yields[i]] = b.arguments.outputs[i];
   }
-  for (unsigned i : sums)
+  for (unsigned i : reductions)
     TypeSwitch<Operation *>(b.yields[i].getDefiningOp())
         .Case([&](ReduceOp op) { emitReduce(b, op, b.arguments.outputs[i]); })
         .Case([&](SumSquaresOp op) {
