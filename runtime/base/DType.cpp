@@ -202,73 +202,62 @@ float narrowToFloat(uint8_t code, const NarrowFloat &format) {
   return isNegative ? -value : value;
 }
 
-double loadAsDouble(const void *data, DType type, int64_t index) {
-  if (std::optional<NarrowFloat> format = narrowFloatOf(type))
-    return narrowToFloat(loadAs<uint8_t>(data, index), *format);
+/// Returns use(T()) with the integer or float type T of elements that are not
+/// narrow floats; T is uint16_t for bf16 and f16.
+template <typename F> static auto withStored(DType type, F &&use) {
   switch (type) {
   case DType::F32:
-    return loadAs<float>(data, index);
+    return use(float());
   case DType::F64:
-    return loadAs<double>(data, index);
-  case DType::BF16:
-    return bf16ToFloat(loadAs<uint16_t>(data, index));
-  case DType::F16:
-    return f16ToFloat(loadAs<uint16_t>(data, index));
+    return use(double());
   case DType::I64:
-    return static_cast<double>(loadAs<int64_t>(data, index));
+    return use(int64_t());
   case DType::I32:
-    return loadAs<int32_t>(data, index);
+    return use(int32_t());
   case DType::I16:
-    return loadAs<int16_t>(data, index);
-  case DType::U64:
-    return static_cast<double>(loadAs<uint64_t>(data, index));
-  case DType::U32:
-    return loadAs<uint32_t>(data, index);
-  case DType::U16:
-    return loadAs<uint16_t>(data, index);
+    return use(int16_t());
   case DType::I8:
   case DType::I4:
   case DType::I2:
-    return loadAs<int8_t>(data, index);
+    return use(int8_t());
+  case DType::U64:
+    return use(uint64_t());
+  case DType::U32:
+    return use(uint32_t());
+  case DType::U16:
+  case DType::BF16:
+  case DType::F16:
+    return use(uint16_t());
   default:
-    return loadAs<uint8_t>(data, index);
+    return use(uint8_t());
   }
 }
 
-void storeFromDouble(void *data, DType type, int64_t index, double value) {
+double loadAsDouble(const void *data, DType type, int64_t index) {
   if (std::optional<NarrowFloat> format = narrowFloatOf(type))
-    return storeAs(data, index,
-                   floatToNarrow(static_cast<float>(value), *format));
-  switch (type) {
-  case DType::F32:
-    return storeAs(data, index, static_cast<float>(value));
-  case DType::F64:
-    return storeAs(data, index, value);
-  case DType::BF16:
-    return storeAs(data, index, floatToBf16(static_cast<float>(value)));
-  case DType::F16:
-    return storeAs(data, index, floatToF16(static_cast<float>(value)));
-  case DType::I64:
-    return storeAs(data, index, static_cast<int64_t>(value));
-  case DType::I32:
-    return storeAs(data, index, static_cast<int32_t>(value));
-  case DType::I16:
-    return storeAs(data, index, static_cast<int16_t>(value));
-  case DType::U64:
-    return storeAs(data, index, static_cast<uint64_t>(value));
-  case DType::U32:
-    return storeAs(data, index, static_cast<uint32_t>(value));
-  case DType::U16:
-    return storeAs(data, index, static_cast<uint16_t>(value));
-  case DType::I8:
-  case DType::I4:
-  case DType::I2:
-    return storeAs(data, index, static_cast<int8_t>(value));
-  case DType::Bool:
+    return narrowToFloat(loadAs<uint8_t>(data, index), *format);
+  if (type == DType::BF16)
+    return bf16ToFloat(loadAs<uint16_t>(data, index));
+  if (type == DType::F16)
+    return f16ToFloat(loadAs<uint16_t>(data, index));
+  return withStored(type, [&](auto zero) {
+    return static_cast<double>(loadAs<decltype(zero)>(data, index));
+  });
+}
+
+void storeFromDouble(void *data, DType type, int64_t index, double value) {
+  auto narrow = static_cast<float>(value);
+  if (std::optional<NarrowFloat> format = narrowFloatOf(type))
+    return storeAs(data, index, floatToNarrow(narrow, *format));
+  if (type == DType::BF16)
+    return storeAs(data, index, floatToBf16(narrow));
+  if (type == DType::F16)
+    return storeAs(data, index, floatToF16(narrow));
+  if (type == DType::Bool)
     return storeAs(data, index, static_cast<uint8_t>(value != 0));
-  default:
-    return storeAs(data, index, static_cast<uint8_t>(value));
-  }
+  withStored(type, [&](auto zero) {
+    storeAs(data, index, static_cast<decltype(zero)>(value));
+  });
 }
 
 } // namespace dpc::rt

@@ -103,27 +103,29 @@ const json *JsonFields::required(const std::string &key,
   return value;
 }
 
+bool JsonFields::expect(bool isValid, const std::string &key, const json &value,
+                        const std::string &expected) {
+  if (!isValid)
+    errors.report(path(key), "value " + showJson(value), expected);
+  return isValid;
+}
+
 const json *JsonFields::array(const std::string &key,
                               const std::string &expected) {
   const json *value = required(key, expected);
-  if (!value)
-    return nullptr;
-  if (value->is_array() && !value->empty())
-    return value;
-  errors.report(path(key), "value " + showJson(*value), expected);
-  return nullptr;
+  return value && expect(value->is_array() && !value->empty(), key, *value,
+                         expected)
+             ? value
+             : nullptr;
 }
 
 void JsonFields::number(const std::string &key, double &out,
                         const NumberRange &range, double scale) {
   const json *value = required(key, range.text);
-  if (!value)
-    return;
-  if (!value->is_number() || !range.contains(value->get<double>())) {
-    errors.report(path(key), "value " + showJson(*value), range.text);
-    return;
-  }
-  out = value->get<double>() * scale;
+  if (value &&
+      expect(value->is_number() && range.contains(value->get<double>()), key,
+             *value, range.text))
+    out = value->get<double>() * scale;
 }
 
 void JsonFields::optionalNumber(const std::string &key, double &out,
@@ -138,37 +140,26 @@ void JsonFields::integer(const std::string &key, int64_t &out, int64_t low,
   const json *value = required(key, expected);
   if (!value)
     return;
-  bool isWhole = value->is_number() && std::isfinite(value->get<double>()) &&
-                 value->get<double>() == std::floor(value->get<double>());
-  double number = isWhole ? value->get<double>() : 0;
-  if (!isWhole || number < static_cast<double>(low) ||
-      number > static_cast<double>(high)) {
-    errors.report(path(key), "value " + showJson(*value), expected);
-    return;
-  }
-  out = static_cast<int64_t>(number);
+  double number = value->is_number() ? value->get<double>() : NAN;
+  bool fits = std::isfinite(number) && number == std::floor(number) &&
+              number >= static_cast<double>(low) &&
+              number <= static_cast<double>(high);
+  if (expect(fits, key, *value, expected))
+    out = static_cast<int64_t>(number);
 }
 
 void JsonFields::string(const std::string &key, std::string &out) {
   const json *value = required(key, "a string");
-  if (!value)
-    return;
-  if (!value->is_string() || value->get_ref<const std::string &>().empty()) {
-    errors.report(path(key), "value " + showJson(*value), "a string");
-    return;
-  }
-  out = value->get<std::string>();
+  if (value && expect(value->is_string() &&
+                          !value->get_ref<const std::string &>().empty(),
+                      key, *value, "a string"))
+    out = value->get<std::string>();
 }
 
 void JsonFields::optionalBoolean(const std::string &key, bool &out) {
   const json *value = optional(key);
-  if (!value)
-    return;
-  if (!value->is_boolean()) {
-    errors.report(path(key), "value " + showJson(*value), "true or false");
-    return;
-  }
-  out = value->get<bool>();
+  if (value && expect(value->is_boolean(), key, *value, "true or false"))
+    out = value->get<bool>();
 }
 
 void JsonFields::finish() {

@@ -84,6 +84,10 @@ public:
   std::string path(const std::string &key) const;
 
 private:
+  /// Reports an error unless `isValid`, which it returns.
+  bool expect(bool isValid, const std::string &key, const nlohmann::json &value,
+              const std::string &expected);
+
   const nlohmann::json *object = nullptr;
   std::string where;
   JsonErrors &errors;

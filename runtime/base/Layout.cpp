@@ -264,11 +264,10 @@ void forEachRun(const Layout &layout, const Mesh &mesh, int64_t rank,
 void packShard(const void *global, void *local, int64_t elementBytes,
                const Layout &layout, const Mesh &mesh, int64_t rank,
                int64_t mb) {
-  const auto *from = static_cast<const char *>(global);
-  auto *to = static_cast<char *>(local);
   forEachRun(makeNest(layout, mesh, rank, mb),
              [&](int64_t g, int64_t l, int64_t run) {
-               std::memcpy(to + l * elementBytes, from + g * elementBytes,
+               std::memcpy(static_cast<char *>(local) + l * elementBytes,
+                           static_cast<const char *>(global) + g * elementBytes,
                            run * elementBytes);
              });
 }
@@ -276,11 +275,10 @@ void packShard(const void *global, void *local, int64_t elementBytes,
 void unpackShard(const void *local, void *global, int64_t elementBytes,
                  const Layout &layout, const Mesh &mesh, int64_t rank,
                  int64_t mb) {
-  const auto *from = static_cast<const char *>(local);
-  auto *to = static_cast<char *>(global);
   forEachRun(makeNest(layout, mesh, rank, mb),
              [&](int64_t g, int64_t l, int64_t run) {
-               std::memcpy(to + g * elementBytes, from + l * elementBytes,
+               std::memcpy(static_cast<char *>(global) + g * elementBytes,
+                           static_cast<const char *>(local) + l * elementBytes,
                            run * elementBytes);
              });
 }

@@ -36,9 +36,8 @@ Status InputFile::read(int64_t offset, int64_t bytes, void *to) const {
       return Status::io(name, ": cannot be read at byte ", offset + done, ": ",
                         std::strerror(errno));
     if (now == 0)
-      return Status::io(name, ": ends at byte ", offset + done, ", it had ",
-                        length,
-                        " bytes when it was opened: it was cut off since");
+      return Status::io(name, ": ends at byte ", offset + done, ", but had ",
+                        length, " bytes when it was opened: it was truncated");
     done += now;
   }
   return Status::success();

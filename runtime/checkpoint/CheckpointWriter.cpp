@@ -79,8 +79,6 @@ Status CheckpointWriter::save(int64_t step, const DataPosition &position) {
   isDone = false;
   auto run = [this, step] {
     result = write(step);
-    if (result.ok())
-      saved = step;
     isDone = true;
   };
   if (options.isBackground) {
@@ -171,7 +169,7 @@ Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
     if (std::chrono::steady_clock::now() > limit)
       return Status::timeout(path, ": was not written within ",
                              static_cast<int64_t>(options.timeoutSeconds),
-                             " s; is the folder shared by all machines?");
+                             " s; all machines must share the folder");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return describeShardFile(path);

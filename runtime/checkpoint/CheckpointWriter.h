@@ -51,8 +51,6 @@ public:
   Status agree();
   /// Whether agree() has returned a failure, so that all processes know of it.
   bool areAgreed() const { return hasAgreed; }
-  /// The step of the last checkpoint that this process finished; -1: none.
-  int64_t lastSaved() const { return saved; }
 
 private:
   /// The shards that one rank owns.
@@ -80,7 +78,6 @@ private:
   std::thread thread;
   std::atomic<bool> stopping{false}, isDone{true};
   Status result; ///< of the thread; read after isDone
-  std::atomic<int64_t> saved{-1};
   bool hasAgreed = false;
 };
 

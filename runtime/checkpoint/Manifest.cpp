@@ -285,7 +285,7 @@ Expected<Manifest> parseManifest(const std::string &text,
   constexpr auto replace = Json::error_handler_t::replace;
   if (json["checksum"] !=
       hashText(json["manifest"].dump(-1, ' ', false, replace)))
-    return refuse("does not have its checksum: the file was changed");
+    return refuse("has a wrong checksum: the file was changed");
   ManifestReader reader;
   Manifest manifest = reader.read(json["manifest"]);
   if (!reader.error.empty())

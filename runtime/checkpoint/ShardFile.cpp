@@ -58,8 +58,8 @@ ShardFile::open(const std::string &path, const SavedFile &expected) {
     return Status::invalid(path, ": has ", found.bytes,
                            " bytes, the manifest says ", expected.bytes);
   if (found.headerHash != expected.headerHash)
-    return Status::invalid(path, ": its header is not the one that was "
-                                 "written: the file was changed");
+    return Status::invalid(
+        path, ": its header has a wrong checksum: the file was changed");
   auto self = std::make_shared<ShardFile>();
   for (auto &[name, entry] : file.entries)
     self->shards[name] = {entry, file.metadata[name],
@@ -78,10 +78,10 @@ Status ShardFile::checkBlock(const std::string &tensor, Shard &shard,
   std::string found = hashBlock(file.file.data() + shard.entry.offset,
                                 shard.entry.bytes, block);
   if (shard.hashes.compare(block * kDigits, kDigits, found) != 0)
-    return Status::invalid(
-        file.file.path(), ": tensor '", oneLine(tensor), "': bytes ",
-        shard.entry.offset + block * kHashBlock,
-        " on do not have their checksum: the file was changed");
+    return Status::invalid(file.file.path(), ": tensor '", oneLine(tensor),
+                           "': the checksum of the bytes from ",
+                           shard.entry.offset + block * kHashBlock,
+                           " on is wrong: the file was changed");
   std::lock_guard lock(mutex);
   shard.isChecked[block] = true;
   return Status::success();

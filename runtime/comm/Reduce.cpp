@@ -84,57 +84,52 @@ void reduceAs(const std::vector<const void *> &parts, void *out, int64_t first,
   }
 }
 
-template <typename Access>
-void reduceKind(const std::vector<const void *> &parts, void *out,
-                int64_t first, int64_t count, ReduceKind kind) {
-  switch (kind) {
-  case ReduceKind::Sum:
-    return reduceAs<Access, Sum>(parts, out, first, count);
-  case ReduceKind::Max:
-    return reduceAs<Access, Max>(parts, out, first, count);
-  case ReduceKind::Min:
-    return reduceAs<Access, Min>(parts, out, first, count);
-  case ReduceKind::Prod:
-    return reduceAs<Access, Prod>(parts, out, first, count);
-  }
-}
-
 } // namespace
 
 void reduceParts(const std::vector<const void *> &parts, void *out,
                  int64_t first, int64_t count, DType type, ReduceKind kind) {
+  auto as = [&]<typename Access>(Access) {
+    switch (kind) {
+    case ReduceKind::Sum:
+      return reduceAs<Access, Sum>(parts, out, first, count);
+    case ReduceKind::Max:
+      return reduceAs<Access, Max>(parts, out, first, count);
+    case ReduceKind::Min:
+      return reduceAs<Access, Min>(parts, out, first, count);
+    case ReduceKind::Prod:
+      return reduceAs<Access, Prod>(parts, out, first, count);
+    }
+  };
   switch (type) {
   case DType::F32:
-    return reduceKind<Direct<float>>(parts, out, first, count, kind);
+    return as(Direct<float>());
   case DType::F64:
-    return reduceKind<Direct<double>>(parts, out, first, count, kind);
+    return as(Direct<double>());
   case DType::I64:
-    return reduceKind<Direct<int64_t>>(parts, out, first, count, kind);
+    return as(Direct<int64_t>());
   case DType::I32:
-    return reduceKind<Direct<int32_t>>(parts, out, first, count, kind);
+    return as(Direct<int32_t>());
   case DType::I16:
-    return reduceKind<Direct<int16_t>>(parts, out, first, count, kind);
+    return as(Direct<int16_t>());
   case DType::I8:
   case DType::I4:
   case DType::I2:
-    return reduceKind<Direct<int8_t>>(parts, out, first, count, kind);
+    return as(Direct<int8_t>());
   case DType::U64:
-    return reduceKind<Direct<uint64_t>>(parts, out, first, count, kind);
+    return as(Direct<uint64_t>());
   case DType::U32:
-    return reduceKind<Direct<uint32_t>>(parts, out, first, count, kind);
+    return as(Direct<uint32_t>());
   case DType::U16:
-    return reduceKind<Direct<uint16_t>>(parts, out, first, count, kind);
+    return as(Direct<uint16_t>());
   case DType::U8:
   case DType::U4:
   case DType::U2:
   case DType::Bool:
-    return reduceKind<Direct<uint8_t>>(parts, out, first, count, kind);
+    return as(Direct<uint8_t>());
   case DType::BF16:
-    return reduceKind<Half<bf16ToFloat, floatToBf16>>(parts, out, first, count,
-                                                      kind);
+    return as(Half<bf16ToFloat, floatToBf16>());
   case DType::F16:
-    return reduceKind<Half<f16ToFloat, floatToF16>>(parts, out, first, count,
-                                                    kind);
+    return as(Half<f16ToFloat, floatToF16>());
   default:
     assert(false && "type cannot be reduced");
   }

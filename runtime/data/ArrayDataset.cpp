@@ -1,5 +1,5 @@
 //===- ArrayDataset.cpp - samples in one array per input ------------------===//
-#include "runtime/data/DatasetKinds.h"
+#include "runtime/data/Dataset.h"
 
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"

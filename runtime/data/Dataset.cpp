@@ -1,7 +1,5 @@
 #include "runtime/data/Dataset.h"
 
-#include "runtime/data/DatasetKinds.h"
-
 #include <filesystem>
 
 namespace dpc::rt {
@@ -27,8 +25,8 @@ static Status checkInputs(const Plan &plan) {
   for (const Port &port : plan.inputs)
     inputs += (inputs.empty() ? "" : ", ") + port.name + " " +
               describe(port.dtype, port.globalShape);
-  return Status::invalid("the plan's inputs have no number of samples in "
-                         "common as their first extent: ",
+  return Status::invalid("the plan's inputs have different first extents, "
+                         "expected the number of samples: ",
                          inputs, "; use --batches");
 }
 

@@ -41,6 +41,18 @@ Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
 /// have different ones.
 int64_t samplesPerStep(const Plan &plan);
 
+/// The kinds of files among which openDataset() chooses.
+Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
+                                                  const std::string &dir);
+Expected<std::unique_ptr<Dataset>>
+openSafetensorsDataset(const Plan &plan, const std::string &path);
+Expected<std::unique_ptr<Dataset>> openTokenDataset(const Plan &plan,
+                                                    const std::string &path);
+
+/// The index of the first of `count` aligned elements of the input that is not
+/// below its limit; -1 if there is none.
+int64_t firstBeyond(const Port &port, const std::byte *data, int64_t count);
+
 } // namespace dpc::rt
 
 #endif // DPC_RUNTIME_DATA_DATASET_H

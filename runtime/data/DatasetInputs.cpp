@@ -1,8 +1,35 @@
 #include "runtime/data/DatasetInputs.h"
 
+#include "runtime/base/Random.h"
+
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace dpc::rt {
+
+int64_t SampleOrder::at(int64_t epoch, int64_t position) {
+  if (!seed)
+    return position;
+  if (shuffledEpoch != epoch)
+    shuffle(epoch);
+  return order[position];
+}
+
+/// The Fisher-Yates shuffle in Durstenfeld's version (Algorithm 235, CACM
+/// 1964). A number below n is the upper half of the product of n and 64 random
+/// bits; its bias is at most n / 2^64.
+void SampleOrder::shuffle(int64_t epoch) {
+  order.resize(samples);
+  std::iota(order.begin(), order.end(), 0u);
+  RandomStream stream(*seed, "epoch " + std::to_string(epoch));
+  for (int64_t last = samples - 1; last > 0; --last) {
+    auto wide = static_cast<unsigned __int128>(stream.bits(last)) *
+                static_cast<uint64_t>(last + 1);
+    std::swap(order[last], order[static_cast<uint64_t>(wide >> 64)]);
+  }
+  shuffledEpoch = epoch;
+}
 
 static bool isLabel(const Port &port) {
   return port.dtype == DType::I64 || port.dtype == DType::I32;
@@ -23,10 +50,10 @@ static Status checkLabels(const Plan &plan, const IgnoredLabels &ignored) {
     if (isLabel(port))
       names += (names.empty() ? "" : ", ") + port.name;
   }
-  return Status::invalid("no input '", ignored.input,
-                         "' of integers, whose labels could be ignored; ",
-                         (names.empty() ? "the plan has no such input"
-                                        : "integers are in " + names));
+  return Status::invalid("the plan has no integer input '", ignored.input,
+                         "' with labels; ",
+                         (names.empty() ? "it has no integer input"
+                                        : "its integer inputs are " + names));
 }
 
 Expected<std::unique_ptr<InputSource>>
@@ -127,10 +154,10 @@ Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {
   if (position.samples == 0) // the previous run had another kind of data
     return Status::success();
   if (position.samples != samples || position.order != orderName())
-    return Status::invalid("the run took its data from ", position.samples,
-                           " samples, ", position.order, "; these are ",
-                           samples, ", ", orderName(),
-                           ": --new-data starts at the first sample");
+    return Status::invalid("the previous run read its data from ",
+                           position.samples, " samples, ", position.order,
+                           "; now there are ", samples, ", ", orderName(),
+                           "; --new-data starts with the first sample");
   firstPlace = {position.epoch, position.position};
   return Status::success();
 }

@@ -3,11 +3,11 @@
 #define DPC_RUNTIME_DATA_DATASETINPUTS_H
 
 #include "runtime/data/Dataset.h"
-#include "runtime/data/SampleOrder.h"
 #include "runtime/io/InputSource.h"
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace dpc::rt {
@@ -30,6 +30,29 @@ struct IgnoredLabels {
 /// The labels of a plan: its integer input "labels" or "label", if there is
 /// one.
 std::optional<IgnoredLabels> usualLabels(const Plan &plan);
+
+/// The order of samples: the order of the file, or a new shuffle for each
+/// epoch. It depends only on the seed, the epoch and the number of samples, not
+/// on the number of ranks, and a resumed run continues it.
+class SampleOrder {
+public:
+  /// The limit for shuffling: an order takes 4 bytes for each sample.
+  static constexpr int64_t kMostShuffled = (int64_t(1) << 32) - 1;
+
+  SampleOrder(int64_t samples, std::optional<uint64_t> seed)
+      : samples(samples), seed(seed) {}
+
+  /// The sample at `position` of 0 .. samples - 1 in `epoch` (0-based).
+  int64_t at(int64_t epoch, int64_t position);
+
+private:
+  void shuffle(int64_t epoch);
+
+  int64_t samples;
+  std::optional<uint64_t> seed;
+  int64_t shuffledEpoch = -1;
+  std::vector<uint32_t> order; ///< of shuffledEpoch
+};
 
 struct DataOptions {
   /// Seed of the order; without a seed, samples keep the order of the file.

@@ -1,5 +1,5 @@
 //===- TokenDataset.cpp - samples from one long sequence of tokens --------===//
-#include "runtime/data/DatasetKinds.h"
+#include "runtime/data/Dataset.h"
 
 #include "runtime/base/ReadFile.h"
 
@@ -74,9 +74,9 @@ private:
                 describe(port.dtype, port.globalShape);
     return Status::invalid(
         path,
-        ": tokens fit a model with one integer input, or "
-        "two of one shape that index (tokens, labels); this one takes ",
-        inputs, ": give a folder with NAME.npy, or a .safetensors file");
+        ": token files are for plans with one integer input, or two of the "
+        "same shape (tokens and labels); this plan has ",
+        inputs, "; give a folder with NAME.npy, or a .safetensors file");
   }
 
   Status refuse(const std::string &why) const {
@@ -114,8 +114,8 @@ private:
     tokens = file.size() / width;
     if (file.size() % width != 0)
       return refuse("has " + std::to_string(file.size()) +
-                    " bytes, which is not a whole number of uint" +
-                    std::to_string(8 * width) + " tokens: it is truncated");
+                    " bytes, which is not a multiple of uint" +
+                    std::to_string(8 * width) + ": it is truncated");
     DPC_ASSIGN(bool isWide, width == 2 ? looksWide() : false);
     if (isWide)
       return refuse("every second uint16 is 0: these look like uint32 tokens, "

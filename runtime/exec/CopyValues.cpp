@@ -18,7 +18,7 @@ Status checkCopy(const Plan &from, const Plan &to) {
   if (from.ranks() != to.ranks())
     return Status::invalid("it is for ", to.ranks(),
                            (to.ranks() == 1 ? " rank" : " ranks"),
-                           ", the training plan for ", from.ranks());
+                           ", but the training plan is for ", from.ranks());
   for (const Tensor &tensor : to.tensors) {
     std::string name = concat(nameOf(tensor.role), " '", tensor.name, "'");
     const Tensor *source = find(from, tensor);
@@ -30,7 +30,7 @@ Status checkCopy(const Plan &from, const Plan &to) {
         source->globalShape != tensor.globalShape)
       return Status::invalid("its ", name, " is ",
                              describe(tensor.dtype, tensor.globalShape),
-                             ", in the training plan ",
+                             ", but in the training plan it is ",
                              describe(source->dtype, source->globalShape));
   }
   return Status::success();

@@ -7,9 +7,9 @@
 namespace dpc::rt {
 
 static Status wrongBuild(const std::string &file) {
-  return Status::unsupported(file,
-                             " belongs to another build of dpc: install both "
-                             "from one");
+  return Status::unsupported(
+      file,
+      " belongs to another build of dpc; install both from the same build");
 }
 
 Expected<std::unique_ptr<Device>> openDevice(const std::string &file) {

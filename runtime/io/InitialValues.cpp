@@ -187,9 +187,4 @@ Status InitialValues::fillFromChoice(const Tensor &tensor, const Mesh &mesh,
   return Status::success();
 }
 
-void InitialValues::closeFiles() {
-  std::lock_guard lock(mutex);
-  files.clear();
-}
-
 } // namespace dpc::rt

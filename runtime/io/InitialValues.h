@@ -53,9 +53,6 @@ public:
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 
-  /// Unmaps the opened files.
-  void closeFiles();
-
 private:
   Expected<MappedFile> openSource(const std::string &file) const;
   Status fillFromSource(const Tensor &tensor, const Mesh &mesh, int rank,

@@ -30,38 +30,42 @@ Expected<OffloadFile> OffloadFile::create(const std::string &dir, int rank,
   return file;
 }
 
-Status OffloadFile::failed(const char *what, int64_t offset, int error) const {
-  return Status::io(path, ": cannot ", what, " at byte ", offset, ": ",
-                    (error ? std::strerror(error) : "the file ends there"));
-}
-
-Status OffloadFile::read(int64_t offset, void *to, int64_t bytes) const {
-  for (char *next = static_cast<char *>(to); bytes > 0;) {
-    ssize_t done = pread(*file, next, bytes, offset);
+/// Repeats call(memory, bytes, offset) until all bytes are moved.
+template <typename Call, typename Byte>
+Status OffloadFile::move(const char *what, Call &&call, int64_t offset,
+                         Byte *memory, int64_t bytes) const {
+  while (bytes > 0) {
+    ssize_t done = call(memory, bytes, offset);
     if (done < 0 && errno == EINTR)
       continue;
     if (done <= 0)
-      return failed("read", offset, done < 0 ? errno : 0);
-    next += done;
+      return Status::io(
+          path, ": cannot ", what, " at byte ", offset, ": ",
+          (done < 0 ? std::strerror(errno) : "the file ends there"));
+    memory += done;
     offset += done;
     bytes -= done;
   }
   return Status::success();
+}
+
+Status OffloadFile::read(int64_t offset, void *to, int64_t bytes) const {
+  return move(
+      "read",
+      [&](char *next, int64_t left, int64_t from) {
+        return pread(*file, next, left, from);
+      },
+      offset, static_cast<char *>(to), bytes);
 }
 
 Status OffloadFile::write(int64_t offset, const void *from,
                           int64_t bytes) const {
-  for (const char *next = static_cast<const char *>(from); bytes > 0;) {
-    ssize_t done = pwrite(*file, next, bytes, offset);
-    if (done < 0 && errno == EINTR)
-      continue;
-    if (done <= 0)
-      return failed("write", offset, done < 0 ? errno : 0);
-    next += done;
-    offset += done;
-    bytes -= done;
-  }
-  return Status::success();
+  return move(
+      "write",
+      [&](const char *next, int64_t left, int64_t to) {
+        return pwrite(*file, next, left, to);
+      },
+      offset, static_cast<const char *>(from), bytes);
 }
 
 } // namespace dpc::rt

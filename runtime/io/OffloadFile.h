@@ -25,7 +25,9 @@ public:
   Status write(int64_t offset, const void *from, int64_t bytes) const;
 
 private:
-  Status failed(const char *what, int64_t offset, int error) const;
+  template <typename Call, typename Byte>
+  Status move(const char *what, Call &&call, int64_t offset, Byte *memory,
+              int64_t bytes) const;
 
   std::shared_ptr<int> file; ///< descriptor
   std::string path;

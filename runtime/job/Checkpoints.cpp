@@ -135,16 +135,16 @@ Status Checkpoints::resumeData(const Manifest &manifest) {
   int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
   bool hasSamples = inputs.positionAfter(0).samples > 0;
   if (!hasSamples && batch != before)
-    return Status::invalid("the checkpoint was written by a plan of ", before,
-                           " samples a step, this one has ", batch,
+    return Status::invalid("the plan of the checkpoint has ", before,
+                           " samples a step, but this plan has ", batch,
                            "; plan with --global-batch=", before,
                            ", or give the data as "
                            "samples (--data)");
   if (!hasSamples && manifest.data.samples > 0 && !options.newData)
     return Status::invalid(
-        "the checkpoint's run took its data from ", manifest.data.samples,
-        " samples (--data), whose place would be lost; give them again, or "
-        "--new-data");
+        "the run of the checkpoint read its data from ", manifest.data.samples,
+        " samples (--data); give --data again to continue there, or --new-data "
+        "to start with the first sample");
   return inputs.resumeAt(manifest.step + 1,
                          options.newData ? DataPosition() : manifest.data);
 }

@@ -18,13 +18,11 @@ Status checkEvaluation(const Plan &plan, int64_t samples) {
   for (const Port &output : plan.outputs)
     if (!hasSamples(output, perStep))
       return Status::invalid(
-          "output '", output.name, "' is one value for a step of ", perStep,
+          "output '", output.name, "' has one value for a step of ", perStep,
           " samples, and ", samples,
           " samples do not fill whole steps; plan with a --global-batch that "
           "divides ",
-          samples,
-          ", or leave the rest out by "
-          "--last-batch=drop");
+          samples, ", or leave out the rest with --last-batch=drop");
   return Status::success();
 }
 

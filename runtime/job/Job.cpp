@@ -98,9 +98,10 @@ Status Job::prepare() {
     DPC_ASSIGN(init, InitChoice::parse(options.init));
   }
   if (!plan.trains && !options.checkpoint.empty())
-    return Status::invalid("--checkpoint is for training, and ", options.plan,
-                           " infers; --resume=DIR/step-N takes its values "
-                           "from a checkpoint");
+    return Status::invalid("--checkpoint is only for training, but ",
+                           options.plan,
+                           " is an inference plan; --resume=DIR/step-N uses "
+                           "the values of a checkpoint");
   DPC_ASSIGN(inputs, openInputs(options, plan));
   if (!options.evalPlan.empty()) {
     validation = std::make_unique<Validation>(options, sessions);
@@ -109,11 +110,11 @@ Status Job::prepare() {
   return checkOutputs(options, plan, isDistributed);
 }
 
-/// The status of the process of rank 0, in all processes.
-static Status statusOfRankZero(Session &session, const Status &mine) {
+Status Job::onRankZero(const std::function<Status()> &work) {
   return session
-      .fromRankZero([&]() -> Expected<std::string> {
-        return mine.ok() ? Expected<std::string>(std::string()) : mine;
+      ->fromRankZero([&]() -> Expected<std::string> {
+        DPC_TRY(work());
+        return std::string();
       })
       .status();
 }
@@ -265,7 +266,8 @@ Status Job::runSteps() {
     DPC_TRY(progress->openMetrics(options.metrics, done));
     if (options.data.empty() && options.batches.empty() &&
         options.inputs.empty())
-      std::printf("the inputs are random numbers: neither --data nor %s\n",
+      std::printf("the inputs are random numbers, because there is neither "
+                  "--data nor %s\n",
                   plan.trains ? "--batches" : "--inputs");
     if (options.resume)
       std::printf("%s\n",
@@ -344,9 +346,7 @@ Status Job::guard(const StepReport &report) {
   if (options.checkReplicas == 0 || report.step % options.checkReplicas != 0)
     return Status::success();
   Status same = checkReplicas(plan, *session);
-  return statusOfRankZero(
-      *session,
-      same.ok() ? same : same.in("step " + std::to_string(report.step)));
+  return onRankZero([&] { return same.in(concat("step ", report.step)); });
 }
 
 /// The end of a message about NaN. `input` describes NaN in inputs, and `fault`
@@ -368,10 +368,11 @@ Status Job::stopAtNan(int64_t step, const std::string &why) {
   // The previous checkpoint is good and may still be incomplete.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
-  return statusOfRankZero(
-      *session, Status::invalid("step ", step, ": ", why,
-                                sourceOfNan(notFiniteInput(plan, stepInputs),
-                                            fault, options.checkNumbers)));
+  return onRankZero([&] {
+    return Status::invalid("step ", step, ": ", why,
+                           sourceOfNan(notFiniteInput(plan, stepInputs), fault,
+                                       options.checkNumbers));
+  });
 }
 
 Status Job::startEvaluation() {
@@ -381,21 +382,17 @@ Status Job::startEvaluation() {
   int64_t samples = 0;
   for (int64_t step = done + 1; step <= options.steps; ++step)
     samples += inputs->samplesIn(step);
-  return statusOfRankZero(
-      *session,
-      session->holdsRankZero()
-          ? evaluation->start(options.outputs, samples, options.steps - done)
-          : Status::success());
+  return onRankZero([&] {
+    return evaluation->start(options.outputs, samples, options.steps - done);
+  });
 }
 
 Status Job::evaluate(int64_t step) {
   if (!evaluation)
     return Status::success();
-  return statusOfRankZero(
-      *session,
-      session->holdsRankZero()
-          ? evaluation->add(session->outputs(), inputs->samplesIn(step))
-          : Status::success());
+  return onRankZero([&] {
+    return evaluation->add(session->outputs(), inputs->samplesIn(step));
+  });
 }
 
 static int64_t tokensPerStep(const Plan &plan) {

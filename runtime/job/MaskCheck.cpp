@@ -109,10 +109,10 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
   if (std::abs(wanted - losses[0]) <= kRounding * std::abs(losses[0]))
     return Status::success();
   return Status::invalid("the loss is not the mean over labels other than ",
-                         ignored.value, " in '", ignored.input, "': of ",
-                         perStep, " samples it is ", losses[0],
-                         ", of the first ", counted, " alone ", losses[1],
-                         " and of the others ", losses[2]);
+                         ignored.value, " in '", ignored.input, "': it is ",
+                         losses[0], " for all ", perStep, " samples, ",
+                         losses[1], " for the first ", counted, " and ",
+                         losses[2], " for the others");
 }
 
 } // namespace dpc

@@ -14,16 +14,17 @@ using namespace rt;
 
 Status Validation::check(const Plan &training) const {
   if (!training.trains)
-    return Status::invalid(options.plan, " does not train: infer --data with "
-                                         "it instead");
+    return Status::invalid(options.plan,
+                           " is an inference plan; run it with --data instead");
   if (plan.trains)
-    return Status::invalid("it trains; a plan that dpc-opt makes of the same "
-                           "model with --infer is needed");
+    return Status::invalid("it is a training plan, expected an inference plan "
+                           "of the same model (dpc-opt --infer)");
   if (!hasScalarLoss(plan))
     return Status::invalid("it has no output 'loss' of one value; dpc-opt "
                            "appends one with --loss");
   if (samplesPerStep(plan) == 0)
-    return Status::invalid("its inputs have no first extent in common");
+    return Status::invalid("its inputs have different first extents, expected "
+                           "the number of samples");
   return checkCopy(training, plan);
 }
 

@@ -105,19 +105,44 @@ Status matmulF64(const MatmulOp &op, const double *a, const double *b,
   });
 }
 
-/// A dense bf16 copy of a stored matrix.
-std::vector<uint16_t> toBf16(const void *data, DType type, int64_t offset,
-                             int64_t rows, int64_t cols, int64_t ld) {
-  std::vector<uint16_t> out(rows * cols);
+/// A dense copy of a stored matrix; element(i) is its i-th element.
+template <typename T, typename F>
+std::vector<T> densely(int64_t offset, int64_t rows, int64_t cols, int64_t ld,
+                       F &&element) {
+  std::vector<T> out(rows * cols);
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c) {
-      int64_t at = offset + r * ld + c;
-      out[r * cols + c] =
-          type == DType::BF16
-              ? static_cast<const uint16_t *>(data)[at]
-              : floatToBf16(static_cast<const float *>(data)[at]);
-    }
+    for (int64_t c = 0; c < cols; ++c)
+      out[r * cols + c] = element(offset + r * ld + c);
   return out;
+}
+
+/// Dense copies of the stored A and B of one matrix; toElement(data, type, i)
+/// is element i of an array.
+template <typename T, typename F>
+std::pair<std::vector<T>, std::vector<T>>
+denseFactors(const MatmulOp &op, Offsets at, const void *a, DType aType,
+             const void *b, DType bType, F &&toElement) {
+  auto [aRows, aCols] =
+      op.transA ? std::pair(op.k, op.m) : std::pair(op.m, op.k);
+  auto [bRows, bCols] =
+      op.transB ? std::pair(op.n, op.k) : std::pair(op.k, op.n);
+  return {densely<T>(at.a, aRows, aCols, op.lda,
+                     [&](int64_t i) { return toElement(a, aType, i); }),
+          densely<T>(at.b, bRows, bCols, op.ldb,
+                     [&](int64_t i) { return toElement(b, bType, i); })};
+}
+
+/// The plain GEMM of one dense A and B into a dense C.
+MatmulOp denseOp(const MatmulOp &op) {
+  MatmulOp dense = op;
+  dense.lda = op.transA ? op.m : op.k;
+  dense.ldb = op.transB ? op.k : op.n;
+  dense.ldc = op.n;
+  dense.aOffset = dense.bOffset = dense.cOffset = 0;
+  dense.batch = dense.batch2 = 1;
+  dense.alpha = 1;
+  dense.beta = 0;
+  return dense;
 }
 
 /// A dense bf16 GEMM with sums in f32: out = op(left) * op(right).
@@ -173,15 +198,8 @@ private:
   }
   Status runWidened(const std::vector<uint16_t> &left,
                     const std::vector<uint16_t> &right, float *out) const {
-    MatmulOp dense = op;
-    dense.lda = op.transA ? op.m : op.k;
-    dense.ldb = op.transB ? op.k : op.n;
-    dense.ldc = op.n;
-    dense.aOffset = dense.bOffset = dense.cOffset = 0;
-    dense.batch = dense.batch2 = 1;
-    dense.alpha = 1;
-    dense.beta = 0;
-    return matmulF32(dense, widened(left).data(), widened(right).data(), out);
+    return matmulF32(denseOp(op), widened(left).data(), widened(right).data(),
+                     out);
   }
 
   const MatmulOp &op;
@@ -206,49 +224,32 @@ Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
   Bf16Product product(op);
   std::vector<float> sum(op.m * op.n);
   return forEachMatrix(op, [&](Offsets at) -> Status {
-    std::vector<uint16_t> left = toBf16(a, aType, at.a, op.transA ? op.k : op.m,
-                                        op.transA ? op.m : op.k, op.lda);
-    std::vector<uint16_t> right =
-        toBf16(b, bType, at.b, op.transB ? op.n : op.k, op.transB ? op.k : op.n,
-               op.ldb);
+    auto [left, right] = denseFactors<uint16_t>(
+        op, at, a, aType, b, bType,
+        [](const void *data, DType type, int64_t i) {
+          return type == DType::BF16
+                     ? static_cast<const uint16_t *>(data)[i]
+                     : floatToBf16(static_cast<const float *>(data)[i]);
+        });
     DPC_TRY(product.run(left, right, sum.data()));
     storeSums(op, at, sum, c, cType);
     return Status::success();
   });
 }
 
-/// A dense f32 copy of a stored matrix.
-std::vector<float> toFloat(const void *data, DType type, int64_t offset,
-                           int64_t rows, int64_t cols, int64_t ld) {
-  std::vector<float> out(rows * cols);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c) {
-      int64_t at = offset + r * ld + c;
-      out[r * cols + c] =
-          type == DType::F16
-              ? f16ToFloat(static_cast<const uint16_t *>(data)[at])
-              : static_cast<const float *>(data)[at];
-    }
-  return out;
-}
-
 /// Uses sgemm on f32 copies, because CPUs do not multiply f16.
 Status matmulF16(const MatmulOp &op, const void *a, DType aType, const void *b,
                  DType bType, void *c, DType cType) {
-  MatmulOp dense = op;
-  dense.lda = op.transA ? op.m : op.k;
-  dense.ldb = op.transB ? op.k : op.n;
-  dense.ldc = op.n;
-  dense.aOffset = dense.bOffset = dense.cOffset = 0;
-  dense.batch = dense.batch2 = 1;
-  dense.alpha = 1;
-  dense.beta = 0;
+  MatmulOp dense = denseOp(op);
   std::vector<float> sum(op.m * op.n);
   return forEachMatrix(op, [&](Offsets at) -> Status {
-    std::vector<float> left =
-        toFloat(a, aType, at.a, op.transA ? op.k : op.m, dense.lda, op.lda);
-    std::vector<float> right =
-        toFloat(b, bType, at.b, op.transB ? op.n : op.k, dense.ldb, op.ldb);
+    auto [left, right] = denseFactors<float>(
+        op, at, a, aType, b, bType,
+        [](const void *data, DType type, int64_t i) {
+          return type == DType::F16
+                     ? f16ToFloat(static_cast<const uint16_t *>(data)[i])
+                     : static_cast<const float *>(data)[i];
+        });
     DPC_TRY(matmulF32(dense, left.data(), right.data(), sum.data()));
     storeSums(op, at, sum, c, cType);
     return Status::success();

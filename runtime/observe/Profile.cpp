@@ -227,7 +227,7 @@ static void addRows(Profile &profile, const Summary &measured,
 
 Expected<Profile> compareTraces(const std::string &predicted,
                                 const std::string &measured) {
-  DPC_ASSIGN(Trace ran, readTrace("what ran", measured));
+  DPC_ASSIGN(Trace ran, readTrace("the measured trace", measured));
   Expected<Trace> simulated = Trace();
   if (!predicted.empty())
     simulated = readTrace("trace.json", predicted);
@@ -376,8 +376,8 @@ Status writeProfile(const std::string &plan, const std::string &events) {
     return profile.status().in("--profile: " + plan);
   std::printf("%s", profileText(*profile, kRows).c_str());
   if (!profile->isPredicted)
-    std::printf("nothing to compare with: %s has no trace.json, which dpc-opt "
-                "writes with --emit=plan,report,trace\n",
+    std::printf("there is no prediction: %s has no trace.json; dpc-opt "
+                "--emit=plan,report,trace writes it\n",
                 plan.c_str());
   std::string json = profileJson(*profile);
   DPC_TRY(replaceFile(plan + "/profile.json", json).in("--profile"));

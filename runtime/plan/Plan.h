@@ -71,7 +71,6 @@ bool isPersistent(BufferKind kind);
 /// The memory space of a buffer: device memory (for computation and
 /// communication), host memory, or a file on disk.
 enum class Space { Device, Host, Disk };
-inline constexpr int kNumSpaces = 3;
 
 /// Memory for the values that a chunk of the model keeps for each micro-batch
 /// between phases. Slot i begins at offset + i * bytes.

@@ -1,9 +1,14 @@
+#define XXH_INLINE_ALL
+#include "runtime/base/ReadFile.h"
 #include "runtime/base/WriteFile.h"
 #include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
 
+#include <cinttypes>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <xxhash.h>
 
 namespace dpc::rt {
 
@@ -121,6 +126,21 @@ std::string planToJson(const Plan &plan) {
 
 Status writePlan(const Plan &plan, const std::string &dir) {
   return replaceFile(dir + "/plan.json", planToJson(plan));
+}
+
+/// The limit of hashed files; kernel files are smaller.
+static constexpr int64_t kMaxHashedBytes = int64_t(4) << 30;
+
+std::string hashText(std::string_view text) {
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64,
+                static_cast<uint64_t>(XXH3_64bits(text.data(), text.size())));
+  return digits;
+}
+
+Expected<std::string> hashFile(const std::string &path) {
+  DPC_ASSIGN(std::string bytes, readFile(path, kMaxHashedBytes));
+  return hashText(bytes);
 }
 
 } // namespace dpc::rt

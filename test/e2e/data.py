@@ -71,7 +71,7 @@ class Data(unittest.TestCase):
         for lost in ([], ["--batches=" + self.batches]):  # the position in the samples
             ran = e2e.call([e2e.tool("dpc-run"), dp2, *lost, "--steps=24", resume])
             self.assertEqual(ran.returncode, 1)
-            self.assertIn("took its data from 160 samples (--data), whose place would be lost", ran.stderr)
+            self.assertIn("read its data from 160 samples (--data); give --data again", ran.stderr)
             self.assertEqual(len(self.losses(dp2, *lost, "--steps=24", resume, "--new-data")), 1)
         other = self.losses(self.plan(2, "tp=2"), *words, resume)
         self.assertLess(e2e.largest_difference([loss for _, loss in other], [loss for _, loss in want[23:]]), 1e-3)

@@ -86,8 +86,8 @@ class Evaluation(unittest.TestCase):
         infer, held_out = "--eval-plan=" + self.plan(2, "dp=2", "--infer"), "--eval-data=" + self.path("held-out")
         for words, part in (([held_out], "--eval-plan=PLAN, made from the same model with dpc-opt --infer"),
                             ([infer], "--eval-data=PATH"),
-                            (["--eval-plan=" + plan, held_out], "it trains; a plan that dpc-opt makes of the same model with --infer is needed"),
-                            (["--eval-plan=" + self.plan(1, "dp=1", "--infer", batch=1), held_out], "it is for 1 rank, the training plan for 2"),
+                            (["--eval-plan=" + plan, held_out], "it is a training plan, expected an inference plan of the same model"),
+                            (["--eval-plan=" + self.plan(1, "dp=1", "--infer", batch=1), held_out], "it is for 1 rank, but the training plan is for 2"),
                             (["--eval-plan=" + self.plan(2, "dp=2", "--infer", model="llama-tiny"), held_out], "is not in the training plan"),
                             ([infer, "--eval-data=" + self.path("nowhere")], "nowhere"),
                             ([infer, held_out, "--ignored-label=target=-1"], "no input 'target' of integers"),

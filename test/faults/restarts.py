@@ -110,7 +110,7 @@ class Restarts(faults.FaultTest):
         words = self.words("metrics", ["--checkpoint=" + folder, "--max-restarts=3", "--checkpoint-keep=9", "--resume"])
         refused = e2e.call(words)
         self.assertEqual(refused.returncode, 1)  # a failure of the first start is final
-        self.assertIn("do not have their checksum", refused.stderr)
+        self.assertIn("the checksum of the bytes from", refused.stderr)
         # Repaired for the first start, damaged for the second.
         whole = os.path.join(folder, "step-20", "rank-0.safetensors")
         damage(whole)
@@ -122,7 +122,7 @@ class Restarts(faults.FaultTest):
             kill(pid)
         _, err = run.communicate(timeout=e2e.TIMEOUT_SECONDS)
         self.assertEqual(run.returncode, 0, err)
-        self.assertIn("do not have their checksum: the file was changed; it is renamed\n", err)
+        self.assertIn(" on is wrong: the file was changed; it is renamed\n", err)
         self.assertIn("resuming after step 10\n", err)
         self.assertIn("step-20.damaged", os.listdir(folder))
         self.assertEqual(self.metrics_of("metrics"), self.whole)

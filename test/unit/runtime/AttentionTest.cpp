@@ -25,8 +25,8 @@ struct Operand {
   }
 };
 
-/// [B, T, H, D] in memory, as in models, between gaps that hold NaN; or [B, H,
-/// T, D] without gaps.
+/// A random operand. With `isSplit` it is stored as [B, T, H, D], as in models,
+/// with NaN in gaps; otherwise as [B, H, T, D] without gaps.
 Operand operand(std::vector<int64_t> extents, DType type, bool isSplit,
                 unsigned seed) {
   Operand made;
@@ -96,7 +96,7 @@ struct Case {
   }
 };
 
-/// The values of one query head as doubles.
+/// The probabilities of one query and their gradients.
 struct Row {
   Doubles p, dp;
   double lse = 0;
@@ -130,8 +130,7 @@ void expectNear(double actual, double expected, double tolerance,
       << what << ": " << actual << " is not " << expected;
 }
 
-/// Compares all results with sums in double; dk and dv are summed over all
-/// query heads.
+/// Compares all results with sums in double.
 void expectRight(const Case &c, double tolerance) {
   const AttentionShape &s = c.shape;
   int64_t repeats = s.heads / s.groups;
@@ -179,7 +178,7 @@ AttentionShape shapeOf(int64_t heads, int64_t groups, int64_t queries,
   return {2, heads, groups, queries, keys, 5, 7, 0.4, causal, type};
 }
 
-TEST(Attention, IsThatOfSumsInDouble) {
+TEST(Attention, MatchesSumsInDouble) {
   for (bool isSplit : {false, true})
     for (bool causal : {false, true})
       for (auto [heads, groups] : {std::pair(3, 3), {4, 2}, {4, 1}}) {
@@ -189,9 +188,8 @@ TEST(Attention, IsThatOfSumsInDouble) {
       }
 }
 
-/// The tolerance of one rounding per written number; dk and dv are sums of
-/// many.
-TEST(Attention, RoundsWhatIsWritten) {
+/// The tolerance is that of one rounding.
+TEST(Attention, RoundsResults) {
   for (auto [type, tolerance] :
        {std::pair(DType::BF16, 1.0 / 128), {DType::F16, 1.0 / 1024}}) {
     Case c(shapeOf(4, 2, 6, 6, true, type), true);
@@ -206,7 +204,7 @@ TEST(Attention, TheLastQueryIsAtTheLastKey) {
   expectRight(c, 2e-6);
 }
 
-TEST(Attention, QueriesThatSeeNoKeyAreZero) {
+TEST(Attention, QueriesWithoutKeysGiveZero) {
   Case c(shapeOf(2, 1, 5, 3, true, DType::F32), false);
   ASSERT_EQ(c.run().message(), "");
   for (int64_t t = 0; t < 2; ++t) {

@@ -2,18 +2,13 @@
 #include "runtime/checkpoint/CheckpointFolder.h"
 #include "runtime/checkpoint/ShardFile.h"
 #include "runtime/plan/PlanJson.h"
-#include "test/unit/runtime/Expect.h"
+#include "test/unit/runtime/ScratchFolder.h"
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <fstream>
-#include <gtest/gtest.h>
 #include <numeric>
-#include <sstream>
 #include <thread>
 
 namespace dpc::rt {
@@ -21,26 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Checkpoint : public testing::Test {
+class Checkpoint : public test::ScratchFolder {
 protected:
-  void SetUp() override {
-    char name[] = "/tmp/dpc-checkpoint-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    dir = name;
-  }
-  void TearDown() override { fs::remove_all(dir); }
-
   static std::string readFile(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
-    std::stringstream bytes;
-    bytes << in.rdbuf();
-    return bytes.str();
+    return {std::istreambuf_iterator<char>(in), {}};
   }
   static void writeFile(const std::string &path, const std::string &text) {
     std::ofstream(path, std::ios::binary) << text;
   }
-
-  std::string dir;
 };
 
 Manifest sample() {
@@ -65,7 +49,7 @@ Manifest sample() {
   return manifest;
 }
 
-TEST_F(Checkpoint, ManifestsAreReadAsTheyWereWritten) {
+TEST_F(Checkpoint, ManifestsRoundTrip) {
   Manifest manifest = sample();
   auto read = parseManifest(manifestText(manifest), "m");
   ASSERT_TRUE(read.ok()) << read.status().message();
@@ -85,7 +69,7 @@ TEST_F(Checkpoint, ManifestsAreReadAsTheyWereWritten) {
   EXPECT_EQ(read->files[0].headerHash, "00112233aabbccdd");
 }
 
-TEST_F(Checkpoint, AManifestIsWholeOrNone) {
+TEST_F(Checkpoint, DamagedManifestsAreRefused) {
   std::string text = manifestText(sample());
   for (size_t length = 0; length + 2 < text.size(); length += 7)
     EXPECT_FALSE(parseManifest(text.substr(0, length), "m").ok()) << length;
@@ -97,7 +81,7 @@ TEST_F(Checkpoint, AManifestIsWholeOrNone) {
   }
 }
 
-/// The manifest with `from` replaced, under a correct checksum.
+/// The text of a manifest with `from` replaced and a correct checksum.
 std::string forged(const std::string &from, const std::string &to) {
   std::string text = manifestText(sample());
   size_t begin = text.find("\"manifest\": ") + 12;
@@ -146,7 +130,7 @@ TEST_F(Checkpoint, NothingInAManifestIsTrusted) {
 TEST_F(Checkpoint, ShardFilesNoticeEveryChangedByte) {
   std::vector<float> large(100000), small = {1, 2, 3};
   std::iota(large.begin(), large.end(), 0.f);
-  std::string path = dir + "/" + shardFileName(0);
+  std::string path = at(shardFileName(0));
   ASSERT_TRUE(
       writeShardFile(path, {{"a", DType::F32, {1000, 100}, large.data()},
                             {"b", DType::F32, {3}, small.data()}})
@@ -191,8 +175,8 @@ TEST_F(Checkpoint, ShardFilesNoticeEveryChangedByte) {
   EXPECT_FALSE(ShardFile::open(path, *described).ok());
 }
 
-TEST_F(Checkpoint, OnlyWholeFoldersAreCheckpoints) {
-  CheckpointFolder folder(dir + "/runs");
+TEST_F(Checkpoint, OnlyCompleteFoldersAreCheckpoints) {
+  CheckpointFolder folder(at("runs"));
   ASSERT_TRUE(folder.prepare().ok());
   for (int64_t step : {3, 20, 100}) {
     Manifest manifest = sample();
@@ -226,7 +210,7 @@ TEST_F(Checkpoint, OnlyWholeFoldersAreCheckpoints) {
 }
 
 TEST_F(Checkpoint, APublishedStepReplacesTheOldOne) {
-  CheckpointFolder folder(dir);
+  CheckpointFolder folder(dir.string());
   for (const char *tag : {"a", "b"}) {
     Manifest manifest = sample();
     manifest.model = tag;
@@ -238,13 +222,13 @@ TEST_F(Checkpoint, APublishedStepReplacesTheOldOne) {
   }
 }
 
-TEST_F(Checkpoint, AStepIsWholeWhileItIsReplaced) {
+TEST_F(Checkpoint, AStepIsCompleteWhileItIsReplaced) {
   for (const char *name : {"x", "y"})
-    fs::create_directories(dir + "/" + name);
-  if (renameat2(AT_FDCWD, (dir + "/x").c_str(), AT_FDCWD, (dir + "/y").c_str(),
+    fs::create_directories(at(name));
+  if (renameat2(AT_FDCWD, at("x").c_str(), AT_FDCWD, at("y").c_str(),
                 RENAME_EXCHANGE) != 0)
     GTEST_SKIP() << "this file system cannot exchange folders";
-  CheckpointFolder folder(dir + "/steps");
+  CheckpointFolder folder(at("steps"));
   fs::create_directories(folder.unfinished(7, "first"));
   ASSERT_TRUE(folder.publish(sample(), "first").ok());
   std::atomic<bool> isOver{false};

@@ -21,7 +21,7 @@ const DType kReducible[] = {DType::F32, DType::F64, DType::BF16,
 const ReduceKind kKinds[] = {ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min,
                              ReduceKind::Prod};
 
-/// Small integers: exact in every type and order, products included.
+/// Small integers, whose sums and products are exact in all types.
 double valueOf(int rank, int64_t i, ReduceKind kind) {
   if (kind == ReduceKind::Prod)
     return (rank + i) % 3 == 0 ? 2 : ((rank + i) % 3 == 1 ? 1 : -1);
@@ -54,7 +54,6 @@ std::vector<int> allRanks(int size) {
   return ranks;
 }
 
-/// Compares errors as text, so that a failing test shows the reason.
 std::string message(const Status &status) { return status.message(); }
 
 class CommTest : public testing::TestWithParam<int> {};
@@ -76,8 +75,8 @@ TEST_P(CommTest, AllReducesEveryTypeAndKindExactly) {
   });
 }
 
-/// Rounding depends on the order, which must be that of the members for every
-/// size, so that all communicators and all members agree bit for bit.
+/// All communicators and members get the same bits, because the order of sums
+/// is that of the members for all sizes.
 TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
   auto valueAt = [](int rank, int64_t i) {
     return 1.f / static_cast<float>(1 + (i * 31 + rank * 17) % 1009);
@@ -89,7 +88,7 @@ TEST_P(CommTest, SumsAreTakenInTheOrderOfTheMembers) {
         sum += valueAt(rank, i);
       return sum;
     };
-    // The last size exceeds what a communicator handles at once.
+    // Communicators split the last size.
     for (int64_t count : {3, 5001, 2500007}) {
       std::vector<float> data(count);
       for (int64_t i = 0; i < count; ++i)
@@ -176,7 +175,7 @@ TEST_P(CommTest, GathersExchangesAndBroadcasts) {
   });
 }
 
-TEST_P(CommTest, SendsAroundARingBeforeAnyoneReceives) {
+TEST_P(CommTest, SendsAroundARingBeforeReceiving) {
   onRanks(GetParam(), kTimeout, [](Communicator &comm) {
     int size = comm.size(), rank = comm.rank();
     if (size == 1)
@@ -200,8 +199,8 @@ TEST_P(CommTest, SendsAroundARingBeforeAnyoneReceives) {
   });
 }
 
-/// A message waits for the recv with its tag, whatever arrives before.
-TEST_P(CommTest, MessagesOfOtherTagsMayBeReceivedFirst) {
+/// A recv ignores earlier messages with other tags.
+TEST_P(CommTest, MessagesWithOtherTagsMayBeReceivedFirst) {
   onRanks(GetParam(), kTimeout, [](Communicator &comm) {
     int size = comm.size(), rank = comm.rank();
     if (size == 1)
@@ -236,7 +235,7 @@ TEST_P(CommTest, MessagesOfOtherTagsMayBeReceivedFirst) {
 }
 
 /// Equal tags in different groups belong to different messages.
-TEST_P(CommTest, GroupsKeepTheirMessagesApart) {
+TEST_P(CommTest, GroupsHaveSeparateMessages) {
   if (GetParam() != 4)
     return;
   Mesh mesh{{{"pp", 2}, {"dp", 2}}, 1};
@@ -265,7 +264,7 @@ TEST_P(CommTest, GroupsKeepTheirMessagesApart) {
 }
 
 /// A recv without a send names the missing rank.
-TEST_P(CommTest, TheSenderThatIsMissingIsNamed) {
+TEST_P(CommTest, AMissingSenderIsNamed) {
   if (GetParam() == 1)
     return;
   onRanks(GetParam(), 0.4, [](Communicator &comm) {
@@ -279,7 +278,8 @@ TEST_P(CommTest, TheSenderThatIsMissingIsNamed) {
   });
 }
 
-/// The rows and columns of a mesh (one row if the size is odd), used in turn.
+/// Alternates between the rows and columns of a mesh (one row if the size is
+/// odd).
 TEST_P(CommTest, GroupsAreIndependent) {
   int rows = GetParam() % 2 == 0 ? 2 : 1, columns = GetParam() / rows;
   Mesh mesh{{{"dp", rows}, {"tp", columns}}, 1};

@@ -15,7 +15,8 @@ namespace {
 
 class Datasets : public test::ScratchFolder {
 protected:
-  /// `count` samples of input x; all elements of a sample are its number.
+  /// Writes `count` samples of input x, whose elements are the number of the
+  /// sample.
   void writeNumbered(int64_t count) const {
     HostTensor x = HostTensor::zeros(DType::F32, {count, 2});
     for (int64_t i = 0; i < count; ++i)
@@ -58,7 +59,7 @@ protected:
   }
 };
 
-TEST(SampleOrder, EveryEpochHasAllSamplesInItsOwnOrder) {
+TEST(SampleOrder, EveryEpochIsAnotherPermutation) {
   SampleOrder order(100, 7), same(100, 7), other(100, 8);
   std::set<std::vector<int64_t>> orders;
   for (int64_t epoch : {0, 1, 2, 0}) {
@@ -78,7 +79,7 @@ TEST(SampleOrder, EveryEpochHasAllSamplesInItsOwnOrder) {
   EXPECT_EQ(SampleOrder(100, std::nullopt).at(5, 42), 42);
 }
 
-TEST(SampleOrder, AllOrdersAreAsProbable) {
+TEST(SampleOrder, AllOrdersAreEquallyProbable) {
   SampleOrder order(4, 3);
   std::map<std::vector<int64_t>, int> seen;
   for (int64_t epoch = 0; epoch < 24000; ++epoch)
@@ -133,7 +134,7 @@ TEST_F(Datasets, TheLastBatchIsDroppedOrPadded) {
              "10 samples, a step takes 11");
 }
 
-TEST_F(Datasets, LabelsOfWhatFillsUpAStepAreIgnored) {
+TEST_F(Datasets, LabelsOfFillingSamplesAreIgnored) {
   writeNumbered(5);
   HostTensor label = HostTensor::zeros(DType::I32, {5});
   for (int i = 0; i < 5; ++i)
@@ -160,8 +161,8 @@ TEST_F(Datasets, LabelsOfWhatFillsUpAStepAreIgnored) {
       DatasetInputs::open(plan, std::move(*openDataset(plan, dir)), options)
           .status()
           .message(),
-      "no input 'x' of integers, whose labels could be ignored; integers are "
-      "in label");
+      "the plan has no integer input 'x' with labels; its integer inputs are "
+      "label");
 }
 
 TEST_F(Datasets, ShuffledEpochsHaveEverySampleOnce) {
@@ -177,7 +178,7 @@ TEST_F(Datasets, ShuffledEpochsHaveEverySampleOnce) {
     EXPECT_EQ(all[i], order.at(i / 10, i % 10));
 }
 
-TEST_F(Datasets, ARunGoesOnWithTheNextSampleInBatchesOfAnySize) {
+TEST_F(Datasets, ARunResumesWithAnotherBatchSize) {
   for (LastBatch last : {LastBatch::Wrap, LastBatch::Drop}) {
     DataOptions options{.shuffle = 5, .last = last};
     auto before = numbered(20, 3, options);
@@ -204,7 +205,7 @@ TEST_F(Datasets, AnotherOrderIsRefused) {
   auto plain = numbered(10, 4);
   EXPECT_HAS(plain->resumeAt(2, position).message(), "shuffled by seed 5");
   auto longer = numbered(11, 4, {.shuffle = 5});
-  EXPECT_HAS(longer->resumeAt(2, position).message(), "these are 11");
+  EXPECT_HAS(longer->resumeAt(2, position).message(), "now there are 11");
   EXPECT_TRUE(plain->resumeAt(2, {}).ok()); // the previous run had no position
   EXPECT_EQ(take(*plain, 2, 4), (std::vector<int64_t>{0, 1, 2, 3}));
 }
@@ -265,7 +266,7 @@ TEST_F(Datasets, BadDatasetsAreNamed) {
   EXPECT_NE(errorOf(numberedPlan(2), at("d.safetensors")), "");
 }
 
-TEST_F(Datasets, ABadValueEndsItsStepAlone) {
+TEST_F(Datasets, ABadValueFailsOnlyItsStep) {
   Plan plan;
   plan.inputs = {{"x", 0, DType::I64, {2}, {}, 10}};
   HostTensor x = HostTensor::zeros(DType::I64, {6});
@@ -319,7 +320,7 @@ TEST_F(Datasets, TokensAreShiftedIntoLabels) {
   EXPECT_HAS(errorOf(numberedPlan(8), at("t.bin")), "x f32[8, 2]");
 }
 
-TEST_F(Datasets, TokensAreNotGuessed) {
+TEST_F(Datasets, TokenTypesAreNotGuessed) {
   std::string wide;
   for (uint32_t t = 0; t < 14; ++t)
     wide.append(reinterpret_cast<char *>(&t), 4);
@@ -344,7 +345,7 @@ std::string llmC(int32_t magic, int32_t version, int32_t count,
   return bytes + tokens;
 }
 
-TEST_F(Datasets, HeadersOfTokensCountThem) {
+TEST_F(Datasets, HeadersCountTheTokens) {
   auto error = [&](const std::string &bytes) {
     write("t.bin", bytes);
     auto dataset = openDataset(tokenPlan(), at("t.bin"));
@@ -376,12 +377,11 @@ TEST_F(Datasets, HeadersOfTokensCountThem) {
             "its header has magic 20240801 and version 1, expected version 7");
   EXPECT_EQ(error(narrow), "");
   EXPECT_EQ(error(narrow + "\1"),
-            "has 21 bytes, which is not a whole number of uint16 "
-            "tokens: it is truncated");
+            "has 21 bytes, which is not a multiple of uint16: it is truncated");
 }
 
-/// A mapping would end the process.
-TEST_F(Datasets, AFileThatIsCutOffWhileItIsReadIsNamed) {
+/// Reading the end of a truncated mapping would end the process.
+TEST_F(Datasets, ATruncatedFileIsNamed) {
   Plan plan = numberedPlan(2);
   writeNumbered(20);
   auto arrays = openDataset(plan, dir);
@@ -406,7 +406,7 @@ TEST_F(Datasets, AFileThatIsCutOffWhileItIsReadIsNamed) {
   auto expectCut = [&](const Status &status, const std::string &name) {
     EXPECT_EQ(status.message().rfind(at(name) + ": ends at byte ", 0), 0u)
         << status.message();
-    EXPECT_HAS(status.message(), "cut off");
+    EXPECT_HAS(status.message(), "truncated");
   };
   expectCut((*arrays)->read(3, to), "x.npy");
   expectCut((*named)->read(3, to), "x.safetensors");

@@ -4,16 +4,13 @@
 #include "runtime/io/Safetensors.h"
 #include "runtime/plan/Ledger.h"
 #include "runtime/plan/PlanJson.h"
-#include "test/unit/runtime/Expect.h"
+#include "test/unit/runtime/ScratchFolder.h"
 #include "test/unit/runtime/TestPlans.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,11 +27,10 @@ struct Ran {
   std::string out, err;
 };
 
-class DpcRun : public testing::Test {
+class DpcRun : public test::ScratchFolder {
 protected:
   void SetUp() override {
-    dir = std::filesystem::temp_directory_path() /
-          ("dpc-run-" + std::to_string(getpid()));
+    ScratchFolder::SetUp();
     std::filesystem::create_directories(dir / "batches");
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -42,14 +38,9 @@ protected:
     writeWeights();
     writePlanFor(2);
   }
-  void TearDown() override { std::filesystem::remove_all(dir); }
-
   static HostTensor x() { return ramp({3, 8, 4}, 1.0 / 64, 0.75); }
   static HostTensor w() { return ramp({4, 2}, 0.125, 0.5); }
 
-  std::string at(const std::string &name) const {
-    return (dir / name).string();
-  }
   std::string read(const std::string &name) const {
     std::ifstream in(dir / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -130,8 +121,6 @@ protected:
                                DType::F32, i),
                   weights.at(i), 1e-5);
   }
-
-  std::filesystem::path dir;
 };
 
 const char *kTrain = "plan --batches=batches --metrics=m.jsonl "
@@ -170,7 +159,7 @@ TEST_F(DpcRun, RandomDataAndInitNeedNoFiles) {
   expectError(run("plan --steps=2"), "parameter 'w'");
 }
 
-TEST_F(DpcRun, BadInputGetsOneLine) {
+TEST_F(DpcRun, ErrorsInInputAreOneLine) {
   expectError(run("nowhere"), "nowhere/plan.json");
   setenv("DPC_CUDA_PLUGIN", "/nowhere.so", 1);
   expectError(run("plan --device=cuda"), "--device=cuda: /nowhere.so");
@@ -186,7 +175,7 @@ TEST_F(DpcRun, BadInputGetsOneLine) {
               "found f32[3, 7, 4], expected f32[steps, 8, 4]");
 }
 
-TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
+TEST_F(DpcRun, ANanLossEndsTheRun) {
   HostTensor bad = x();
   bad.set(32 + 30, std::nan("")); // step 2, on rank 1
   ASSERT_TRUE(writeNpy(at("batches/x.npy"), bad).ok());
@@ -218,7 +207,7 @@ TEST_F(DpcRun, ALossThatIsNoNumberEndsTheRun) {
               3);
 }
 
-// The failure comes before training, not after the last step.
+// Runs with impossible outputs fail before training.
 TEST_F(DpcRun, OutputsAreCheckedBeforeTheFirstStep) {
   for (const char *option :
        {"--metrics=", "--save-params=", "--trace=", "--outputs="}) {
@@ -244,7 +233,7 @@ TEST_F(DpcRun, OneRanksErrorDoesNotStallTheOthers) {
               "--metrics: /dev/null/x");
 }
 
-TEST_F(DpcRun, BadPlansGetOneLine) {
+TEST_F(DpcRun, ErrorsInPlansAreOneLine) {
   Plan plan = planFor(2);
   plan.version = 11;
   ASSERT_TRUE(writePlan(plan, at("plan")).ok());
@@ -274,7 +263,7 @@ TEST_F(DpcRun, DumpsLedgers) {
   expectError(run("plan --dump-ledger=/dev/null/x"), "/dev/null/x");
 }
 
-TEST_F(DpcRun, MpirunErrorsAreSaidOnce) {
+TEST_F(DpcRun, ErrorsUnderMpirunArePrintedOnce) {
   if (!hasMpi())
     GTEST_SKIP() << "built without MPI";
   writePlanFor(4);

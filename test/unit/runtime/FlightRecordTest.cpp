@@ -48,21 +48,21 @@ protected:
   Plan plan = test::leastSquares(2, 1);
 };
 
-TEST_F(FlightRecords, WhoseEndedFirstIsNamed) {
+TEST_F(FlightRecords, TheRankWhosePulseEndedFirstIsNamed) {
   leave(0, 5000.0, "waits", "step 3, reduce (group dp ranks=0,1,2)");
   leave(1, 4990.0, "runs", "step 3, gelu");
   leave(2, 5000.02, "runs", "step 3, relu");
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 1 was last in step 3, gelu"});
 }
 
-TEST_F(FlightRecords, WhereAllEndTogetherThoseThatDidNotWait) {
+TEST_F(FlightRecords, IfAllPulsesEndTogetherRanksThatDidNotWaitAreNamed) {
   leave(0, 5000.0, "waits", "step 3, reduce (group dp ranks=0,1,2)");
   leave(1, 5000.01, "ended", "step 3, gelu");
   leave(2, 5000.02, "runs", "step 3, relu");
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 2 was last in step 3, relu"});
 }
 
-TEST_F(FlightRecords, WhoSaidWhyItFailedIsNotLost) {
+TEST_F(FlightRecords, ARankThatReportedAnErrorIsNotLost) {
   leave(0, 5000.0, "waits", "step 3, reduce (group dp ranks=0,1)");
   leave(1, 5000.0, "runs", "step 3, gelu");
   std::string text = textOf("rank-1");
@@ -81,10 +81,10 @@ TEST_F(FlightRecords, AFailureIsMarked) {
   EXPECT_EQ(lastInstructions(dir), Lines{});
 }
 
-TEST_F(FlightRecords, WhoWasStoppedHasNoSayInWhyItFailed) {
+TEST_F(FlightRecords, ARankThatWasStoppedStaysLost) {
   auto record = FlightRecord::open(dir, plan, 1);
   ASSERT_TRUE(record.ok());
-  // The state after a stop: an old pulse, and no thread that renews it.
+  // After a stop, the pulse is old and no thread renews it.
   for (int i = 0; i < 100; ++i) {
     std::fstream file(at("rank-1"), std::ios::in | std::ios::out);
     file.write("pulse 1000 ", 11);
@@ -105,9 +105,9 @@ static int64_t pulseOf(const std::string &path) {
   return time;
 }
 
-/// Stops a child process and continues it; returns whether its pulse resumes
-/// within two seconds. `starved`: the child ignores SIGCONT, as if it had
-/// waited for a processor.
+/// Stops and continues a child process. Returns whether its pulse resumes
+/// within two seconds. With `starved`, it ignores SIGCONT, as if it had waited
+/// for a processor.
 static bool pulsesAfterStop(const Plan &plan, const std::string &folder,
                             bool starved) {
   pid_t child = fork();
@@ -136,12 +136,12 @@ static bool pulsesAfterStop(const Plan &plan, const std::string &folder,
   return goesOn;
 }
 
-TEST_F(FlightRecords, APulseIsHeldAfterAStopOnly) {
+TEST_F(FlightRecords, ThePulsePausesOnlyAfterAStop) {
   EXPECT_TRUE(pulsesAfterStop(plan, at("starved"), true));
   EXPECT_FALSE(pulsesAfterStop(plan, at("stopped"), false));
 }
 
-TEST_F(FlightRecords, WhatOneAloneLeftIsToldWhateverItWas) {
+TEST_F(FlightRecords, ASingleRecordIsAlwaysReported) {
   leave(1, 5000.0, "waits", "step 3, reduce (group dp ranks=0,1)");
   EXPECT_EQ(lastInstructions(dir),
             Lines{"rank 1 was last in step 3, reduce (group dp ranks=0,1)"});
@@ -149,7 +149,7 @@ TEST_F(FlightRecords, WhatOneAloneLeftIsToldWhateverItWas) {
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 1 was last in step 3"});
 }
 
-TEST_F(FlightRecords, ALaterOneIsAnotherFile) {
+TEST_F(FlightRecords, ALaterRecordIsANewFile) {
   auto first = FlightRecord::open(at("same"), plan, 0);
   auto second = FlightRecord::open(at("same"), plan, 0);
   ASSERT_TRUE(first.ok() && second.ok());
@@ -158,7 +158,7 @@ TEST_F(FlightRecords, ALaterOneIsAnotherFile) {
   EXPECT_EQ(lastInstructions(at("same")), Lines{"rank 0 was last in step 5"});
 }
 
-TEST_F(FlightRecords, TheLastThatEndedOrTheStep) {
+TEST_F(FlightRecords, TheLastFinishedInstructionOrTheStepIsNamed) {
   leave(0, 5000.0, "ended", "step 3, gelu");
   leave(1, 5001.0, "fresh", "");
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 0 last finished step 3, gelu"});
@@ -166,7 +166,7 @@ TEST_F(FlightRecords, TheLastThatEndedOrTheStep) {
   EXPECT_EQ(lastInstructions(dir), Lines{"rank 1 was last in step 3"});
 }
 
-TEST_F(FlightRecords, LinesAreFewAndEachIsOne) {
+TEST_F(FlightRecords, LinesAreLimited) {
   for (int rank = 0; rank < 9; ++rank)
     leave(rank, 10, "runs", "step 3, a\nb\033[2J");
   Lines lines = lastInstructions(dir);
@@ -174,7 +174,7 @@ TEST_F(FlightRecords, LinesAreFewAndEachIsOne) {
   EXPECT_EQ(lines[3], "rank 3 was last in step 3, a b [2J");
 }
 
-TEST_F(FlightRecords, WhatIsNoRecordIsPassedOver) {
+TEST_F(FlightRecords, OtherFilesAreIgnored) {
   write("rank-0", "short");
   write("rank-", std::string(1024, ' '));
   write("rank-1x", std::string(1024, '9'));
@@ -186,7 +186,7 @@ TEST_F(FlightRecords, WhatIsNoRecordIsPassedOver) {
   EXPECT_TRUE(std::filesystem::exists(at("notes")));
 }
 
-TEST_F(FlightRecords, SayWhatTheirRankDoes) {
+TEST_F(FlightRecords, DescribeTheCurrentInstruction) {
   auto record = FlightRecord::open(at("new"), plan, 1);
   ASSERT_TRUE(record.ok()) << record.status().message();
   (*record)->beginStep(7);
@@ -212,7 +212,7 @@ TEST_F(FlightRecords, SayWhatTheirRankDoes) {
       << lines[0];
 }
 
-TEST_F(FlightRecords, GoWithARankThatEndsByItself) {
+TEST_F(FlightRecords, AreRemovedWhenARankEnds) {
   {
     SessionOptions options;
     options.flightRecord = dir;
@@ -232,7 +232,7 @@ TEST_F(FlightRecords, GoWithARankThatEndsByItself) {
   EXPECT_TRUE(std::filesystem::is_empty(dir));
 }
 
-TEST_F(FlightRecords, AFolderThatCannotBeIsSaid) {
+TEST_F(FlightRecords, AnImpossibleFolderIsReported) {
   write("file", "");
   auto record = FlightRecord::open(at("file"), plan, 0);
   EXPECT_EQ(record.status().message(),

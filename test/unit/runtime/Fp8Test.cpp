@@ -14,8 +14,8 @@ namespace {
 constexpr DType kFormats[] = {DType::F8E4M3FN, DType::F8E5M2};
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// From the definition of the formats (OCP 8-bit floating point): the finite
-/// non-negative numbers in ascending order, with their codes.
+/// The finite non-negative numbers of a format and their codes, by the
+/// definition of OCP 8-bit floating point.
 std::map<double, uint8_t> numbersOf(DType format) {
   bool isE4 = format == DType::F8E4M3FN;
   int mantissa = isE4 ? 3 : 2, bias = isE4 ? 7 : 15, count = isE4 ? 0x7f : 0x7c;
@@ -30,8 +30,7 @@ std::map<double, uint8_t> numbersOf(DType format) {
   return numbers;
 }
 
-/// The code of the nearest of these numbers; of two equally near ones, the even
-/// code.
+/// The code of the nearest number; the even code on ties.
 uint8_t nearest(const std::map<double, uint8_t> &numbers, double value) {
   auto above = numbers.lower_bound(std::abs(value));
   uint8_t code = 0;
@@ -49,7 +48,7 @@ uint8_t nearest(const std::map<double, uint8_t> &numbers, double value) {
   return static_cast<uint8_t>(code | (std::signbit(value) ? 0x80 : 0));
 }
 
-TEST(Fp8, AllOfBf16GoesToTheNearestCode) {
+TEST(Fp8, AllBf16NumbersRoundToTheNearestCode) {
   for (DType format : kFormats) {
     auto numbers = numbersOf(format);
     for (float scale : {1.0f, 448.0f / 3.0f, 0x1p-100f, 7.3e11f})
@@ -63,7 +62,7 @@ TEST(Fp8, AllOfBf16GoesToTheNearestCode) {
   }
 }
 
-TEST(Fp8, CodesStandForWhatTheFormatsSay) {
+TEST(Fp8, ValuesOfCodesMatchTheFormats) {
   for (DType format : kFormats)
     for (auto [value, code] : numbersOf(format)) {
       uint8_t both[] = {code, static_cast<uint8_t>(code | 0x80)};
@@ -73,9 +72,9 @@ TEST(Fp8, CodesStandForWhatTheFormatsSay) {
     }
 }
 
-/// The casts of ml_dtypes 0.6 from float32, which does not saturate: numbers
-/// that would round to more than the largest become infinite or NaN there.
-TEST(Fp8, CodesAreThoseOfMlDtypes) {
+/// The casts of ml_dtypes 0.6 from float32. They do not saturate, so the table
+/// has no larger numbers.
+TEST(Fp8, CodesMatchMlDtypes) {
   struct {
     float value;
     int e4m3, e5m2;
@@ -97,7 +96,7 @@ TEST(Fp8, CodesAreThoseOfMlDtypes) {
   EXPECT_EQ(fp8Code(61439.0f, DType::F8E5M2), 0x7b);
 }
 
-TEST(Fp8, WhatIsFiniteStaysFiniteAndNothingElseDoes) {
+TEST(Fp8, FiniteNumbersSaturate) {
   EXPECT_EQ(fp8Code(464.1f, DType::F8E4M3FN), 0x7e);
   EXPECT_EQ(fp8Code(-3e38f, DType::F8E4M3FN), 0xfe);
   EXPECT_EQ(fp8Code(-61440.0f, DType::F8E5M2), 0xfb);
@@ -115,7 +114,7 @@ uint32_t bitsOf(float value) {
   return bits;
 }
 
-TEST(Fp8, ScalesPutTheLargestOnTheLargest) {
+TEST(Fp8, ScalesMapAmaxToTheLargestNumber) {
   EXPECT_EQ(fp8Scale(bitsOf(1.0f), DType::F8E4M3FN), 448);
   EXPECT_EQ(fp8Scale(bitsOf(3.0f), DType::F8E4M3FN), 448.0f / 3.0f);
   EXPECT_EQ(fp8Scale(bitsOf(1.0f), DType::F8E5M2), 57344);
@@ -125,7 +124,7 @@ TEST(Fp8, ScalesPutTheLargestOnTheLargest) {
     EXPECT_EQ(fp8Scale(bitsOf(none), DType::F8E4M3FN), 1) << none;
 }
 
-TEST(Fp8, AmaxIsOfTheMatrixAlone) {
+TEST(Fp8, AmaxAndCodesIgnoreOtherColumns) {
   std::vector<uint16_t> values;
   for (float value : {1.0f, -3.0f, 9.0f, 2.0f, 0.5f, kInf})
     values.push_back(floatToBf16(value));
@@ -142,7 +141,7 @@ TEST(Fp8, AmaxIsOfTheMatrixAlone) {
   EXPECT_GT(amaxBits(matrix), bitsOf(kInf));
 }
 
-/// Element (row, k) or (k, col) of a factor, as the GEMM reads it.
+/// A or B as the GEMM reads it.
 struct Seen {
   const HostTensor &tensor;
   int64_t offset, ld;
@@ -204,7 +203,7 @@ void expectProduct(MatmulOp op, DType cType) {
   EXPECT_GT(most, 0.01) << "no code was rounded";
 }
 
-TEST(Fp8, ProductsAreThoseOfTheCodes) {
+TEST(Fp8, GemmsMultiplyTheCodes) {
   for (int trans = 0; trans < 4; ++trans)
     for (auto [a, b] : {std::pair(DType::F8E4M3FN, DType::F8E4M3FN),
                         {DType::F8E5M2, DType::F8E4M3FN},
@@ -230,7 +229,7 @@ TEST(Fp8, ProductsAreThoseOfTheCodes) {
     }
 }
 
-TEST(Fp8, NothingHidesWhatIsNotFinite) {
+TEST(Fp8, ResultsOfInfinityAndNanAreNotFinite) {
   MatmulOp op;
   op.compute = DType::BF16;
   op.m = op.n = op.k = op.lda = op.ldb = op.ldc = 16;

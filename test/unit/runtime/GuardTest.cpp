@@ -35,7 +35,7 @@ TEST(ReplicaCheck, TheFirstHolderOwnsTheShard) {
   }
 }
 
-TEST(SlowRanks, AreTimedByThemselves) {
+TEST(SlowRanks, AreTimedWithoutWaits) {
   Plan plan = leastSquares(3, 1);
   plan.kernelFile = "none.so";
   plan.kernelHash = "0000000000000000";
@@ -55,13 +55,13 @@ TEST(SlowRanks, AreTimedByThemselves) {
   Expected<std::vector<double>> seconds = ownSeconds(plan, **session);
   ASSERT_TRUE(seconds.ok());
   EXPECT_GE((*seconds)[1], 0.3);
-  // The time that other ranks waited for it does not count as theirs.
+  // Waiting for the slow rank is not included in the time of other ranks.
   EXPECT_LT((*seconds)[0], 0.3);
   EXPECT_LT((*seconds)[2], 0.3);
   EXPECT_EQ(*ownSeconds(plan, **session), (std::vector<double>{0, 0, 0}));
 }
 
-TEST(SlowRanks, AreThoseFarAboveTheMedianOfTheirStage) {
+TEST(SlowRanks, AreComparedWithTheMedianOfTheirStage) {
   Plan plan = leastSquares(4, 1);
   EXPECT_EQ(slowRanks(plan, {0.1, 0.1, 0.41, 0.15}, 10, 2),
             std::vector<std::string>{"rank 2 computes 41 ms a step, 4.1 times "
@@ -87,7 +87,7 @@ protected:
     for (size_t i = 0; i < session->ranksHere().size(); ++i)
       fill(i, 0.5f);
   }
-  /// The elements of rank i's copy of w, its buffer 0.
+  /// Fills rank i's copy of w (buffer 0).
   void fill(size_t i, float value) {
     ASSERT_TRUE(session->ranksHere()[i]
                     ->fillBuffer(0,
@@ -115,7 +115,7 @@ TEST_F(Guarded, TheRankThatDriftedIsNamed) {
   EXPECT_EQ(replicas(), "'w' differs on ranks 0, 1, 2, 3");
 }
 
-TEST(ReplicaCheck, CopiesInOtherStagesCountAsWell) {
+TEST(ReplicaCheck, CopiesInOtherStagesAreCompared) {
   Mesh mesh{{{"pp", 2}, {"dp", 3}, {"tp", 2}}};
   Layout layout;
   layout.dims = {{Factor{12, {"tp"}}}};
@@ -139,7 +139,7 @@ TEST_F(Guarded, TheFirstNanIsNamed) {
   EXPECT_EQ(*session->numberFault(), "");
 }
 
-TEST_F(Guarded, ValuesThatAStepBeginsWithAreLookedAt) {
+TEST_F(Guarded, TensorsAreCheckedBeforeAStep) {
   start(3, /*checkNumbers=*/true);
   fill(1, std::numeric_limits<float>::infinity());
   std::vector<float> x(32, 1);
@@ -200,7 +200,7 @@ TEST(NumberGuard, InputsThatAreNotFiniteAreNamed) {
   EXPECT_EQ(notFiniteInput(plan, arrays), "input 'x' holds nan in sample 3");
 }
 
-TEST(NumberGuard, StepsAreNotSkippedForEver) {
+TEST(NumberGuard, StepsAreNotSkippedForever) {
   rt::Plan fixed, adapting;
   rt::Tensor scale;
   scale.role = rt::TensorRole::State;

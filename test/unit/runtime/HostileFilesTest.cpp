@@ -29,7 +29,7 @@ protected:
   }
 };
 
-TEST_F(HostileFiles, TextsDoNotCountAsLevels) {
+TEST_F(HostileFiles, BracketsInStringsAreIgnored) {
   std::string many(1000, '[');
   EXPECT_FALSE(nestsTooDeep("{\"a\": \"" + many + "\\\"" + many + "\"}"));
   EXPECT_FALSE(nestsTooDeep("[[], [], {}]"));
@@ -56,7 +56,7 @@ TEST_F(HostileFiles, DeepListsAreRefusedBeforeTheyAreParsed) {
   expectDeep(WeightFiles::open(dir).status());
 }
 
-/// dlsym would find these symbols in the C library, which every library links.
+/// dlsym also finds these symbols, in the C library.
 TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
   std::filesystem::create_directories(dir / "kernels");
   std::filesystem::copy_file(DPC_TEST_KERNELS, dir / "kernels/kernels.so");
@@ -72,7 +72,7 @@ TEST_F(HostileFiles, KernelsOfOtherLibrariesAreNotCalled) {
 }
 
 /// These pipes have no writer: opening one would block forever.
-TEST_F(HostileFiles, PipesAndDevicesAreNoFiles) {
+TEST_F(HostileFiles, PipesAndDevicesAreRefused) {
   Plan plan;
   plan.inputs = {{"x", 0, DType::I64, {2, 3}, {}, 10}};
   for (const char *name :
@@ -98,7 +98,7 @@ TEST_F(HostileFiles, PipesAndDevicesAreNoFiles) {
             "/dev/zero: is not a regular file");
 }
 
-TEST_F(HostileFiles, LargeFilesAreRefusedUnread) {
+TEST_F(HostileFiles, LargeFilesAreNotRead) {
   for (const char *name : {"plan.json", "command.json"}) {
     write(name, "{}");
     std::filesystem::resize_file(at(name), uintmax_t(30) << 30); // sparse

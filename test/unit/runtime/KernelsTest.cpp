@@ -34,7 +34,7 @@ HostTensor expected(const MatmulOp &op, const HostTensor &a,
   return c;
 }
 
-/// Integers up to 4: exact in bf16, too.
+/// Integers from -4 to 4, which are exact in bf16.
 HostTensor numbers(int64_t count, DType type) {
   HostTensor tensor = HostTensor::zeros(type, {count});
   for (int64_t i = 0; i < count; ++i)
@@ -145,7 +145,7 @@ TEST(Matmul, PanelsOfManyRowsAreAdded) {
   }
 }
 
-TEST(Matmul, TransposedRowsAPageApartGoByPanels) {
+TEST(Matmul, TransposedRowsAPageApartUsePanels) {
   // Rows of 1024 floats; 700 columns are one full panel and a remainder.
   MatmulOp op;
   op.m = 700;
@@ -166,7 +166,7 @@ TEST(Matmul, TransposedRowsAPageApartGoByPanels) {
     ASSERT_EQ(c.at(i), want.at(i)) << i;
 }
 
-TEST(Matmul, NothingToSum) {
+TEST(Matmul, EmptySums) {
   MatmulOp op = small(false, false);
   op.k = 0;
   op.beta = 2;
@@ -180,7 +180,7 @@ double geluOf(double x) {
          (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-/// The definitions in the header of PlanEpilogue.h, for integers.
+/// The definitions in PlanEpilogue.h, for integers.
 struct EpilogueCase {
   MatmulOp op = small(false, false);
   HostTensor a, b, c, bias, aux;
@@ -264,7 +264,7 @@ void expectEpilogue(Epilogue epilogue, DType type) {
   }
 }
 
-TEST(Matmul, EpiloguesAreWhatTheirHeaderSays) {
+TEST(Matmul, EpiloguesMatchTheirDefinition) {
   for (DType type : {DType::F32, DType::BF16, DType::F16})
     for (int e = 1; e <= static_cast<int>(Epilogue::SumsOfB); ++e)
       expectEpilogue(static_cast<Epilogue>(e), type);
@@ -324,7 +324,7 @@ TEST(KernelLibrary, FeatureNamesOfLlvmAreFoundInLinuxFlags) {
     EXPECT_FALSE(hasCpuFeature(name, flags)) << name;
 }
 
-TEST(Conv, HandMadeNumbers) {
+TEST(Conv, SmallExample) {
   // Two samples with one channel; a difference and a sum over three elements.
   ConvOp op;
   op.xShape = {2, 1, 3};
@@ -419,7 +419,7 @@ TEST(Conv, OneDnnAgreesWithPlainLoops) {
   expectConv(op);
 }
 
-/// Fractions that fit 8 bits of mantissa; their sums of products need more.
+/// Fractions that fit into 8 bits of mantissa. Sums of their products do not.
 HostTensor fractions(int64_t count, DType type, int seed) {
   HostTensor tensor = HostTensor::zeros(type, {count});
   for (int64_t i = 0; i < count; ++i)
@@ -427,8 +427,8 @@ HostTensor fractions(int64_t count, DType type, int seed) {
   return tensor;
 }
 
-/// The sums of plain loops are exact in f64, those of a 16-bit convolution in
-/// f32. They are equal up to one rounding.
+/// Compares a 16-bit convolution with plain loops in f64. All sums are exact,
+/// so one rounding is the only difference.
 void expectHalfConv(ConvOp op, DType half) {
   const std::vector<int64_t> *const shapes[] = {&op.xShape, &op.wShape,
                                                 &op.yShape};
@@ -482,7 +482,7 @@ TEST(Conv, HalvesAreRoundedOnce) {
     }
 }
 
-TEST(Conv, OfNothing) {
+TEST(Conv, EmptyArrays) {
   ConvOp op;
   op.xShape = {0, 2, 3};
   op.wShape = {2, 2, 3};

@@ -9,8 +9,8 @@
 namespace dpc::rt {
 namespace {
 
-/// Packs every shard of 0, 1, 2, ... and unpacks them into a new array. No
-/// element may be lost, and none may come from padding.
+/// Packs all shards of 0, 1, 2, ... and unpacks them into a new array, which
+/// must be equal.
 void expectRoundTrip(const Layout &layout, const std::vector<int64_t> &shape,
                      const Mesh &mesh) {
   ASSERT_TRUE(checkLayout(layout, shape, mesh).ok());
@@ -31,7 +31,7 @@ void expectRoundTrip(const Layout &layout, const std::vector<int64_t> &shape,
   EXPECT_EQ(seen, count) << "each element has one owner";
 }
 
-TEST(Layout, FormulaOfTheHeader) {
+TEST(Layout, ShardsFollowTheFormula) {
   Mesh mesh{{{"dp", 3}}, 1};
   std::vector<int64_t> valid;
   valid.reserve(3);
@@ -57,7 +57,7 @@ TEST(Layout, NestedAxesSplitShards) {
                         {0, 2}, {2, 2}, {4, 1}, {5, 2}, {7, 2}, {9, 1}}));
 }
 
-TEST(Layout, UnlikeSharesCutTheBatchAsEvenOnes) {
+TEST(Layout, UnevenSharesSplitTheBatchEvenly) {
   // 8 rows in 2 x 2 cells; the first rank works on three of them.
   Mesh mesh{{{"dp", 2}, {"tp", 2}}, 2, {3, 1}};
   std::vector<int64_t> offsets;
@@ -70,7 +70,7 @@ TEST(Layout, UnlikeSharesCutTheBatchAsEvenOnes) {
   EXPECT_EQ(shardOf(8, {"tp"}, mesh, 1, 2).offset, 4);
 }
 
-TEST(Layout, UnlikeSharesOfTwoDataAxes) {
+TEST(Layout, UnevenSharesOfTwoDataAxes) {
   Mesh mesh{{{"dp", 2}, {"cp", 2}, {"dpi", 2}}, 3, {1, 4, 2, 5}};
   EXPECT_EQ(mesh.dataRanks(), 4);
   Layout layout{{{{23, {"dp", "dpi", "mb"}}}, {{4, {"cp"}}}}};
@@ -79,7 +79,7 @@ TEST(Layout, UnlikeSharesOfTwoDataAxes) {
                   Mesh{{{"dp", 2}, {"dpi", 2}}, 3, {1, 4, 2, 5}});
 }
 
-TEST(Layout, UnlikeSharesNeedTheDataAxesWithMicroBatches) {
+TEST(Layout, UnevenSharesRequireDataAxesWithMicroBatches) {
   Mesh mesh{{{"dp", 2}}, 2, {3, 1}};
   EXPECT_TRUE(checkLayout({{{{8, {"dp", "mb"}}}}}, {8}, mesh).ok());
   Status apart = checkLayout({{{{2, {"dp"}}, {4, {"mb"}}}}}, {8}, mesh);
@@ -116,7 +116,7 @@ TEST(Layout, RoundTripsEmptyShardsScalarsAndEmptyArrays) {
   expectRoundTrip({{{{0, {"tp"}}}}}, {0}, mesh);
 }
 
-TEST(Layout, RefusesWhatDoesNotFit) {
+TEST(Layout, RefusesInvalidLayouts) {
   Mesh mesh{{{"tp", 4}}, 1};
   auto message = [&](const Layout &layout) {
     return checkLayout(layout, {12}, mesh).message();

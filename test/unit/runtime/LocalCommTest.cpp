@@ -28,8 +28,7 @@ void onRanks(int ranks, double timeoutSeconds,
 namespace {
 
 TEST(LocalComm, SumsInTheOrderOfTheRanks) {
-  // 1e8 + 1 - 1e8 is 0 or 1 in f32, depending on the order: all ranks agree,
-  // every time.
+  // In f32, 1e8 + 1 - 1e8 depends on the order.
   const float values[] = {1e8f, 1.f, -1e8f};
   for (int64_t count : {1, 100000}) {
     onRanks(3, 30, [&](Communicator &comm) {
@@ -99,7 +98,7 @@ TEST(LocalComm, DISABLED_Speed) {
     }
 }
 
-TEST(LocalComm, RanksOfHostsMeetTheirPeers) {
+TEST(LocalComm, PeersAcrossHosts) {
   using Groups = std::vector<std::vector<int>>;
   EXPECT_EQ(peersAcrossHosts({"a", "a", "b", "b"}), (Groups{{0, 2}, {1, 3}}));
   EXPECT_EQ(peersAcrossHosts({"a", "b", "b", "a"}), (Groups{{0, 1}, {2, 3}}));

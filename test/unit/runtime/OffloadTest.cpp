@@ -1,4 +1,4 @@
-// Values outside the device memory: requirements on plans, and runs.
+// Values outside the device memory: validation and runs of plans.
 #include "runtime/exec/RankMemory.h"
 #include "runtime/exec/RunPlan.h"
 #include "runtime/exec/Session.h"
@@ -31,7 +31,7 @@ RunRequest request() {
 
 class Offload : public testing::TestWithParam<Space> {};
 
-TEST_P(Offload, FollowsOneDevice) {
+TEST_P(Offload, MatchesOneDevice) {
   Plan plan = leastSquaresOffloaded(GetParam(), 2, 2);
   ASSERT_EQ(validatePlan(plan, "p").message(), "");
   RunRequest wanted = request();
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Spaces, Offload,
                            return std::string(nameOf(info.param));
                          });
 
-TEST(Offload, WithoutOverlapTheOrderOfThePlanIsKept) {
+TEST(Offload, WithoutOverlapInstructionsRunInOrder) {
   Plan plan = leastSquaresOffloaded(Space::Disk, 1, 2);
   KernelLibrary kernels;
   SessionOptions options;
@@ -74,7 +74,7 @@ TEST(Offload, WithoutOverlapTheOrderOfThePlanIsKept) {
   EXPECT_NEAR((*session)->output("loss")->at(0), loss, 1e-5 * loss);
 }
 
-TEST(Offload, AFolderThatIsNotThereIsNamed) {
+TEST(Offload, AMissingFolderIsNamed) {
   Plan plan = leastSquaresOffloaded(Space::Disk, 2, 1);
   KernelLibrary kernels;
   SessionOptions options;
@@ -86,7 +86,7 @@ TEST(Offload, AFolderThatIsNotThereIsNamed) {
       "such file or directory; --offload-dir names another folder");
 }
 
-TEST(OffloadFile, HasItsSizeAndNoName) {
+TEST(OffloadFile, IsUnlinkedAndHasItsSize) {
   std::string dir = testing::TempDir() + "/offload-file";
   std::filesystem::create_directories(dir);
   Expected<OffloadFile> file = OffloadFile::create(dir, 3, 100);
@@ -100,7 +100,7 @@ TEST(OffloadFile, HasItsSizeAndNoName) {
   EXPECT_HAS(error, "cannot read at byte 100: the file ends there");
 }
 
-TEST(OffloadFile, MoreThanTheDiskHasIsRefused) {
+TEST(OffloadFile, TooManyBytesAreRefused) {
   std::string error =
       OffloadFile::create(testing::TempDir(), 0, int64_t(1) << 60)
           .status()
@@ -108,7 +108,7 @@ TEST(OffloadFile, MoreThanTheDiskHasIsRefused) {
   EXPECT_HAS(error, "cannot allocate 1152921504606846976 bytes of disk");
 }
 
-TEST(ArenaDeathTest, EndsWhereItSays) {
+TEST(ArenaDeathTest, ThePageAfterItIsProtected) {
   Expected<Arena> arena = Arena::create(3 * 4096, 0);
   ASSERT_TRUE(arena.ok());
   volatile char *end = arena->at(arena->size());

@@ -24,7 +24,7 @@ Plan valid(DType type = DType::F32) {
   return plan;
 }
 
-TEST(PlanAttention, IsWrittenAndReadAgain) {
+TEST(PlanAttention, RoundTrips) {
   for (DType type : {DType::F32, DType::BF16, DType::F16})
     test::expectRoundTrip(valid(type));
 }
@@ -43,7 +43,7 @@ TEST(PlanAttention, ReadsAndWritesItsOperands) {
 }
 
 /// The stride of a dimension with one element does not matter.
-TEST(PlanAttention, StridesOfOneElementAreAny) {
+TEST(PlanAttention, StridesOfOneElementDoNotMatter) {
   Plan plan = valid();
   AttentionOp &op = forward(plan);
   op.shape.batch = 1;

@@ -10,7 +10,7 @@ using Words = std::vector<std::string>;
 
 class PlanCommandFile : public test::ScratchFolder {};
 
-TEST_F(PlanCommandFile, IsReadAsItWasWritten) {
+TEST_F(PlanCommandFile, RoundTrips) {
   PlanCommand command{"/models/a b.onnx", "local:4", {"--lr=1e-3", "--infer"}};
   ASSERT_TRUE(writePlanCommand(command, dir.string()).ok());
   auto read = readPlanCommand(dir.string());
@@ -20,7 +20,7 @@ TEST_F(PlanCommandFile, IsReadAsItWasWritten) {
   EXPECT_EQ(read->words, command.words);
 }
 
-TEST(PlanCommand, OtherDevicesAreOfTheSameCluster) {
+TEST(PlanCommand, WordsForOtherDevicesKeepTheCluster) {
   PlanCommand command{"/a.onnx", "local:4", {"--infer"}};
   EXPECT_EQ(wordsFor(command, 3),
             (Words{"/a.onnx", "--infer", "--cluster=local:3"}));
@@ -30,7 +30,7 @@ TEST(PlanCommand, OtherDevicesAreOfTheSameCluster) {
                    "--strategy=ranks=3"}));
 }
 
-TEST(PlanCommand, OptionsThatWriteOrSplitAreOfNoStep) {
+TEST(PlanCommand, OutputAndStrategyAreNotStepOptions) {
   for (const char *name : {"output", "calibrate", "dump-ir-dir", "emit",
                            "strategy", "cluster", "", "l"})
     EXPECT_FALSE(isStepOption(name)) << name;

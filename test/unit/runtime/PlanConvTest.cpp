@@ -26,13 +26,13 @@ ConvOp &conv(Plan &p) {
   return std::get<ConvOp>(p.phases["forward"][1].op);
 }
 
-TEST(PlanConv, IsWrittenAndReadAgain) {
+TEST(PlanConv, RoundTrips) {
   Plan plan = leastSquares(2, 2);
   conv(plan);
   test::expectRoundTrip(plan);
 }
 
-TEST(PlanConv, MayBeOfAnyFloatThatIsComputedIn) {
+TEST(PlanConv, AllComputeTypesAreAccepted) {
   for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
     Plan plan = leastSquares(2, 2);
     ConvOp &op = conv(plan);
@@ -43,9 +43,8 @@ TEST(PlanConv, MayBeOfAnyFloatThatIsComputedIn) {
   }
 }
 
-// y begins at the offset of w, but in the slots of a frame after everything
-// else.
-TEST(PlanConv, OffsetsInFramesAreNotThoseOfTheArena) {
+// The offset of y in its frame equals the offset of w in the arena.
+TEST(PlanConv, OffsetsInFramesDifferFromOffsetsInTheArena) {
   Plan plan = leastSquares(2, 2);
   const ConvOp op = conv(plan);
   Buffer &y = plan.buffers[op.y];

@@ -24,13 +24,13 @@ Plan valid() {
   return plan;
 }
 
-TEST(PlanEpilogue, SumsOfAFactorLetAProductBeAdded) {
+TEST(PlanEpilogue, SumsOfAPermitBeta) {
   Plan plan = valid();
   product(plan, Epilogue::SumsOfA).beta = 1;
   EXPECT_EQ(validatePlan(plan, "plan.json").message(), "");
 }
 
-TEST(PlanEpilogue, AccessesAreThoseOfTheKind) {
+TEST(PlanEpilogue, AccessesDependOnTheEpilogue) {
   Plan plan = valid();
   auto count = [&](Epilogue epilogue) {
     MatmulOp op = product(plan, epilogue);

@@ -23,7 +23,7 @@ Plan valid() {
   return plan;
 }
 
-/// Makes an fp8 GEMM with a bias, beside values, the first one.
+/// Swaps the first fp8 GEMM with one that has a bias and an aux.
 MatmulOp &withEpilogue(Plan &plan) {
   std::vector<Instruction> &update = plan.phases["update"];
   for (Instruction &instruction : update)
@@ -33,7 +33,7 @@ MatmulOp &withEpilogue(Plan &plan) {
   return product(plan);
 }
 
-/// Makes the end of a buffer a separate buffer.
+/// Adds a view of the end of a buffer.
 int addView(Plan &plan, int of, int64_t bytes) {
   Buffer view = plan.buffers[of];
   view.id = static_cast<int>(plan.buffers.size());
@@ -45,7 +45,7 @@ int addView(Plan &plan, int of, int64_t bytes) {
   return view.id;
 }
 
-/// Puts the workspace at the place of a buffer.
+/// Moves the workspace to the place of a buffer.
 void workspaceOver(Plan &plan, int other) {
   int id = product(plan).fp8->workspace;
   plan.buffers[id].offset = plan.buffers[other].offset;

@@ -33,7 +33,7 @@ TEST(Plan, PhaseNames) {
     EXPECT_FALSE(PhaseName::parse(text, one)) << text;
 }
 
-TEST(Ledger, NumbersWhatARankIssues) {
+TEST(Ledger, NumbersTheCommunicationOfARank) {
   Plan plan = twoStages(2, 2);
   EXPECT_EQ(
       ledgerText(plan, 3),
@@ -52,7 +52,7 @@ TEST(Ledger, NumbersWhatARankIssues) {
       "reduction=sum bytes=4 buffers=12 \"reduce loss\"\n");
 }
 
-/// The size of a file does not grow with ranks times lines.
+/// Lines do not list many ranks.
 TEST(Ledger, ShortensLongLists) {
   Plan plan = test::leastSquares(16, 1, 32);
   std::string text = ledgerText(plan, 3);
@@ -67,7 +67,7 @@ TEST(Ledger, ShortensLongLists) {
   EXPECT_HAS(text, "ranks=above count=16 reduction=sum");
 }
 
-/// A message that leaves its group is not issued.
+/// Messages without a peer are not listed.
 TEST(Ledger, SkipsMessagesWithoutAPeer) {
   Plan plan = twoStages(1, 1);
   plan.phases["s1.update"].push_back(
@@ -99,7 +99,7 @@ TEST(PlanStages, ConvolutionInAFrame) {
   EXPECT_EQ(validatePlan(plan, "p").message(), "");
 }
 
-/// A value of another micro-batch is detected in buffers with several views.
+/// A value of another micro-batch is detected in a view of a buffer.
 TEST(PlanStages, PartOfABufferOfAnotherMicroBatch) {
   Plan plan = twoStages(1, 2);
   int part[2];

@@ -133,7 +133,7 @@ TEST(PlanJson, RoundTripsEverything) {
 }
 
 // After a change of the format, DPC_WRITE_FIXTURES=1 rewrites the file.
-TEST(PlanJson, FixtureIsThePlanOfTheTests) {
+TEST(PlanJson, TheFixtureIsUpToDate) {
   const std::string dir = DPC_FIXTURES "/plans/least-squares";
   if (std::getenv("DPC_WRITE_FIXTURES"))
     ASSERT_TRUE(writePlan(leastSquares(2, 2), dir).ok());
@@ -177,8 +177,8 @@ TEST(PlanJson, RefusesBrokenText) {
 }
 
 //===----------------------------------------------------------------------===//
-// Mutations: each changes one thing of a valid plan, which must be refused with
-// a message that names the change.
+// Each mutation makes a valid plan invalid. The message names the changed
+// field.
 //===----------------------------------------------------------------------===//
 
 const Mutation kHeaderMutations[] = {

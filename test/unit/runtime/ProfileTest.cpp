@@ -81,7 +81,7 @@ TEST(Profile, ComparesSumsOverLayersStepsAndRanks) {
   EXPECT_NEAR(profile->queues[1].measuredSeconds, 20e-6, 1e-12);
 }
 
-TEST(Profile, WhatHasNotRunIsNotInTheSumsOfQueues) {
+TEST(Profile, SumsOfQueuesIgnoreEventsThatHaveNotRun) {
   TraceText predicted = steps(0, 0, 1, 8);
   predicted.add(0, 0, 0, "h.0/never", "matmul", 30, 900);
   auto profile = compareTraces(predicted.text(), steps(1, 2, 1, 10).text());
@@ -114,7 +114,7 @@ TEST(Profile, TextNamesTheLargestDifferencesFirst) {
                    "  and 1 more with smaller differences: profile.json\n");
 }
 
-TEST(Profile, RefusesWhatIsNoTrace) {
+TEST(Profile, RefusesOtherTexts) {
   std::string good = steps(1, 1, 1, 10).text();
   auto messageOf = [&](const std::string &predicted) {
     return compareTraces(predicted, good).status().message();

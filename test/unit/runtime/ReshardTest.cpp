@@ -11,8 +11,8 @@
 namespace dpc::rt {
 namespace {
 
-/// Assembles every shard of `to` from the shards of `from` and compares it with
-/// the one that is packed from the whole array. Padding must stay unchanged.
+/// Assembles all shards of `to` from the shards of `from` and compares them
+/// with shards of the whole array. Padding must stay unchanged.
 void expectSame(const Layout &from, const Mesh &fromMesh, const Layout &to,
                 const Mesh &toMesh, const std::vector<int64_t> &shape) {
   ASSERT_TRUE(checkLayout(from, shape, fromMesh).ok());
@@ -50,13 +50,13 @@ void expectSame(const Layout &from, const Mesh &fromMesh, const Layout &to,
   }
 }
 
-TEST(Reshard, RowsOutOfColumns) {
+TEST(Reshard, RowsFromColumns) {
   Mesh two{{{"tp", 2}}, 1}, three{{{"dp", 3}}, 1};
   expectSame({{{{5, {}}}, {{7, {"tp"}}}}}, two, {{{{5, {"dp"}}}, {{7, {}}}}},
              three, {5, 7});
 }
 
-TEST(Reshard, OneRunWhereNothingChanges) {
+TEST(Reshard, EqualLayoutsShareOneRun) {
   Mesh mesh{{{"dp", 2}}, 1};
   Layout layout{{{{8, {"dp"}}}, {{3, {}}}}};
   SharedElements shared({layout, mesh, 1}, {layout, mesh, 1});
@@ -71,7 +71,7 @@ TEST(Reshard, OneRunWhereNothingChanges) {
   EXPECT_TRUE(SharedElements({layout, mesh, 0}, {layout, mesh, 1}).empty());
 }
 
-TEST(Reshard, NumbersWithoutDimensions) {
+TEST(Reshard, Scalars) {
   Mesh one{{{"dp", 1}}, 1}, four{{{"dp", 4}}, 1};
   expectSame({}, one, {}, four, {});
   expectSame({}, four, {}, one, {});
@@ -101,7 +101,7 @@ Layout randomLayout(std::mt19937 &engine, const std::vector<int64_t> &shape,
   return layout;
 }
 
-TEST(Reshard, AnyLayoutOutOfAnyOther) {
+TEST(Reshard, RandomLayouts) {
   std::mt19937 engine(11);
   auto meshOf = [&] {
     return Mesh{

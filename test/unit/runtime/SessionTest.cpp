@@ -18,17 +18,24 @@ using test::ramp;
 using test::twoStages;
 using test::twoStagesStep;
 
-HostTensor identity() {
-  HostTensor eye = HostTensor::zeros(DType::F32, {4, 4});
-  for (int i = 0; i < 4; ++i)
-    eye.set(i * 5, 1);
+HostTensor identity(int64_t size) {
+  HostTensor eye = HostTensor::zeros(DType::F32, {size, size});
+  for (int64_t i = 0; i < size; ++i)
+    eye.set(i * (size + 1), 1);
   return eye;
+}
+
+/// Expects that a tensor of the result is `expected`.
+void expectTensor(const RunResult &result, const std::string &name,
+                  const HostTensor &expected) {
+  for (int64_t i = 0; i < expected.elements(); ++i)
+    EXPECT_NEAR(result.tensors.at(name).at(i), expected.at(i), 1e-6);
 }
 
 RunRequest leastSquaresRequest(int64_t rows) {
   RunRequest request;
   request.steps = 3;
-  request.tensors = {{"w", ramp({4, 2}, 0.125, 0.5)}, {"eye", identity()}};
+  request.tensors = {{"w", ramp({4, 2}, 0.125, 0.5)}, {"eye", identity(4)}};
   request.inputs = {{{"x", ramp({rows, 4}, 1.0 / 32, 0.25)}},
                     {{"x", ramp({rows, 4}, -1.0 / 64, 0.125)}}};
   return request;
@@ -37,15 +44,14 @@ RunRequest leastSquaresRequest(int64_t rows) {
 class LeastSquares : public testing::TestWithParam<std::tuple<int, int, int>> {
 };
 
-/// Any number of ranks and micro-batches, including uneven ones, gives the
-/// result of one device.
-TEST_P(LeastSquares, FollowsOneDevice) {
+/// The result does not depend on the number of ranks and micro-batches, which
+/// need not divide the rows.
+TEST_P(LeastSquares, MatchesOneDevice) {
   auto [ranks, microBatches, rows] = GetParam();
   Plan plan = leastSquares(ranks, microBatches, rows);
   RunRequest request = leastSquaresRequest(rows);
   HostTensor w = request.tensors["w"];
   std::vector<double> losses;
-  losses.reserve(3);
   for (int step = 0; step < 3; ++step)
     losses.push_back(leastSquaresStep(request.inputs[step % 2].at("x"), w));
   Expected<RunResult> result = runPlan(plan, ".", request);
@@ -53,8 +59,7 @@ TEST_P(LeastSquares, FollowsOneDevice) {
   for (int step = 0; step < 3; ++step)
     EXPECT_NEAR(result->outputs[step]["loss"].at(0), losses[step],
                 1e-5 * losses[step]);
-  for (int64_t i = 0; i < 8; ++i)
-    EXPECT_NEAR(result->tensors["w"].at(i), w.at(i), 1e-6);
+  expectTensor(*result, "w", w);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -64,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
                     std::tuple{3, 2, 7}, std::tuple{4, 1, 5},
                     std::tuple{4, 3, 16}));
 
-/// Ranks with different numbers of micro-batches give the result of one device.
-TEST(Session, UnlikeSharesFollowOneDevice) {
+/// The result does not depend on the batch shares.
+TEST(Session, UnevenSharesMatchOneDevice) {
   using Shares = std::vector<int64_t>;
   for (const Shares &shares : {Shares{3, 1}, Shares{1, 3}, Shares{1, 2, 3}})
     for (int64_t rows : {16, 13}) {
@@ -86,22 +91,14 @@ TEST(Session, UnlikeSharesFollowOneDevice) {
       Expected<RunResult> result = runPlan(plan, ".", request);
       ASSERT_TRUE(result.ok()) << result.status().message();
       EXPECT_NEAR(result->outputs[0]["loss"].at(0), loss, 1e-5 * loss);
-      for (int64_t i = 0; i < 8; ++i)
-        EXPECT_NEAR(result->tensors["w"].at(i), w.at(i), 1e-6);
+      expectTensor(*result, "w", w);
     }
-}
-
-HostTensor identity(int64_t size) {
-  HostTensor eye = HostTensor::zeros(DType::F32, {size, size});
-  for (int64_t i = 0; i < size; ++i)
-    eye.set(i * (size + 1), 1);
-  return eye;
 }
 
 class TwoStages : public testing::TestWithParam<std::tuple<int, int, int>> {};
 
 /// The activations of all micro-batches are alive at once, in slots of frames.
-TEST_P(TwoStages, FollowsOneDevice) {
+TEST_P(TwoStages, MatchesOneDevice) {
   auto [dp, microBatches, rows] = GetParam();
   RunRequest request;
   request.steps = 3;
@@ -121,10 +118,8 @@ TEST_P(TwoStages, FollowsOneDevice) {
   for (int step = 0; step < 3; ++step)
     EXPECT_NEAR(result->outputs[step]["loss"].at(0), losses[step],
                 1e-5 * losses[step]);
-  for (int64_t i = 0; i < 12; ++i)
-    EXPECT_NEAR(result->tensors["a"].at(i), a.at(i), 1e-6);
-  for (int64_t i = 0; i < 6; ++i)
-    EXPECT_NEAR(result->tensors["b"].at(i), b.at(i), 1e-6);
+  expectTensor(*result, "a", a);
+  expectTensor(*result, "b", b);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, TwoStages,
@@ -154,8 +149,8 @@ TEST(Session, AStageThatSendsLateIsNamed) {
       "from=0): rank 1 waited 0.2 s in recv with tag 2 for rank 0");
 }
 
-TEST(Session, PoisonReachesWhatReadsPadding) {
-  // 5 rows over 4 ranks leave padding, which this plan sums: NaN reveals it.
+TEST(Session, PoisonRevealsReadsOfPadding) {
+  // This plan also sums the padding of 5 rows on 4 ranks, which poison reveals.
   RunRequest request = leastSquaresRequest(5);
   request.poison = true;
   Expected<RunResult> result = runPlan(leastSquares(4, 1, 5), ".", request);
@@ -170,7 +165,7 @@ TEST(Session, PoisonReachesWhatReadsPadding) {
 }
 
 TEST(Session, KernelsGetPointersAndScalarsOfRankAndMicroBatch) {
-  // out[row] = first row of the shard, through a kernel.
+  // The kernel writes the first row of the shard to all its elements.
   Plan plan;
   plan.mesh = {{{"dp", 3}}, 2};
   plan.groups = {};
@@ -226,7 +221,7 @@ TEST(Session, ScalarsFollowTheSchedule) {
   }
 }
 
-TEST(Session, TheScheduleStandsStillWhereNothingIsUpdated) {
+TEST(Session, TheLearningRateIgnoresSkippedSteps) {
   Plan plan;
   plan.trains = true;
   int lr = addBuffer(plan, "lr", BufferKind::Scalar, {});

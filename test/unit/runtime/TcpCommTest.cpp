@@ -20,7 +20,7 @@ std::vector<int> worldSizes() { return {1, 2, 3, 4}; }
 /// Ranks are threads here, connected by sockets.
 void onRanks(int ranks, double timeoutSeconds,
              const std::function<void(Communicator &)> &body) {
-  // Rank 0 chooses a free port; the others connect when it is known.
+  // Finds a free port for rank 0.
   auto started = TcpStoreServer::start({"127.0.0.1", 0}, 1);
   ASSERT_TRUE(started.ok()) << started.status().message();
   int port = (*started)->port();
@@ -43,6 +43,28 @@ void onRanks(int ranks, double timeoutSeconds,
 }
 
 namespace {
+
+/// A server on a free port for `ranks` ranks, and its address.
+struct Server {
+  std::unique_ptr<TcpStoreServer> store;
+  StoreAddress address{"127.0.0.1", 0};
+
+  explicit Server(int ranks, const std::string &token = "",
+                  const StrangerLimits &limits = StrangerLimits()) {
+    address.token = token;
+    store = std::move(*TcpStoreServer::start(address, ranks, limits));
+    store->leaveSeconds = 0;
+    address.port = store->port();
+  }
+};
+
+/// Expects that `to` receives a message from `from`.
+void expectMessage(TcpStoreClient &from, TcpStoreClient &to) {
+  ASSERT_TRUE(from.put("key", "abc", 3).ok());
+  Expected<std::string> value = to.take("key", 10);
+  ASSERT_TRUE(value.ok()) << value.status().message();
+  EXPECT_EQ(*value, "abc");
+}
 
 TEST(TcpComm, AbortCancelsTheOthers) {
   onRanks(3, 30, [](Communicator &comm) {
@@ -95,7 +117,7 @@ bool closesAfter(int port, const std::string &bytes) {
   return closes;
 }
 
-TEST(TcpStore, NobodyAtTheAddressIsSaid) {
+TEST(TcpStore, AMissingServerIsReported) {
   auto client = TcpStoreClient::connect({"127.0.0.1", 1}, 3, 4, 0.05);
   ASSERT_FALSE(client.ok());
   EXPECT_EQ(client.status().code(), StatusCode::Timeout);
@@ -103,18 +125,15 @@ TEST(TcpStore, NobodyAtTheAddressIsSaid) {
             "rank 3 found no rank 0 at 127.0.0.1:1: Connection refused");
 }
 
-/// A connection that closes without a goodbye: the other ranks learn which rank
+/// If a connection closes without a goodbye, the other ranks learn which rank
 /// it was.
 TEST(TcpStore, ADeadRankIsNamed) {
-  auto server = TcpStoreServer::start({"127.0.0.1", 0}, 2);
-  ASSERT_TRUE(server.ok());
-  (*server)->leaveSeconds = 0;
-  StoreAddress address{"127.0.0.1", (*server)->port()};
-  auto client = TcpStoreClient::connect(address, 0, 2, 10);
+  Server server(2);
+  auto client = TcpStoreClient::connect(server.address, 0, 2, 10);
   ASSERT_TRUE(client.ok());
   pid_t child = fork();
   if (child == 0) { // dies with an open connection
-    auto own = TcpStoreClient::connect(address, 1, 2, 10);
+    auto own = TcpStoreClient::connect(server.address, 1, 2, 10);
     _exit(own.ok() ? 0 : 1);
   }
   Expected<std::string> value = (*client)->take("nothing", 30);
@@ -122,70 +141,57 @@ TEST(TcpStore, ADeadRankIsNamed) {
   EXPECT_EQ(value.status().message(), "rank 1 ended too early");
 }
 
-/// The bytes of a stranger neither stop the server nor reach any rank.
-TEST(TcpStore, StrangersAreTurnedAway) {
-  auto server = TcpStoreServer::start({"127.0.0.1", 0}, 1);
-  ASSERT_TRUE(server.ok());
-  (*server)->leaveSeconds = 0;
-  StoreAddress address{"127.0.0.1", (*server)->port()};
-  auto other = TcpStoreClient::connect(address, 0, 7, 0.2);
+/// A client of another job is refused and does not disturb the ranks.
+TEST(TcpStore, OtherJobsAreRefused) {
+  Server server(1);
+  auto other = TcpStoreClient::connect(server.address, 0, 7, 0.2);
   ASSERT_FALSE(other.ok());
   EXPECT_HAS(other.status().message(), "not rank 0 of this job of 7 ranks");
-  auto client = TcpStoreClient::connect(address, 0, 1, 10);
+  auto client = TcpStoreClient::connect(server.address, 0, 1, 10);
   ASSERT_TRUE(client.ok());
-  ASSERT_TRUE((*client)->put("key", "abc", 3).ok());
-  Expected<std::string> value = (*client)->take("key", 10);
-  ASSERT_TRUE(value.ok());
-  EXPECT_EQ(*value, "abc");
+  expectMessage(**client, **client);
 }
 
-/// A client without the job's token, or with a rank that is connected already,
-/// cannot join. Its earlier bytes are not kept, and its end does not end the
+/// A client without the job's token, or with the rank of another client, cannot
+/// join. It cannot make the server keep its bytes, and its end does not end the
 /// run.
 TEST(TcpStore, AStrangerCannotJoinOrEndARun) {
-  StoreAddress address{"127.0.0.1", 0, "sesame"};
-  auto server = TcpStoreServer::start(address, 2);
-  ASSERT_TRUE(server.ok());
-  (*server)->leaveSeconds = 0;
-  address.port = (*server)->port();
-  auto first = TcpStoreClient::connect(address, 0, 2, 10);
+  Server server(2, "sesame");
+  auto first = TcpStoreClient::connect(server.address, 0, 2, 10);
   ASSERT_TRUE(first.ok()) << first.status().message();
   for (const char *token : {"", "Sesame", "sesame "}) {
-    auto other =
-        TcpStoreClient::connect({"127.0.0.1", address.port, token}, 1, 2, 0.2);
+    auto other = TcpStoreClient::connect(
+        {"127.0.0.1", server.address.port, token}, 1, 2, 0.2);
     ASSERT_FALSE(other.ok()) << token;
     EXPECT_HAS(other.status().message(), "another DPC_JOB_TOKEN");
   }
   for (int rank : {0, 2, -1}) // connected already, and not one of two
-    EXPECT_FALSE(TcpStoreClient::connect(address, rank, 2, 0.2).ok()) << rank;
-  // 'h', a key of 11 bytes and a value of 16 GB, of which a part arrives.
+    EXPECT_FALSE(TcpStoreClient::connect(server.address, rank, 2, 0.2).ok())
+        << rank;
+  // The header of a hello with a key of 11 bytes and a value of 16 GB.
   char hello[40] = {'h', 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 4};
-  EXPECT_TRUE(closesAfter(address.port, std::string(hello, sizeof hello)));
   EXPECT_TRUE(
-      closesAfter(address.port, "GET / HTTP/1.1\r\nHost: rank-0\r\n\r\n"));
-  auto second = TcpStoreClient::connect(address, 1, 2, 10);
+      closesAfter(server.address.port, std::string(hello, sizeof hello)));
+  EXPECT_TRUE(closesAfter(server.address.port,
+                          "GET / HTTP/1.1\r\nHost: rank-0\r\n\r\n"));
+  auto second = TcpStoreClient::connect(server.address, 1, 2, 10);
   ASSERT_TRUE(second.ok()) << second.status().message();
-  ASSERT_TRUE((*second)->put("key", "abc", 3).ok());
-  Expected<std::string> value = (*first)->take("key", 10);
-  ASSERT_TRUE(value.ok()) << value.status().message();
-  EXPECT_EQ(*value, "abc");
+  expectMessage(**second, **first);
 }
 
-/// Many silent connections: the oldest are closed, and ranks can still connect.
+/// With many silent connections, the oldest ones are closed, and ranks can
+/// still connect.
 TEST(TcpStore, StrangersDoNotKeepRanksOut) {
   StrangerLimits limits;
   limits.helloSeconds = 1000;
   limits.connections = 5;
-  auto server = TcpStoreServer::start({"127.0.0.1", 0}, 2, limits);
-  ASSERT_TRUE(server.ok());
-  (*server)->leaveSeconds = 0;
-  StoreAddress address{"127.0.0.1", (*server)->port()};
-  auto first = TcpStoreClient::connect(address, 0, 2, 10);
+  Server server(2, "", limits);
+  auto first = TcpStoreClient::connect(server.address, 0, 2, 10);
   ASSERT_TRUE(first.ok()) << first.status().message();
   std::vector<int> strangers(40);
   for (int &socket : strangers)
-    socket = strangersSocket(address.port);
-  auto second = TcpStoreClient::connect(address, 1, 2, 10);
+    socket = strangersSocket(server.address.port);
+  auto second = TcpStoreClient::connect(server.address, 1, 2, 10);
   ASSERT_TRUE(second.ok()) << second.status().message();
   // There was an extra place for rank 1, which is connected now.
   size_t kept = limits.connections;
@@ -193,23 +199,18 @@ TEST(TcpStore, StrangersDoNotKeepRanksOut) {
     EXPECT_TRUE(isClosed(strangers[i], 8000)) << i;
   for (size_t i = strangers.size() - kept; i < strangers.size(); ++i)
     EXPECT_FALSE(isClosed(strangers[i], 0)) << i;
-  ASSERT_TRUE((*second)->put("key", "abc", 3).ok());
-  Expected<std::string> value = (*first)->take("key", 10);
-  ASSERT_TRUE(value.ok()) << value.status().message();
-  EXPECT_EQ(*value, "abc");
+  expectMessage(**second, **first);
   for (int socket : strangers)
     close(socket);
 }
 
-/// Bytes that arrive one by one do not extend the time limit.
-TEST(TcpStore, AHelloHasToBeSaidInTime) {
+/// Bytes that arrive slowly do not extend the time limit.
+TEST(TcpStore, SlowStrangersAreClosed) {
   StrangerLimits limits;
   limits.helloSeconds = 0.2;
-  auto server = TcpStoreServer::start({"127.0.0.1", 0}, 1, limits);
-  ASSERT_TRUE(server.ok());
-  (*server)->leaveSeconds = 0;
-  int socket = strangersSocket((*server)->port());
-  // 'h', a key of 11 bytes and a value of 4 KiB, byte by byte.
+  Server server(1, "", limits);
+  int socket = strangersSocket(server.address.port);
+  // The header of a hello with a key of 11 bytes and a value of 4 KiB.
   const std::string start = {'h', 0, 0, 0, 11, 0, 0, 0, 0, 16};
   bool closes = false;
   for (size_t i = 0; i < 4000 && !closes; ++i) {

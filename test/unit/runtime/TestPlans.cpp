@@ -33,16 +33,15 @@ Instruction compute(const std::string &name, OpVariant op,
 }
 
 MatmulOp product(int a, int b, int c, int64_t m, int64_t n, int64_t k) {
-  MatmulOp op;
-  op.a = a;
-  op.b = b;
-  op.c = c;
-  op.m = m;
-  op.n = n;
-  op.k = k;
-  op.lda = k;
-  op.ldb = n;
-  op.ldc = n;
+  MatmulOp op{.a = a,
+              .b = b,
+              .c = c,
+              .m = m,
+              .n = n,
+              .k = k,
+              .lda = k,
+              .ldb = n,
+              .ldc = n};
   return op;
 }
 
@@ -240,42 +239,31 @@ int addConvs(Plan &plan, DType type) {
   std::vector<ConvOp> all;
   for (ConvKind kind :
        {ConvKind::Forward, ConvKind::GradInput, ConvKind::GradFilter}) {
-    all.push_back({kind,
-                   0,
-                   0,
-                   0,
-                   {2, 4, 7},
-                   {6, 4, 3},
-                   {2, 6, 4},
-                   {2},
-                   {1},
-                   {1, 1},
-                   type});
-    all.push_back({kind,
-                   0,
-                   0,
-                   0,
-                   {2, 4, 6, 5},
-                   {6, 2, 3, 2},
-                   {2, 6, 3, 6},
-                   {2, 1},
-                   {1, 1},
-                   {1, 1, 1, 1},
-                   type});
-    all.push_back({kind,
-                   0,
-                   0,
-                   0,
-                   {1, 2, 3, 4, 5},
-                   {3, 2, 2, 2, 2},
-                   {1, 3, 2, 2, 4},
-                   {1, 1, 1},
-                   {1, 2, 1},
-                   {0, 0, 0, 0, 0, 0},
-                   type});
+    all.push_back({.kind = kind,
+                   .xShape = {2, 4, 7},
+                   .wShape = {6, 4, 3},
+                   .yShape = {2, 6, 4},
+                   .strides = {2},
+                   .dilations = {1},
+                   .pads = {1, 1}});
+    all.push_back({.kind = kind,
+                   .xShape = {2, 4, 6, 5},
+                   .wShape = {6, 2, 3, 2},
+                   .yShape = {2, 6, 3, 6},
+                   .strides = {2, 1},
+                   .dilations = {1, 1},
+                   .pads = {1, 1, 1, 1}});
+    all.push_back({.kind = kind,
+                   .xShape = {1, 2, 3, 4, 5},
+                   .wShape = {3, 2, 2, 2, 2},
+                   .yShape = {1, 3, 2, 2, 4},
+                   .strides = {1, 1, 1},
+                   .dilations = {1, 2, 1},
+                   .pads = {0, 0, 0, 0, 0, 0}});
   }
   for (size_t i = 0; i < all.size(); ++i) {
     ConvOp op = all[i];
+    op.compute = type;
     std::string name = "conv." + std::to_string(i);
     auto nameOfPart = [&](ConvKind kind, const char *part) {
       return op.kind == kind ? name : name + part;
@@ -388,7 +376,7 @@ MatmulOp update(int eye, int grad, int value, int64_t m, int64_t n) {
   return op;
 }
 
-/// Adds 2 y' z to grad, and computes dy = 2 z w'.
+/// grad += scale * y' z, with z [rows, n] and y [rows, m].
 MatmulOp weightGradient(int y, int z, int grad, int64_t m, int64_t n,
                         int64_t rows, double scale) {
   MatmulOp op = product(y, z, grad, m, n, rows);

@@ -6,7 +6,8 @@
 using namespace dpc;
 using namespace dpc::rt;
 
-/// A plan of one rank that runs a phase of two instructions `entries` times.
+/// A plan for one rank, whose step runs a phase of two instructions `entries`
+/// times.
 static Plan planOf(size_t entries) {
   Plan plan;
   Instruction product;
@@ -30,7 +31,7 @@ TEST(Trace, StepsAreRecordedUpToAMillionEvents) {
   EXPECT_EQ(stepsToTrace(planOf(900'000)), 2);
 }
 
-TEST(Trace, ProductsWithoutANameHaveTheirSizes) {
+TEST(Trace, UnnamedGemmsHaveTheirSizes) {
   Plan plan = planOf(1);
   auto nameOf = [&](const Instruction &instruction) {
     TraceLane lane;

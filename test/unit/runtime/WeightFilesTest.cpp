@@ -13,8 +13,8 @@ namespace fs = std::filesystem;
 
 class WeightFilesTest : public test::ScratchFolder {
 protected:
-  /// Tensors t0, t1, ... with the given numbers of floats, all equal to the
-  /// tensor's number.
+  /// Writes tensors t0, t1, ... of the given sizes. All elements of t0 are 0,
+  /// and so on.
   void writeOut(const std::vector<int64_t> &sizes, int64_t fileBytes) {
     std::vector<SafetensorsWriter::Entry> entries;
     entries.reserve(sizes.size());
@@ -72,7 +72,7 @@ TEST_F(WeightFilesTest, OneFileNeedsNoIndex) {
   EXPECT_EQ(file->metadata["format"], "pt");
 }
 
-/// A tensor that exceeds the size of a file has a separate file.
+/// A tensor that is larger than the limit of a file has its own file.
 TEST_F(WeightFilesTest, SeveralFilesHaveAnIndex) {
   std::vector<int64_t> sizes = {2, 2, 9, 1, 3};
   writeOut(sizes, 16);
@@ -99,7 +99,7 @@ TEST_F(WeightFilesTest, AnEarlierModelIsNotReadInstead) {
   EXPECT_FALSE(fs::exists(at("out/model.safetensors.index.json")));
 }
 
-TEST_F(WeightFilesTest, AnIndexNamesFilesBesideItOnly) {
+TEST_F(WeightFilesTest, AnIndexMayOnlyNameFilesInItsFolder) {
   writeOut({3}, 1 << 20);
   fs::create_directory(at("sub"));
   fs::copy(at("out/model.safetensors"), at("beside.safetensors"));
