@@ -1,8 +1,8 @@
 //===- GuardTest.cpp - drifted replicas, NaN, spikes, stragglers ----------===//
 #include "runtime/exec/RankExecutor.h"
+#include "runtime/job/ReplicaCheck.h"
+#include "runtime/job/SlowRanks.h"
 #include "runtime/observe/NumberGuard.h"
-#include "runtime/observe/ReplicaCheck.h"
-#include "runtime/observe/SlowRanks.h"
 #include "test/unit/runtime/Expect.h"
 #include "test/unit/runtime/TestPlans.h"
 

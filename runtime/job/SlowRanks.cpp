@@ -1,4 +1,4 @@
-#include "runtime/observe/SlowRanks.h"
+#include "runtime/job/SlowRanks.h"
 
 #include <algorithm>
 #include <cstdio>

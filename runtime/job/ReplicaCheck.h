@@ -5,8 +5,8 @@
 // has a memory error, a broken core or a wrong kernel.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_OBSERVE_REPLICACHECK_H
-#define DPC_RUNTIME_OBSERVE_REPLICACHECK_H
+#ifndef DPC_RUNTIME_JOB_REPLICACHECK_H
+#define DPC_RUNTIME_JOB_REPLICACHECK_H
 
 #include "runtime/exec/Session.h"
 
@@ -24,4 +24,4 @@ Status checkReplicas(const Plan &plan, Session &session);
 
 } // namespace dpc::rt
 
-#endif // DPC_RUNTIME_OBSERVE_REPLICACHECK_H
+#endif // DPC_RUNTIME_JOB_REPLICACHECK_H

@@ -1,4 +1,4 @@
-#include "runtime/observe/ReplicaCheck.h"
+#include "runtime/job/ReplicaCheck.h"
 
 #include "runtime/plan/PlanJson.h"
 

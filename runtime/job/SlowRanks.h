@@ -5,8 +5,8 @@
 // straggler.
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_RUNTIME_OBSERVE_SLOWRANKS_H
-#define DPC_RUNTIME_OBSERVE_SLOWRANKS_H
+#ifndef DPC_RUNTIME_JOB_SLOWRANKS_H
+#define DPC_RUNTIME_JOB_SLOWRANKS_H
 
 #include "runtime/exec/Session.h"
 
@@ -27,4 +27,4 @@ std::vector<std::string> slowRanks(const Plan &plan,
 
 } // namespace dpc::rt
 
-#endif // DPC_RUNTIME_OBSERVE_SLOWRANKS_H
+#endif // DPC_RUNTIME_JOB_SLOWRANKS_H
