@@ -384,9 +384,9 @@ private:
   }
 
   /// Runs all transfers at the same time. Sends start first: MPI announces a
-  /// long message and transmits it on request. A member that answered
-  /// announcements before its own would let the other direction fill the
-  /// connection first.
+  /// long message and transmits it on request. If a member answered
+  /// announcements before it made its own, the directions would run one after
+  /// the other.
   Status exchange(int group, const char *name,
                   const std::vector<Transfer> &transfers) {
     if (transfers.empty())

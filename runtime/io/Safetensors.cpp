@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The limit of the format's reference reader.
+/// The limit of a header in the reference implementation.
 constexpr uint64_t kMaxHeaderBytes = 100 << 20;
 
 struct TypeName {

@@ -43,8 +43,8 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
   return words;
 }
 
-/// The newest checkpoint. If the last start completed no step, checks and
-/// renames damaged checkpoints, which may be the reason.
+/// The newest checkpoint. If the last start completed no step, a damaged
+/// checkpoint may be the reason; such checkpoints are renamed.
 static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
                                           bool wasUseless) {
   std::vector<int64_t> steps = folder.steps();

@@ -97,8 +97,8 @@ struct Details {
   }
 };
 
-/// The buffers of an op, read buffers first; once if it reads and writes the
-/// same ones.
+/// The buffers that an op reads, followed by those that it writes if they
+/// differ.
 std::vector<int> buffersOf(const Plan &plan, const Instruction &instruction) {
   Accesses accesses = accessesOf(instruction, plan);
   std::vector<int> ids = accesses.reads;
@@ -124,7 +124,7 @@ std::string lineOf(const Plan &plan, const RankCells &cells, int rank,
          (instruction.name.empty() ? "" : " \"" + instruction.name + '"');
 }
 
-/// Like meetsOthers().
+/// Whether `rank` communicates in `op`; see meetsOthers().
 bool isIssued(const RankCells &cells, const OpVariant &op, int rank) {
   if (auto *send = std::get_if<SendOp>(&op))
     return cells.peerOf(*send, rank) >= 0;

@@ -176,8 +176,7 @@ private:
                                      : Status::success();
   }
 
-  /// Checks that `in` times inFactor has as many elements as `out` times
-  /// outFactor.
+  /// Checks that elements(in) * inFactor = elements(out) * outFactor.
   Status sizes(int in, int out, int64_t inFactor, int64_t outFactor) const {
     DPC_TRY(buffer("in", in));
     DPC_TRY(buffer("out", out));

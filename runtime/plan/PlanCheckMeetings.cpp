@@ -255,7 +255,7 @@ private:
   }
 
   /// The last member that arrives checks whether all members of the cell are at
-  /// the same collective. If they are not, they are stuck.
+  /// the same collective. If not, the cell is stuck.
   bool meet(const std::vector<int> &cell, int rank) {
     int64_t &here = waiting.at(&cell);
     if (arrived[rank] != static_cast<int64_t>(next[rank])) {
