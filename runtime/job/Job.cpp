@@ -110,9 +110,11 @@ Status Job::prepare() {
   return checkOutputs(options, plan, isDistributed);
 }
 
-Status Job::onRankZero(const std::function<Status()> &work) {
+/// The status of work() in the process of rank 0, in all processes.
+static Status onRankZero(Session &session,
+                         const std::function<Status()> &work) {
   return session
-      ->fromRankZero([&]() -> Expected<std::string> {
+      .fromRankZero([&]() -> Expected<std::string> {
         DPC_TRY(work());
         return std::string();
       })
@@ -346,7 +348,8 @@ Status Job::guard(const StepReport &report) {
   if (options.checkReplicas == 0 || report.step % options.checkReplicas != 0)
     return Status::success();
   Status same = checkReplicas(plan, *session);
-  return onRankZero([&] { return same.in(concat("step ", report.step)); });
+  return onRankZero(*session,
+                    [&] { return same.in(concat("step ", report.step)); });
 }
 
 /// The end of a message about NaN. `input` describes NaN in inputs, and `fault`
@@ -368,7 +371,7 @@ Status Job::stopAtNan(int64_t step, const std::string &why) {
   // The previous checkpoint is good and may still be incomplete.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
-  return onRankZero([&] {
+  return onRankZero(*session, [&] {
     return Status::invalid("step ", step, ": ", why,
                            sourceOfNan(notFiniteInput(plan, stepInputs), fault,
                                        options.checkNumbers));
@@ -382,7 +385,7 @@ Status Job::startEvaluation() {
   int64_t samples = 0;
   for (int64_t step = done + 1; step <= options.steps; ++step)
     samples += inputs->samplesIn(step);
-  return onRankZero([&] {
+  return onRankZero(*session, [&] {
     return evaluation->start(options.outputs, samples, options.steps - done);
   });
 }
@@ -390,7 +393,7 @@ Status Job::startEvaluation() {
 Status Job::evaluate(int64_t step) {
   if (!evaluation)
     return Status::success();
-  return onRankZero([&] {
+  return onRankZero(*session, [&] {
     return evaluation->add(session->outputs(), inputs->samplesIn(step));
   });
 }

@@ -67,8 +67,6 @@ private:
   Status stopAtNan(int64_t step, const std::string &why);
   Status saveOutputs();
   Status startEvaluation();
-  /// The status of work() in the process of rank 0, in all processes.
-  Status onRankZero(const std::function<Status()> &work);
   Status evaluate(int64_t step);
   rt::SessionOptions sessionOptions();
   Expected<int> betweenSteps(StepReport &report,
