@@ -1,6 +1,5 @@
 //===- LowerCollectives.cpp - Collectives, messages and transfers ---------===//
 #include "codegen/plan/StageDraft.h"
-#include "runtime/plan/EnumNames.h"
 
 #include <array>
 

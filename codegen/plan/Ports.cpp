@@ -2,7 +2,6 @@
 #include "codegen/kernel/KernelScalars.h"
 #include "codegen/plan/StageDraft.h"
 #include "ir/KernelRole.h"
-#include "runtime/plan/EnumNames.h"
 
 using namespace mlir;
 
