@@ -1,5 +1,4 @@
-//===- ArenaPackingTest.cpp - Offsets are disjoint and close to the lower bound
-//-===//
+//===- ArenaPackingTest.cpp - Offsets of buffers in an arena --------------===//
 #include "codegen/plan/ArenaPacking.h"
 
 #include <gtest/gtest.h>

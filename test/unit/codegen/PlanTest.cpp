@@ -158,7 +158,7 @@ func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
     }
 }
 
-TEST(Plan, ReadingBeforeMakingIsAnError) {
+TEST(Plan, OpsThatRunBeforeTheirOperandsAreRefused) {
   Step step(R"(
 func.func @step(%x: tensor<8xf32> {dpc.role = "input", dpc.name = "x"})
     -> (tensor<8xf32> {dpc.name = "a"}) {
