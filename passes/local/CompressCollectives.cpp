@@ -34,7 +34,7 @@
 #include "passes/local/CopyAttributes.h"
 #include "passes/local/Partition.h"
 #include "passes/local/Passes.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 using namespace mlir;
 

@@ -3,7 +3,7 @@
 #define DPC_PASSES_LOWER_LEVELS_H
 
 #include "cost-model/machine/Cluster.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

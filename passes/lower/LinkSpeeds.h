@@ -41,7 +41,7 @@
 #define DPC_PASSES_LOWER_LINKSPEEDS_H
 
 #include "cost-model/machine/Cluster.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -3,7 +3,7 @@
 #define DPC_PASSES_LOWER_SPECOPTIONS_H
 
 #include "cost-model/machine/Cluster.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 namespace dpc {
 

@@ -12,7 +12,7 @@
 #ifndef DPC_PASSES_LOWER_UNEVENSHARES_H
 #define DPC_PASSES_LOWER_UNEVENSHARES_H
 
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -34,15 +34,15 @@ struct DataRanks {
 } // namespace
 
 /// Whether the schedule has separate phases for gradients of weights.
-static bool splitsWeight(const LoweringSpec &degrees) {
-  return degrees.pp > 1 && splitsBackward(degrees.schedule);
+static bool splitsWeight(const LoweringSpec &spec) {
+  return spec.pp > 1 && splitsBackward(spec.schedule);
 }
 
-static DataRanks dataRanksOf(const LoweringSpec &degrees, int64_t globalBatch) {
-  int64_t samples = samplesOf(degrees.dp, degrees.numMicroBatches, globalBatch);
-  int64_t few = 2 * (isHybrid(degrees) ? degrees.hybridShard : degrees.ep);
-  return {few, degrees.zero >= 2 || degrees.numMicroBatches == 1 ||
-                   isExpertTensor(degrees) ||
+static DataRanks dataRanksOf(const LoweringSpec &spec, int64_t globalBatch) {
+  int64_t samples = samplesOf(spec.dp, spec.numMicroBatches, globalBatch);
+  int64_t few = 2 * (isHybrid(spec) ? spec.hybridShard : spec.ep);
+  return {few, spec.zero >= 2 || spec.numMicroBatches == 1 ||
+                   isExpertTensor(spec) ||
                    ceilDiv(globalBatch, few * samples) < 2};
 }
 
@@ -60,20 +60,18 @@ static void appendBytes(std::string &text, const T &value) {
   }
 }
 
-std::string dpc::blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch) {
+std::string dpc::blockKeyOf(const LoweringSpec &spec, int64_t globalBatch) {
   std::string text;
   cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
-    if (key.isOfLayer && hasEffect(key, degrees))
-      appendBytes(text, field(static_cast<const cost::Strategy &>(degrees)));
+    if (key.isOfLayer && hasEffect(key, spec))
+      appendBytes(text, field(static_cast<const cost::Strategy &>(spec)));
     text += ',';
   });
-  appendBytes(text, isHybrid(degrees) ? degrees.hybridShard : 0);
-  appendBytes(text,
-              samplesOf(degrees.dp, degrees.numMicroBatches, globalBatch));
-  appendBytes(text, dataRanksOf(degrees, globalBatch).matters ? degrees.dp : 0);
+  appendBytes(text, isHybrid(spec) ? spec.hybridShard : 0);
+  appendBytes(text, samplesOf(spec.dp, spec.numMicroBatches, globalBatch));
+  appendBytes(text, dataRanksOf(spec, globalBatch).matters ? spec.dp : 0);
   // A single data-parallel rank has no reductions.
-  for (bool is :
-       {splitsWeight(degrees), degrees.numMicroBatches > 1, degrees.dp > 1})
+  for (bool is : {splitsWeight(spec), spec.numMicroBatches > 1, spec.dp > 1})
     appendBytes(text, is);
   return text;
 }
@@ -82,22 +80,22 @@ std::string dpc::blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch) {
 static LoweringSpec degreesToMeasure(const LoweringSpec &like,
                                      int64_t globalBatch, int64_t layers,
                                      int64_t segments) {
-  LoweringSpec degrees = like;
+  LoweringSpec spec = like;
   if (!splitsWeight(like))
-    degrees.schedule = cost::ScheduleKind::OneFOneB;
-  degrees.pp = segments;
-  degrees.vpp = 1;
+    spec.schedule = cost::ScheduleKind::OneFOneB;
+  spec.pp = segments;
+  spec.vpp = 1;
   int64_t samples = samplesOf(like.dp, like.numMicroBatches, globalBatch);
   DataRanks ranks = dataRanksOf(like, globalBatch);
   if (!ranks.matters) {
-    degrees.dp = ranks.few;
-    degrees.numMicroBatches = ceilDiv(globalBatch, degrees.dp * samples);
+    spec.dp = ranks.few;
+    spec.numMicroBatches = ceilDiv(globalBatch, spec.dp * samples);
   }
   // Full recompute compares a layer with all layers that a rank keeps: its
   // live micro-batches times its layers, about the layers of the model.
-  degrees.alive = 1;
-  degrees.depth = static_cast<double>(layers) / 2;
-  return degrees;
+  spec.alive = 1;
+  spec.depth = static_cast<double>(layers) / 2;
+  return spec;
 }
 
 /// The position in a layer at which the fewest bytes cross, counted in ops from
@@ -208,10 +206,10 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
   blocks.measured =
       degreesToMeasure(like, globalBatch, blocks.layers, kSegments);
   blocks.measured.dataInside = dataRanksInside(cluster, blocks.measured);
-  LoweringSpec degrees = blocks.measured;
-  degrees.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
+  LoweringSpec spec = blocks.measured;
+  spec.stageStarts = {begin, begin + run.period, begin + 3 * run.period};
   int64_t layers = 3 + (place > 0 ? 1 : 0) - homes.moreLayers;
-  MemoryOwner owner = memoryOwner(cluster, degrees);
+  MemoryOwner owner = memoryOwner(cluster, spec);
   auto look = [&](ArrayRef<func::FuncOp> steps) {
     for (func::FuncOp step : steps)
       blocks.segments.push_back(
@@ -221,7 +219,7 @@ FailureOr<Blocks> Blocks::measure(ProgramFamily &family,
            copiesIn(step)});
   };
   FailureOr<SmallProgram> small =
-      measureLayers(family, layers, lowering, degrees, kSegments, look);
+      measureLayers(family, layers, lowering, spec, kSegments, look);
   if (failed(small))
     return failure();
   for (auto [segment, stage] : llvm::zip_equal(blocks.segments, small->stages))

@@ -25,7 +25,7 @@
 #include "passes/lower/SharedLowering.h"
 #include "passes/price/LayerPlacement.h"
 #include "passes/price/StageProfile.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 #include <map>
 #include <memory>
@@ -36,7 +36,7 @@ namespace dpc {
 
 /// Bytes that are equal for the strategies that share segments. `globalBatch`
 /// counts samples.
-std::string blockKeyOf(const LoweringSpec &degrees, int64_t globalBatch);
+std::string blockKeyOf(const LoweringSpec &spec, int64_t globalBatch);
 
 /// The collectives that run once per step, and the seconds of the other ops.
 struct OncePerStep {
@@ -64,7 +64,7 @@ public:
   /// Nothing if there are more stages than layers, or the schedule does not
   /// exist. A step that certainly takes longer than `limit` seconds has only a
   /// bound of its time.
-  std::optional<cost::Composition> compose(const LoweringSpec &degrees,
+  std::optional<cost::Composition> compose(const LoweringSpec &spec,
                                            double limit) const;
 
 private:
@@ -87,18 +87,18 @@ private:
   };
   /// A strategy that is being composed.
   struct Plan {
-    const LoweringSpec &degrees;
+    const LoweringSpec &spec;
     const Layout &layout;
     const std::vector<StageParts> &parts; ///< By segment.
     ScheduleTables tables;
 
-    int64_t stages() const { return degrees.stages(); }
+    int64_t stages() const { return spec.stages(); }
   };
 
   Blocks(const cost::Cluster &cluster, const HomeRun &homes)
       : cluster(&cluster), homes(&homes) {}
-  StageParts price(const Segment &segment, const LoweringSpec &degrees) const;
-  const std::vector<StageParts> &pricesFor(const LoweringSpec &degrees) const;
+  StageParts price(const Segment &segment, const LoweringSpec &spec) const;
+  const std::vector<StageParts> &pricesFor(const LoweringSpec &spec) const;
   /// Null if there are more stages than layers.
   const Layout *layoutOf(int64_t pp, int64_t vpp) const;
   std::vector<int64_t> wholeLayers(int64_t stages) const;

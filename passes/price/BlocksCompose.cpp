@@ -29,9 +29,9 @@ struct Once {
 
 } // namespace
 
-/// Prices the collectives of `once` on the ranks of `degrees`. `share` scales
+/// Prices the collectives of `once` on the ranks of `spec`. `share` scales
 /// computation; `skipsSent` leaves out the bytes for other stages.
-static Once onceOf(const OncePerStep &once, const LoweringSpec &degrees,
+static Once onceOf(const OncePerStep &once, const LoweringSpec &spec,
                    double share, const cost::Cluster &cluster,
                    bool skipsSent = false) {
   Once result;
@@ -42,8 +42,7 @@ static Once onceOf(const OncePerStep &once, const LoweringSpec &degrees,
   auto add = [&](const OncePerStep::Traffic &traffic, double &seconds) {
     auto [group, isNew] = placements.try_emplace(traffic.axes);
     if (isNew)
-      group->second =
-          cost::placeGroup(cluster, rankOrder(degrees), traffic.axes);
+      group->second = cost::placeGroup(cluster, rankOrder(spec), traffic.axes);
     double bytes = traffic.bytes - (skipsSent ? traffic.sentBytes : 0);
     cost::CollectiveEstimate estimate =
         estimateCollective(cluster, traffic.kind, bytes, group->second);
@@ -60,12 +59,11 @@ static Once onceOf(const OncePerStep &once, const LoweringSpec &degrees,
 }
 
 /// The size of a rank's ZeRO shards relative to the measured shards.
-static double shareOf(const LoweringSpec &measured,
-                      const LoweringSpec &degrees) {
+static double shareOf(const LoweringSpec &measured, const LoweringSpec &spec) {
   auto zeroRanks = [](const LoweringSpec &spec) -> double {
     return isHybrid(spec) ? spec.hybridShard : spec.dp;
   };
-  return degrees.zero > 0 ? zeroRanks(measured) / zeroRanks(degrees) : 1;
+  return spec.zero > 0 ? zeroRanks(measured) / zeroRanks(spec) : 1;
 }
 
 /// The seconds of a phase whose queues change from `was`, which took `seconds`,
@@ -76,16 +74,16 @@ static double repriced(double seconds, const Queues &was, const Queues &now) {
 }
 
 /// The costs of a segment with the data-parallel ranks and micro-batches of
-/// `degrees`.
+/// `spec`.
 StageParts Blocks::price(const Segment &segment,
-                         const LoweringSpec &degrees) const {
-  double share = shareOf(measured, degrees);
+                         const LoweringSpec &spec) const {
+  double share = shareOf(measured, spec);
   Once was = onceOf(segment.once, measured, 1, *cluster);
   // The measured data-parallel ranks have one axis, more ranks may have two.
-  LoweringSpec placed = degrees;
+  LoweringSpec placed = spec;
   if (measured.dataInside > 1)
-    placed.dataInside = dataRanksInside(*cluster, degrees);
-  bool isTwice = degrees.pp == 1 && segment.copies.total() > 0;
+    placed.dataInside = dataRanksInside(*cluster, spec);
+  bool isTwice = spec.pp == 1 && segment.copies.total() > 0;
   Once now = onceOf(segment.once, placed, share, *cluster, isTwice);
   StageParts parts = segment.profile.parts;
   parts.setup = repriced(parts.setup, was.setup, now.setup);
@@ -93,7 +91,7 @@ StageParts Blocks::price(const Segment &segment,
   parts.update = repriced(parts.update, was.update, now.update);
   parts.updateAlone = std::max(0.0, parts.update - rest);
   double once = segment.once.setupSeconds + segment.once.updateSeconds;
-  double times = static_cast<double>(degrees.numMicroBatches) /
+  double times = static_cast<double>(spec.numMicroBatches) /
                  static_cast<double>(measured.numMicroBatches);
   parts.computeSeconds =
       std::max(0.0, parts.computeSeconds - once) * times + once * share;
@@ -106,13 +104,13 @@ StageParts Blocks::price(const Segment &segment,
 
 /// The prices of all segments. They do not depend on chunks and schedules.
 const std::vector<StageParts> &
-Blocks::pricesFor(const LoweringSpec &degrees) const {
+Blocks::pricesFor(const LoweringSpec &spec) const {
   std::lock_guard<std::mutex> lock(*mutex);
   auto [it, isNew] =
-      prices.try_emplace({degrees.dp, degrees.pp, degrees.numMicroBatches});
+      prices.try_emplace({spec.dp, spec.pp, spec.numMicroBatches});
   if (isNew)
     for (const Segment &segment : segments)
-      it->second.push_back(price(segment, degrees));
+      it->second.push_back(price(segment, spec));
   return it->second;
 }
 
@@ -127,14 +125,14 @@ static void addPhases(cost::PhaseSeconds &sum, const StageParts &parts) {
 /// The costs of all ranks. Every segment has the fixed costs of a step, but a
 /// rank pays them once.
 PipelineParts Blocks::partsOf(const Plan &plan) const {
-  const LoweringSpec &degrees = plan.degrees;
+  const LoweringSpec &spec = plan.spec;
   PipelineParts result;
-  result.microBatches = degrees.numMicroBatches;
-  result.order = rankOrder(degrees);
-  result.stages.resize(degrees.pp);
+  result.microBatches = spec.numMicroBatches;
+  result.order = rankOrder(spec);
+  result.stages.resize(spec.pp);
   StageParts fixed = along(plan.parts[kOne], plan.parts[kTwo], -1);
   for (int64_t v = 0; v < plan.stages(); ++v) {
-    StageParts &rank = result.stages[v % degrees.pp];
+    StageParts &rank = result.stages[v % spec.pp];
     rank.bytesPerLevel.resize(cluster->levels.size(), 0);
     cost::PhaseSeconds &chunk = rank.chunks.emplace_back();
     auto add = [&](const StageParts &part) {
@@ -165,16 +163,16 @@ PipelineParts Blocks::partsOf(const Plan &plan) const {
 
 /// Adds the messages between neighbours, and between the first and last stage.
 void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
-  const LoweringSpec &degrees = plan.degrees;
+  const LoweringSpec &spec = plan.spec;
   auto place = [&](int64_t v, const MessageEnd &end, bool isSent) {
-    StageParts &rank = result.stages[v % degrees.pp];
-    int64_t chunk = v / degrees.pp;
+    StageParts &rank = result.stages[v % spec.pp];
+    int64_t chunk = v / spec.pp;
     double at = end.at;
     if (isSent) { // `at` is relative to the end of the phase
       StageParts part = plan.parts[end.stage];
       at += rank.secondsOf(end.phase, chunk) - part.secondsOf(end.phase, 0);
     }
-    return MessageEnd{v % degrees.pp, end.phase, chunk, std::max(0.0, at)};
+    return MessageEnd{v % spec.pp, end.phase, chunk, std::max(0.0, at)};
   };
   for (int64_t v = 0; v + 1 < plan.stages(); ++v)
     for (const StageMessage &message : messages) {
@@ -184,16 +182,16 @@ void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
                                  place(to, message.to, false), message.bytes,
                                  message.gatherSeconds});
     }
-  if (degrees.pp == 1)
+  if (spec.pp == 1)
     return;
   auto atEnd = [&](MessageEnd end) {
     if (end.stage == kAfter) {
-      end.stage = degrees.pp - 1;
-      end.chunk = degrees.vpp - 1;
+      end.stage = spec.pp - 1;
+      end.chunk = spec.vpp - 1;
     }
     return end;
   };
-  double share = shareOf(measured, degrees);
+  double share = shareOf(measured, spec);
   for (StageMessage message : endMessages) {
     message.bytes *= share;
     message.from = atEnd(message.from);
@@ -207,7 +205,7 @@ void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
 /// the stages before it and the last one has gone back. The n stages after it
 /// delay it less, because it runs n phases of its own in the meantime.
 double Blocks::leastSeconds(const Plan &plan) const {
-  int64_t pp = plan.degrees.pp;
+  int64_t pp = plan.spec.pp;
   // Seconds of all chunks, and of the first chunk.
   std::vector<double> ranks(pp, 0), turns(pp, 0);
   for (int64_t v = 0; v < plan.stages(); ++v) {
@@ -229,8 +227,8 @@ double Blocks::leastSeconds(const Plan &plan) const {
   double before = std::accumulate(turns.begin(), turns.begin() + at, 0.0);
   double rest = std::accumulate(turns.begin() + at + 1, turns.end(), 0.0);
   rest = std::max(0.0, 2 * rest - behind * turns[at]);
-  double fill = std::min(before + rest, (pp - 1) * *slowest / plan.degrees.vpp);
-  return plan.degrees.numMicroBatches * *slowest + fill;
+  double fill = std::min(before + rest, (pp - 1) * *slowest / plan.spec.vpp);
+  return plan.spec.numMicroBatches * *slowest + fill;
 }
 
 /// The time of a plan with one stage.
@@ -241,8 +239,8 @@ StepTime Blocks::timeOfOne(const Plan &plan) const {
   for (const cost::PhaseSeconds &chunk : rank.chunks)
     loop += chunk.forward + chunk.backward + chunk.weight;
   StepTime time;
-  time.seconds = rank.setup + plan.degrees.numMicroBatches * loop +
-                 rank.update + cluster->software.hostStepSeconds;
+  time.seconds = rank.setup + plan.spec.numMicroBatches * loop + rank.update +
+                 cluster->software.hostStepSeconds;
   time.computeSeconds = rank.computeSeconds;
   time.transferSeconds = rank.transferSeconds;
   time.exposedCommunicationSeconds =
@@ -255,7 +253,7 @@ StepTime Blocks::timeOfOne(const Plan &plan) const {
 /// host's memory and on disk.
 void Blocks::addMemory(const Plan &plan, int64_t rank,
                        cost::Evaluation &result) const {
-  const LoweringSpec &degrees = plan.degrees;
+  const LoweringSpec &spec = plan.spec;
   std::vector<StageBytes> chunks;
   std::vector<int64_t> slots;
   cost::MemoryBreakdown shards;
@@ -265,16 +263,16 @@ void Blocks::addMemory(const Plan &plan, int64_t rank,
     chunks.push_back(line.bytes(count, /*framed=*/true));
     // A single stage runs one micro-batch after the other, and each segment
     // keeps its activations until that micro-batch ends.
-    slots.push_back(degrees.pp == 1 ? 1
-                                    : countSlots(plan.tables[rank], chunk,
-                                                 chunks.back().framePhases));
+    slots.push_back(spec.pp == 1 ? 1
+                                 : countSlots(plan.tables[rank], chunk,
+                                              chunks.back().framePhases));
     shards += sharded;
     OffloadedBytes part = line.away(count);
     away.host += part.host;
     away.disk += part.disk;
   };
-  for (int64_t v = rank; v < plan.stages(); v += degrees.pp) {
-    int64_t chunk = v / degrees.pp, count = plan.layout.layersOf[v];
+  for (int64_t v = rank; v < plan.stages(); v += spec.pp) {
+    int64_t chunk = v / spec.pp, count = plan.layout.layersOf[v];
     if (count > 0) {
       cost::MemoryBreakdown sharded = segments[kOne].shards;
       for (auto [bytes, two] :
@@ -287,9 +285,9 @@ void Blocks::addMemory(const Plan &plan, int64_t rank,
     if (v == plan.stages() - 1)
       add(*after, chunk, 1, segments[kAfter].shards);
   }
-  double share = shareOf(measured, degrees);
+  double share = shareOf(measured, spec);
   cost::MemoryBreakdown memory = peakOfChunks(chunks, slots), copies;
-  if (degrees.pp == 1)
+  if (spec.pp == 1)
     copies = segments[kAfter].copies;
   for (int c = 0; c < cost::numMemoryCategories; ++c)
     memory.bytes[c] = std::max(
@@ -304,12 +302,12 @@ void Blocks::addMemory(const Plan &plan, int64_t rank,
   result.diskBytes = std::max(result.diskBytes, scaled(away.disk));
 }
 
-std::optional<cost::Composition> Blocks::compose(const LoweringSpec &degrees,
+std::optional<cost::Composition> Blocks::compose(const LoweringSpec &spec,
                                                  double limit) const {
-  const Layout *layout = layoutOf(degrees.pp, degrees.vpp);
+  const Layout *layout = layoutOf(spec.pp, spec.vpp);
   if (!layout)
     return std::nullopt;
-  Plan plan{degrees, *layout, pricesFor(degrees), {}};
+  Plan plan{spec, *layout, pricesFor(spec), {}};
   cost::Composition result;
   result.evaluation.isFolded = result.evaluation.isComposed = true;
   if (double least = leastSeconds(plan); least > limit) {
@@ -317,9 +315,9 @@ std::optional<cost::Composition> Blocks::compose(const LoweringSpec &degrees,
     result.evaluation.stepSeconds = least;
     return result;
   }
-  if (degrees.pp > 1) {
-    auto made = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
-                                   degrees.numMicroBatches);
+  if (spec.pp > 1) {
+    auto made = cost::makeSchedule(spec.schedule, spec.pp, spec.vpp,
+                                   spec.numMicroBatches);
     if (!made)
       return std::nullopt;
     plan.tables = homes->trains ? *made : cost::forwardOnly(*made);
@@ -331,8 +329,8 @@ std::optional<cost::Composition> Blocks::compose(const LoweringSpec &degrees,
     setTime(result.evaluation, timeOfOne(plan));
   }
   // The first ranks keep the most micro-batches; the last one has the head.
-  for (int64_t rank : {int64_t(0), int64_t(1), degrees.pp - 1})
-    if (rank < degrees.pp)
+  for (int64_t rank : {int64_t(0), int64_t(1), spec.pp - 1})
+    if (rank < spec.pp)
       addMemory(plan, rank, result.evaluation);
   return result;
 }

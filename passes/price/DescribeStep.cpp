@@ -173,18 +173,18 @@ static std::vector<cost::MemoryMoment> memoryOf(func::FuncOp step,
 /// The stage whose ranks use most of their memory.
 static int64_t fullestOf(ArrayRef<func::FuncOp> steps,
                          const cost::Cluster &cluster,
-                         const LoweringSpec &degrees) {
+                         const LoweringSpec &spec) {
   int64_t fullest = 0;
   double most = -1;
   for (auto [i, step] : llvm::enumerate(steps)) {
     double full =
         cost::heldMemory(
             cluster,
-            estimateMemory(step, memoryOwner(cluster, degrees)).categories)
+            estimateMemory(step, memoryOwner(cluster, spec)).categories)
             .total();
     if (cost::isHeterogeneous(cluster))
       full /=
-          cost::devicesOfStage(cluster, rankOrder(degrees), i, cost::DType::F32)
+          cost::devicesOfStage(cluster, rankOrder(spec), i, cost::DType::F32)
               .usableBytes;
     if (full > most) {
       most = full;
@@ -202,22 +202,21 @@ void StepDescription::observe(StringRef phase, ModuleOp lowered) {
 cost::StepDetail StepDescription::finish(ArrayRef<func::FuncOp> steps,
                                          int64_t fullest,
                                          const cost::Cluster &cluster,
-                                         const LoweringSpec &degrees) {
+                                         const LoweringSpec &spec) {
   cost::StepDetail detail = detailOf(record, cluster);
   detail.operators = std::move(operators);
   detail.fullestStage = fullest;
-  detail.memory =
-      memoryOf(steps[fullest], cluster, memoryOwner(cluster, degrees),
-               record.stages[fullest]);
+  detail.memory = memoryOf(steps[fullest], cluster, memoryOwner(cluster, spec),
+                           record.stages[fullest]);
   return detail;
 }
 
 FailureOr<cost::StepDetail> dpc::describeStep(ModuleOp program,
                                               const cost::Cluster &cluster,
-                                              const LoweringSpec &degrees) {
+                                              const LoweringSpec &spec) {
   StepDescription description;
   auto module = lowerForStrategy(
-      program, cluster, degrees,
+      program, cluster, spec,
       [&](StringRef phase, ModuleOp lowered) {
         description.observe(phase, lowered);
       },
@@ -228,6 +227,6 @@ FailureOr<cost::StepDetail> dpc::describeStep(ModuleOp program,
   Expected<StepTime> time = estimateTime(steps, cluster, &description.record);
   if (!time)
     return program.emitError(time.message());
-  return description.finish(steps, fullestOf(steps, cluster, degrees), cluster,
-                            degrees);
+  return description.finish(steps, fullestOf(steps, cluster, spec), cluster,
+                            spec);
 }

@@ -4,7 +4,7 @@
 
 #include "cost-model/report/StepDetail.h"
 #include "passes/price/StepRecord.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -21,14 +21,14 @@ struct StepDescription {
   /// memory. Can be called once.
   cost::StepDetail finish(llvm::ArrayRef<mlir::func::FuncOp> steps,
                           int64_t fullest, const cost::Cluster &cluster,
-                          const LoweringSpec &degrees);
+                          const LoweringSpec &spec);
 };
 
-/// Compiles the whole `program`, simulates its step and describes it. `degrees`
+/// Compiles the whole `program`, simulates its step and describes it. `spec`
 /// come from pricedDegrees. Fails with one diagnostic.
 mlir::FailureOr<cost::StepDetail> describeStep(mlir::ModuleOp program,
                                                const cost::Cluster &cluster,
-                                               const LoweringSpec &degrees);
+                                               const LoweringSpec &spec);
 
 /// The description of `record` without memory and operators.
 cost::StepDetail detailOf(const StepRecord &record,

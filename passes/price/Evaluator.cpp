@@ -94,31 +94,31 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
 /// Fused kernels exist for 16 bits only, and ring attention is several ops.
 /// Only plans of this compiler have epilogues, and their ops say what they
 /// fuse.
-LoweringSpec dpc::pricedDegrees(LoweringSpec degrees,
+LoweringSpec dpc::pricedDegrees(LoweringSpec spec,
                                 const cost::Software &software,
                                 cost::DType type) {
   using cost::AttentionKernels;
   bool isHalf = type == cost::DType::BF16 || type == cost::DType::F16;
-  degrees.checkpoints = software.checkpoints;
-  bool isRing = degrees.cp > 1 && degrees.cpKind == cost::CpKind::Ring;
+  spec.checkpoints = software.checkpoints;
+  bool isRing = spec.cp > 1 && spec.cpKind == cost::CpKind::Ring;
   switch (software.attention) {
   case AttentionKernels::Planned:
     break;
   case AttentionKernels::Cudnn:
-    if (degrees.attention == AttentionForm::automatic)
-      degrees.attention = AttentionForm::fused;
-    degrees.fusesEpilogues = true;
+    if (spec.attention == AttentionForm::automatic)
+      spec.attention = AttentionForm::fused;
+    spec.fusesEpilogues = true;
     break;
   case AttentionKernels::Fused:
   case AttentionKernels::Unfused:
-    degrees.fusesEpilogues = false;
-    degrees.attention =
+    spec.fusesEpilogues = false;
+    spec.attention =
         !isRing && (isHalf || software.attention == AttentionKernels::Unfused)
             ? AttentionForm::whole
             : AttentionForm::expanded;
     break;
   }
-  return degrees;
+  return spec;
 }
 
 LoweringSpec
@@ -128,34 +128,34 @@ ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
       cluster.software, totalsOfProgram.sums.computeType);
 }
 
-/// Evaluates the order of the axes in `degrees`, or the usual order. If the
+/// Evaluates the order of the axes in `spec`, or the usual order. If the
 /// order is open and the traffic takes less time in another order, that order
 /// is evaluated as well, and the faster one counts.
 cost::Evaluation ProgramEvaluator::placed(
-    LoweringSpec degrees,
+    LoweringSpec spec,
     llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne) {
-  cost::Evaluation usual = evaluateOne(degrees);
-  usual.decisions.order = rankOrder(degrees);
-  usual.decisions.isReordered = !degrees.placement.axes.empty();
-  usual.decisions.linkSpeed = degrees.linkSpeed;
+  cost::Evaluation usual = evaluateOne(spec);
+  usual.decisions.order = rankOrder(spec);
+  usual.decisions.isReordered = !spec.placement.axes.empty();
+  usual.decisions.linkSpeed = spec.linkSpeed;
   std::vector<cost::Traffic> traffic = std::move(usual.traffic);
   usual.traffic.clear();
   if (usual.decisions.isReordered || !usual.rejected.empty())
     return usual;
   for (const cost::RankAxis &axis :
-       cost::cheapestOrder(withLinkSpeed(cluster, degrees.linkSpeed),
+       cost::cheapestOrder(withLinkSpeed(cluster, spec.linkSpeed),
                            usual.decisions.order, traffic))
-    degrees.placement.axes.push_back(axis.name);
-  cost::RankOrder order = rankOrder(degrees);
+    spec.placement.axes.push_back(axis.name);
+  cost::RankOrder order = rankOrder(spec);
   if (llvm::equal(order, usual.decisions.order,
                   [](const cost::RankAxis &a, const cost::RankAxis &b) {
                     return a.name == b.name;
                   }))
     return usual;
-  cost::Evaluation other = evaluateOne(degrees);
+  cost::Evaluation other = evaluateOne(spec);
   other.decisions.order = order;
   other.decisions.isReordered = true;
-  other.decisions.linkSpeed = degrees.linkSpeed;
+  other.decisions.linkSpeed = spec.linkSpeed;
   other.traffic.clear();
   // The faster traffic may be hidden by computation.
   bool isFaster =
@@ -185,9 +185,9 @@ ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
   };
   std::optional<cost::Evaluation> best;
   for (double speed : linkSpeedsToTry(program, cluster, requested)) {
-    LoweringSpec degrees = requested;
-    degrees.linkSpeed = speed;
-    cost::Evaluation found = evaluateOne(degrees);
+    LoweringSpec spec = requested;
+    spec.linkSpeed = speed;
+    cost::Evaluation found = evaluateOne(spec);
     if (!best || rank(found) < rank(*best))
       best = std::move(found);
   }
@@ -195,29 +195,29 @@ ProgramEvaluator::evaluateAtSpeeds(const LoweringSpec &requested) {
 }
 
 cost::Evaluation ProgramEvaluator::evaluate(const cost::Strategy &strategy) {
-  LoweringSpec degrees = degreesFor(strategy);
+  LoweringSpec spec = degreesFor(strategy);
   cost::Evaluation evaluation =
-      isSmall() ? evaluateAtSpeeds(degrees) : evaluateOne(degrees);
+      isSmall() ? evaluateAtSpeeds(spec) : evaluateOne(spec);
   if (strategy.batchShares.isAuto)
-    shareBatch(evaluation, cluster, degrees);
+    shareBatch(evaluation, cluster, spec);
   evaluation.flops = totalsOfProgram.sums.flopsPerStep;
   return evaluation;
 }
 
 cost::Evaluation ProgramEvaluator::evaluateOne(const LoweringSpec &requested) {
-  return placed(requested, [&](const LoweringSpec &degrees) {
+  return placed(requested, [&](const LoweringSpec &spec) {
     // Stages with the same ops take different times on heterogeneous devices.
     bool hasDifferentStages =
-        degrees.stages() > 1 &&
-        (cost::isHeterogeneous(cluster) || !degrees.batchShares.ratios.empty());
+        spec.stages() > 1 &&
+        (cost::isHeterogeneous(cluster) || !spec.batchShares.ratios.empty());
     std::optional<cost::Evaluation> folded;
     if (folder && !hasDifferentStages)
-      folded = folder->evaluate(degrees);
+      folded = folder->evaluate(spec);
     if (!folded)
-      return evaluateWhole(degrees, /*describes=*/false);
+      return evaluateWhole(spec, /*describes=*/false);
     if (cost::isHeterogeneous(cluster))
       folded->memoryLimitBytes =
-          cost::devicesOfStage(cluster, rankOrder(degrees), 0, cost::DType::F32)
+          cost::devicesOfStage(cluster, rankOrder(spec), 0, cost::DType::F32)
               .usableBytes;
     return std::move(*folded);
   });
@@ -237,9 +237,9 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
   if (!folder || cost::isHeterogeneous(cluster))
     return "";
-  LoweringSpec degrees = degreesFor(strategy);
-  return degrees.placement.axes.empty() && degrees.batchShares.ratios.empty()
-             ? folder->blockOf(degrees, totalsOfProgram.sums.globalBatch)
+  LoweringSpec spec = degreesFor(strategy);
+  return spec.placement.axes.empty() && spec.batchShares.ratios.empty()
+             ? folder->blockOf(spec, totalsOfProgram.sums.globalBatch)
              : "";
 }
 
@@ -253,10 +253,10 @@ ProgramEvaluator::compose(
       blocks.size());
   const cost::ModelTotals &sums = totalsOfProgram.sums;
   parallelFor(blocks.size(), 1, [&](size_t i) {
-    std::vector<LoweringSpec> degrees;
+    std::vector<LoweringSpec> spec;
     for (const cost::Strategy &strategy : blocks[i])
-      degrees.push_back(degreesFor(strategy));
-    result[i] = folder->compose(degrees, sums.globalBatch, limit);
+      spec.push_back(degreesFor(strategy));
+    result[i] = folder->compose(spec, sums.globalBatch, limit);
     for (std::optional<cost::Composition> &composition : result[i])
       if (composition)
         composition->evaluation.flops = sums.flopsPerStep;
@@ -277,8 +277,8 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const cost::Strategy &strategy,
   if (isSmall())
     requested.linkSpeed = evaluateAtSpeeds(requested).decisions.linkSpeed;
   cost::Evaluation evaluation =
-      placed(requested, [&](const LoweringSpec &degrees) {
-        return evaluateWhole(degrees, describes);
+      placed(requested, [&](const LoweringSpec &spec) {
+        return evaluateWhole(spec, describes);
       });
   if (strategy.batchShares.isAuto)
     shareBatch(evaluation, cluster, requested);
@@ -294,15 +294,15 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &requested,
   if (!cost::isHeterogeneous(cluster) || requested.pp == 1)
     return evaluation;
   constexpr int kTries = 3;
-  LoweringSpec degrees = requested;
+  LoweringSpec spec = requested;
   for (int i = 0; i < kTries && evaluation.rejected.empty(); ++i) {
     auto room =
         roomOfStages(evaluation, cluster, totalsOfProgram.sums.computeType);
     if (!room)
       break;
-    degrees.stageRoom = std::move(*room);
-    evaluation = evaluateCut(degrees, describes);
-    evaluation.decisions.stageRoom = degrees.stageRoom;
+    spec.stageRoom = std::move(*room);
+    evaluation = evaluateCut(spec, describes);
+    evaluation.decisions.stageRoom = spec.stageRoom;
   }
   return evaluation;
 }
@@ -310,8 +310,8 @@ cost::Evaluation ProgramEvaluator::evaluateWhole(const LoweringSpec &requested,
 /// The memory of a rank of each stage.
 static std::vector<cost::MemoryBreakdown>
 memoryOfStages(ArrayRef<func::FuncOp> steps, const cost::Cluster &cluster,
-               const LoweringSpec &degrees) {
-  MemoryOwner owner = memoryOwner(cluster, degrees);
+               const LoweringSpec &spec) {
+  MemoryOwner owner = memoryOwner(cluster, spec);
   std::vector<cost::MemoryBreakdown> memory(steps.size());
   parallelFor(steps.size(), 1, [&](size_t i) {
     memory[i] =
@@ -325,11 +325,11 @@ static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
                            func::FuncOp step,
                            const cost::MemoryBreakdown &memory,
                            const cost::Cluster &cluster,
-                           const LoweringSpec &degrees, int64_t &fullest) {
+                           const LoweringSpec &spec, int64_t &fullest) {
   double limit = 0;
   if (cost::isHeterogeneous(cluster)) {
     cost::StageDevices devices =
-        cost::devicesOfStage(cluster, rankOrder(degrees), i, cost::DType::F32);
+        cost::devicesOfStage(cluster, rankOrder(spec), i, cost::DType::F32);
     limit = devices.usableBytes;
     if (!evaluation.stages.empty()) {
       evaluation.stages[i].device = cluster.groups[devices.group].device.name;
@@ -354,7 +354,7 @@ static void addStageMemory(cost::Evaluation &evaluation, int64_t i,
     evaluation.stages[i].memoryBytes = memory.total();
 }
 
-cost::Evaluation ProgramEvaluator::evaluateCut(const LoweringSpec &degrees,
+cost::Evaluation ProgramEvaluator::evaluateCut(const LoweringSpec &spec,
                                                bool describes) {
   cost::Evaluation evaluation;
   FailureOr<ModuleOp> whole = program;
@@ -370,9 +370,9 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const LoweringSpec &degrees,
     description.observe(phase, lowered);
   };
   auto module = describes
-                    ? lowerForStrategy(*whole, cluster, degrees, observe,
+                    ? lowerForStrategy(*whole, cluster, spec, observe,
                                        /*layouts=*/nullptr, /*verifies=*/false)
-                    : lowering.lower(*whole, degrees);
+                    : lowering.lower(*whole, spec);
   if (failed(module)) {
     evaluation.rejected = error.text();
     return evaluation;
@@ -387,11 +387,11 @@ cost::Evaluation ProgramEvaluator::evaluateCut(const LoweringSpec &degrees,
   setTime(evaluation, *estimate);
   int64_t fullest = 0;
   std::vector<cost::MemoryBreakdown> memory =
-      memoryOfStages(steps, cluster, degrees);
+      memoryOfStages(steps, cluster, spec);
   for (auto [i, step] : llvm::enumerate(steps))
-    addStageMemory(evaluation, i, step, memory[i], cluster, degrees, fullest);
+    addStageMemory(evaluation, i, step, memory[i], cluster, spec, fullest);
   if (describes)
     evaluation.detail = std::make_shared<cost::StepDetail>(
-        description.finish(steps, fullest, cluster, degrees));
+        description.finish(steps, fullest, cluster, spec));
   return evaluation;
 }

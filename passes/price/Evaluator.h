@@ -8,10 +8,10 @@
 
 namespace dpc {
 
-/// `degrees` for estimates: attention stays one op if `software` has kernels
+/// `spec` for estimates: attention stays one op if `software` has kernels
 /// for it in `type`, and GEMMs have epilogues if `software` is this compiler on
 /// GPUs.
-LoweringSpec pricedDegrees(LoweringSpec degrees, const cost::Software &software,
+LoweringSpec pricedDegrees(LoweringSpec spec, const cost::Software &software,
                            cost::DType type);
 
 /// Evaluates a strategy: lowers the program, or a few layers of a deep model
@@ -63,12 +63,12 @@ private:
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy,
                                  bool describes);
   cost::Evaluation evaluateWhole(const LoweringSpec &requested, bool describes);
-  cost::Evaluation evaluateCut(const LoweringSpec &degrees, bool describes);
-  cost::Evaluation evaluateOne(const LoweringSpec &degrees);
+  cost::Evaluation evaluateCut(const LoweringSpec &spec, bool describes);
+  cost::Evaluation evaluateOne(const LoweringSpec &spec);
   bool isSmall() const;
-  cost::Evaluation evaluateAtSpeeds(const LoweringSpec &degrees);
+  cost::Evaluation evaluateAtSpeeds(const LoweringSpec &spec);
   cost::Evaluation placed(
-      LoweringSpec degrees,
+      LoweringSpec spec,
       llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne);
 };
 

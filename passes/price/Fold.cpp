@@ -29,9 +29,9 @@ static constexpr int64_t kManyLayers = 32;
 static constexpr int64_t kSomeLayers = 12;
 
 /// Whether the folded evaluation is rough if there are fewer than kManyLayers.
-static bool isRough(const LoweringSpec &degrees) {
-  return degrees.recompute == cost::Recompute::Full || degrees.zero == 3 ||
-         degrees.pp > 1;
+static bool isRough(const LoweringSpec &spec) {
+  return spec.recompute == cost::Recompute::Full || spec.zero == 3 ||
+         spec.pp > 1;
 }
 
 namespace {
@@ -66,15 +66,15 @@ struct Folder::State {
     std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
     return homes ? &*homes : nullptr;
   }
-  FailureOr<SmallProgram> measure(int64_t layers, const LoweringSpec &degrees,
+  FailureOr<SmallProgram> measure(int64_t layers, const LoweringSpec &spec,
                                   int64_t stages) {
-    return measureLayers(family, layers, lowering, degrees, stages);
+    return measureLayers(family, layers, lowering, spec, stages);
   }
   using Measurement = llvm::function_ref<FailureOr<SmallProgram>()>;
   const Pair &measured(const std::string &key, Measurement fewer,
                        Measurement more);
-  std::optional<cost::Evaluation> evaluateOne(const LoweringSpec &degrees);
-  std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &degrees);
+  std::optional<cost::Evaluation> evaluateOne(const LoweringSpec &spec);
+  std::optional<cost::Evaluation> evaluatePipeline(const LoweringSpec &spec);
 };
 
 /// Measures both programs once, in parallel; only `fewer` if `more` is null.
@@ -143,18 +143,18 @@ peakAlong(const MemoryProfile &fewer, const MemoryProfile &more, double times) {
 
 /// Evaluates a strategy with one stage.
 std::optional<cost::Evaluation>
-Folder::State::evaluateOne(const LoweringSpec &degrees) {
+Folder::State::evaluateOne(const LoweringSpec &spec) {
   int64_t layers = family.layers();
   // The blocks of full recompute span several layers. Blocks of 1, 2, 3 and 6
   // layers divide this number; for other blocks it is an estimate.
   constexpr int64_t kBlocks = 6;
-  bool isFull = degrees.recompute == cost::Recompute::Full;
+  bool isFull = spec.recompute == cost::Recompute::Full;
   int64_t least = isFull ? kBlocks : kFewLayers, step = isFull ? kBlocks : 1;
-  LoweringSpec few = degrees, more = degrees;
+  LoweringSpec few = spec, more = spec;
   few.depth = static_cast<double>(layers) / least;
   more.depth = static_cast<double>(layers) / (least + step);
   const Pair &pair = measured(
-      keyOf(degrees), [&] { return measure(least, few, 1); },
+      keyOf(spec), [&] { return measure(least, few, 1); },
       [&] { return measure(least + step, more, 1); });
   if (!pair.failed.empty())
     return rejection(pair.failed);
@@ -202,15 +202,15 @@ namespace {
 class Composer {
 public:
   Composer(const FoldedPipeline &folded, const Pair &pair,
-           const LoweringSpec &degrees, const cost::Cluster &cluster)
-      : folded(folded), pair(pair), degrees(degrees), cluster(cluster) {}
+           const LoweringSpec &spec, const cost::Cluster &cluster)
+      : folded(folded), pair(pair), spec(spec), cluster(cluster) {}
   /// Nothing if there are messages between stages that are not neighbours.
   std::optional<cost::Evaluation> run(bool trains);
 
 private:
   const FoldedPipeline &folded;
   const Pair &pair;
-  const LoweringSpec &degrees;
+  const LoweringSpec &spec;
   const cost::Cluster &cluster;
   std::vector<StageLine> lines; ///< By shape.
   PipelineParts parts;
@@ -218,7 +218,7 @@ private:
 
   int64_t numStages() const { return folded.stages.size(); }
   const FoldedStage &chunkOf(int64_t rank, int64_t chunk) const {
-    return folded.stages[chunk * degrees.pp + rank];
+    return folded.stages[chunk * spec.pp + rank];
   }
   StageParts fixedParts() const;
   void makeStages();
@@ -252,10 +252,10 @@ StageParts Composer::fixedParts() const {
 /// Adds up the chunks of each rank. All chunks but the first leave out the
 /// fixed costs.
 void Composer::makeStages() {
-  parts.stages.resize(degrees.pp);
+  parts.stages.resize(spec.pp);
   StageParts fixed = fixedParts();
   for (auto [rank, stage] : llvm::enumerate(parts.stages))
-    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+    for (int64_t chunk = 0; chunk < spec.vpp; ++chunk) {
       const FoldedStage &part = chunkOf(rank, chunk);
       const StageLine &line = lines[part.shape];
       StageParts own = line.parts(part.layers);
@@ -312,7 +312,7 @@ StageMessage Composer::messageOf(int64_t sent, int64_t needed, int64_t from,
     double perLayer = other ? (other->*end).at - few.at : 0;
     int64_t layers = folded.small[few.stage].layers;
     double at = few.at + (folded.stages[v].layers - layers) * perLayer;
-    message.*end = {v % degrees.pp, few.phase, v / degrees.pp, at};
+    message.*end = {v % spec.pp, few.phase, v / spec.pp, at};
   };
   place(&StageMessage::from, sent, from);
   place(&StageMessage::to, needed, to);
@@ -363,11 +363,11 @@ bool Composer::makeMessages() {
 }
 
 void Composer::addMemory(cost::Evaluation &result) const {
-  for (int64_t rank = 0; rank < degrees.pp; ++rank) {
+  for (int64_t rank = 0; rank < spec.pp; ++rank) {
     std::vector<int64_t> slots;
     int64_t frames = 0, most = 0;
     OffloadedBytes away;
-    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+    for (int64_t chunk = 0; chunk < spec.vpp; ++chunk) {
       const FoldedStage &part = chunkOf(rank, chunk);
       const StageLine &line = lines[part.shape];
       const StageProfile &example =
@@ -380,9 +380,9 @@ void Composer::addMemory(cost::Evaluation &result) const {
       away.disk += line.away(part.layers).disk;
     }
     // The same condition as in StepFrames.cpp.
-    bool framed = degrees.numMicroBatches > 1 && (frames > 1 || most > 1);
+    bool framed = spec.numMicroBatches > 1 && (frames > 1 || most > 1);
     std::vector<StageBytes> chunks;
-    for (int64_t chunk = 0; chunk < degrees.vpp; ++chunk) {
+    for (int64_t chunk = 0; chunk < spec.vpp; ++chunk) {
       const FoldedStage &part = chunkOf(rank, chunk);
       chunks.push_back(lines[part.shape].bytes(part.layers, framed));
     }
@@ -403,13 +403,13 @@ std::optional<cost::Evaluation> Composer::run(bool trains) {
     lines.emplace_back(folded.small[stage].layers, pair.fewer.stages[stage],
                        more);
   }
-  parts.microBatches = degrees.numMicroBatches;
-  parts.order = rankOrder(degrees);
+  parts.microBatches = spec.numMicroBatches;
+  parts.order = rankOrder(spec);
   makeStages();
   if (!makeMessages())
     return std::nullopt;
-  auto made = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
-                                 degrees.numMicroBatches);
+  auto made = cost::makeSchedule(spec.schedule, spec.pp, spec.vpp,
+                                 spec.numMicroBatches);
   if (!made)
     return rejection(made.message());
   tables = trains ? *made : cost::forwardOnly(*made);
@@ -434,55 +434,54 @@ static double depthOf(const FoldedPipeline &folded, int64_t extra) {
 }
 
 /// The most live micro-batches that a stage keeps of a chunk.
-static int64_t mostAliveOf(const LoweringSpec &degrees) {
-  auto tables = cost::makeSchedule(degrees.schedule, degrees.pp, degrees.vpp,
-                                   degrees.numMicroBatches);
+static int64_t mostAliveOf(const LoweringSpec &spec) {
+  auto tables = cost::makeSchedule(spec.schedule, spec.pp, spec.vpp,
+                                   spec.numMicroBatches);
   return tables ? std::max<int64_t>(1, cost::mostAlive(tables->front(), 0)) : 1;
 }
 
 /// Evaluates a strategy with several stages.
 std::optional<cost::Evaluation>
-Folder::State::evaluatePipeline(const LoweringSpec &degrees) {
+Folder::State::evaluatePipeline(const LoweringSpec &spec) {
   const HomeRun *homes = findHomes();
-  if (!homes || homes->ops.size() < degrees.stages())
+  if (!homes || homes->ops.size() < spec.stages())
     return std::nullopt;
   // In a very deep model the first layer of a stage differs little from others.
-  bool isSimple = family.layers() >= kManyLayers &&
-                  degrees.recompute != cost::Recompute::Full;
-  FoldedPipeline folded =
-      foldStages(homes->run,
-                 chooseStageStarts(homes->ops, homes->trains, cluster, degrees),
-                 isSimple ? kFewOfStage - 1 : kFewOfStage);
+  bool isSimple =
+      family.layers() >= kManyLayers && spec.recompute != cost::Recompute::Full;
+  FoldedPipeline folded = foldStages(
+      homes->run, chooseStageStarts(homes->ops, homes->trains, cluster, spec),
+      isSimple ? kFewOfStage - 1 : kFewOfStage);
   int64_t extra = homes->moreLayers;
   int64_t largest = std::max(folded.fewer.layers, folded.more.layers);
   if (largest >= homes->run.layers || folded.fewer.layers <= extra)
     return std::nullopt; // not smaller than the model, or without layers
-  LoweringSpec fewer = degrees;
-  fewer.placedStages = degrees.pp;
+  LoweringSpec fewer = spec;
+  fewer.placedStages = spec.pp;
   fewer.pp = folded.small.size();
   fewer.vpp = 1;
   if (!splitsBackward(fewer.schedule))
     fewer.schedule = cost::ScheduleKind::OneFOneB;
   fewer.depth = depthOf(folded, 0);
-  fewer.alive = mostAliveOf(degrees);
+  fewer.alive = mostAliveOf(spec);
   LoweringSpec more = fewer;
   more.depth = depthOf(folded, 1);
   fewer.stageStarts = folded.fewer.starts;
   more.stageStarts = folded.more.starts;
-  std::string key = keyOf(fewer) + std::to_string(degrees.pp);
+  std::string key = keyOf(fewer) + std::to_string(spec.pp);
   for (int64_t start :
        llvm::concat<int64_t>(fewer.stageStarts, more.stageStarts))
     key += "," + std::to_string(start);
   auto measureMore = [&] {
-    return measure(folded.more.layers - extra, more, degrees.pp);
+    return measure(folded.more.layers - extra, more, spec.pp);
   };
   const Pair &pair = measured(
       key + (folded.isExact ? "!" : ""),
-      [&] { return measure(folded.fewer.layers - extra, fewer, degrees.pp); },
+      [&] { return measure(folded.fewer.layers - extra, fewer, spec.pp); },
       folded.isExact ? Measurement() : Measurement(measureMore));
   if (!pair.failed.empty())
     return rejection(pair.failed);
-  return Composer(folded, pair, degrees, cluster).run(homes->trains);
+  return Composer(folded, pair, spec, cluster).run(homes->trains);
 }
 
 Folder::Folder(ProgramFamily &family, SharedLowering &lowering)
@@ -496,18 +495,18 @@ void Folder::beginRound() {
   state->hasNoLines = state->lines == 0 && state->others > 0;
 }
 
-std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &degrees) {
-  bool rough = isRough(degrees) && state->family.layers() < kManyLayers;
-  bool hasStages = degrees.pp > 1 && degrees.zero < 3 &&
-                   state->family.layers() >= kSomeLayers;
+std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &spec) {
+  bool rough = isRough(spec) && state->family.layers() < kManyLayers;
+  bool hasStages =
+      spec.pp > 1 && spec.zero < 3 && state->family.layers() >= kSomeLayers;
   // The blocks of full recompute depend on the number of all layers.
   bool hasBlocks =
-      degrees.stages() == 1 && degrees.recompute == cost::Recompute::Full;
+      spec.stages() == 1 && spec.recompute == cost::Recompute::Full;
   if (!canFold() || (rough && !hasStages) || hasBlocks)
     return std::nullopt;
-  std::optional<cost::Evaluation> result =
-      degrees.stages() == 1 ? state->evaluateOne(degrees)
-                            : state->evaluatePipeline(degrees);
+  std::optional<cost::Evaluation> result = spec.stages() == 1
+                                               ? state->evaluateOne(spec)
+                                               : state->evaluatePipeline(spec);
   if (result) {
     result->isFolded = true;
     result->isRough = rough;
@@ -515,7 +514,7 @@ std::optional<cost::Evaluation> Folder::evaluate(const LoweringSpec &degrees) {
   return result;
 }
 
-std::string Folder::blockOf(const LoweringSpec &degrees, int64_t globalBatch) {
+std::string Folder::blockOf(const LoweringSpec &spec, int64_t globalBatch) {
   const HomeRun *homes = state->findHomes();
   // Segments need three layers in a row. Programs with fewer layers cannot be
   // lowered if other ops look like more layers.
@@ -524,10 +523,10 @@ std::string Folder::blockOf(const LoweringSpec &degrees, int64_t globalBatch) {
       homes && homes->run.layers >= kFewest && homes->moreLayers < kLayers;
   // The blocks of full recompute and their all_gathers span several layers, so
   // that segments do not show them, but evaluateOne does.
-  bool hasSegments = degrees.pp > 1 || degrees.zero < 3 ||
-                     degrees.recompute != cost::Recompute::Full ||
+  bool hasSegments = spec.pp > 1 || spec.zero < 3 ||
+                     spec.recompute != cost::Recompute::Full ||
                      state->family.layers() >= kManyLayers;
-  return isDeep && hasSegments ? blockKeyOf(degrees, globalBatch) : "";
+  return isDeep && hasSegments ? blockKeyOf(spec, globalBatch) : "";
 }
 
 std::vector<std::optional<cost::Composition>>

@@ -35,14 +35,14 @@ public:
   /// this call, so that results do not depend on their order.
   void beginRound();
 
-  /// The time and memory of the whole model under `degrees`, or why it cannot
+  /// The time and memory of the whole model under `spec`, or why it cannot
   /// be lowered; the caller sets `flops`. Nothing if this strategy cannot be
   /// folded. Thread-safe.
-  std::optional<cost::Evaluation> evaluate(const LoweringSpec &degrees);
+  std::optional<cost::Evaluation> evaluate(const LoweringSpec &spec);
 
   /// Equal for strategies that are composed from the same segments (Blocks.h);
   /// empty if the model has no segments.
-  std::string blockOf(const LoweringSpec &degrees, int64_t globalBatch);
+  std::string blockOf(const LoweringSpec &spec, int64_t globalBatch);
   /// Composes strategies with equal `blockOf`. Their segments are measured now
   /// and not kept. Thread-safe.
   std::vector<std::optional<cost::Composition>>

@@ -39,8 +39,8 @@ runsOf(ArrayRef<int64_t> shares, ArrayRef<cost::StageDevices> devices,
 }
 
 void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
-                     const LoweringSpec &degrees) {
-  if (evaluation.groupSeconds.empty() || degrees.dp == 1)
+                     const LoweringSpec &spec) {
+  if (evaluation.groupSeconds.empty() || spec.dp == 1)
     return;
   std::vector<cost::StageDevices> devices = cost::devicesOfDataRanks(
       cluster, evaluation.decisions.order, 0, cost::DType::F32);
@@ -49,7 +49,7 @@ void dpc::shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
   for (const cost::StageDevices &own : devices)
     seconds.push_back(evaluation.groupSeconds[own.group].microBatch);
   std::vector<int64_t> shares =
-      cost::fastestShares(seconds, degrees.dp * degrees.numMicroBatches);
+      cost::fastestShares(seconds, spec.dp * spec.numMicroBatches);
   SharedSeconds shared =
       secondsOfShares(evaluation.groupSeconds, devices, shares);
   // Differences below this factor are rounding errors.

@@ -21,7 +21,7 @@ SharedSeconds secondsOfShares(llvm::ArrayRef<cost::LoopSeconds> onGroups,
 /// Gives the ranks of `evaluation` the fastest shares if they are faster than
 /// even shares, and sets the shares and the time of the step.
 void shareBatch(cost::Evaluation &evaluation, const cost::Cluster &cluster,
-                const LoweringSpec &degrees);
+                const LoweringSpec &spec);
 
 } // namespace dpc
 

@@ -21,14 +21,14 @@ static void setStages(func::FuncOp step, int64_t stages) {
 
 FailureOr<SmallProgram>
 dpc::measureLayers(ProgramFamily &family, int64_t layers,
-                   SharedLowering &lowering, const LoweringSpec &degrees,
+                   SharedLowering &lowering, const LoweringSpec &spec,
                    int64_t stages,
                    llvm::function_ref<void(ArrayRef<func::FuncOp>)> look) {
   FailureOr<ModuleOp> program = family.program(layers);
   if (failed(program))
     return failure();
   const cost::Cluster &cluster = lowering.cluster;
-  auto module = lowering.lower(*program, degrees);
+  auto module = lowering.lower(*program, spec);
   if (failed(module))
     return failure();
   SmallVector<func::FuncOp> steps = findSteps(**module);
@@ -48,7 +48,7 @@ dpc::measureLayers(ProgramFamily &family, int64_t layers,
       return steps.front().emitError(time.message());
     result.time = *time;
   }
-  MemoryOwner owner = memoryOwner(cluster, degrees);
+  MemoryOwner owner = memoryOwner(cluster, spec);
   parallelFor(steps.size(), 1, [&](size_t i) {
     StageProfile &stage = result.stages[i];
     stage.memory = profileMemory(steps[i], /*inLine=*/!look, hasStages, owner);

@@ -9,7 +9,7 @@
 #include "passes/lower/ProgramFamily.h"
 #include "passes/lower/SharedLowering.h"
 #include "passes/price/StageProfile.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 namespace dpc {
 
@@ -20,13 +20,13 @@ struct SmallProgram {
   StepTime time; ///< Of a program without a pipeline.
 };
 
-/// Lowers the program with `layers` for `degrees` and measures it. Messages are
+/// Lowers the program with `layers` for `spec` and measures it. Messages are
 /// priced for a pipeline of `stages`. For segments (Blocks.h), `look` is called
 /// with the step functions, and memory is profiled only with frames. Fails with
 /// a diagnostic.
 mlir::FailureOr<SmallProgram> measureLayers(
     ProgramFamily &family, int64_t layers, SharedLowering &lowering,
-    const LoweringSpec &degrees, int64_t stages,
+    const LoweringSpec &spec, int64_t stages,
     llvm::function_ref<void(llvm::ArrayRef<mlir::func::FuncOp>)> look =
         nullptr);
 

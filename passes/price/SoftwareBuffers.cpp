@@ -37,14 +37,14 @@ private:
 } // namespace
 
 MemoryOwner dpc::memoryOwner(const cost::Cluster &cluster,
-                             const LoweringSpec &degrees) {
+                             const LoweringSpec &spec) {
   MemoryOwner owner;
   if (!cluster.software.keepsMemory)
     return owner;
   owner.software = &cluster.software;
-  owner.zero = degrees.zero;
-  int64_t data = degrees.hybridShard > 1 ? degrees.hybridShard : degrees.dp;
-  owner.ranks = static_cast<double>(data * degrees.cp);
+  owner.zero = spec.zero;
+  int64_t data = spec.hybridShard > 1 ? spec.hybridShard : spec.dp;
+  owner.ranks = static_cast<double>(data * spec.cp);
   return owner;
 }
 

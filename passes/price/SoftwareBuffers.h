@@ -20,14 +20,13 @@
 #define DPC_PASSES_PRICE_SOFTWAREBUFFERS_H
 
 #include "passes/price/StepLiveness.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 namespace dpc {
 
 /// The owner of the memory of a step on `cluster`: its software, or the plan if
 /// the software profile has no `memory`.
-MemoryOwner memoryOwner(const cost::Cluster &cluster,
-                        const LoweringSpec &degrees);
+MemoryOwner memoryOwner(const cost::Cluster &cluster, const LoweringSpec &spec);
 
 /// Replaces the buffers of `live` by those that `owner.software` keeps.
 void countAsSoftware(Liveness &live, const MemoryOwner &owner);

@@ -3,7 +3,7 @@
 
 #include "passes/cost/OpTime.h"
 #include "passes/shard/Assignment.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 #include "passes/shard/ReshardPlan.h"
 
 #include "llvm/ADT/SmallSet.h"

@@ -2,7 +2,7 @@
 #ifndef DPC_PASSES_SHARD_OFFLOAD_H
 #define DPC_PASSES_SHARD_OFFLOAD_H
 
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -38,7 +38,7 @@
 #include "cost-model/machine/CollectiveCost.h"
 #include "cost-model/solve/Problem.h"
 #include "passes/shard/AxisStates.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 namespace dpc {
 

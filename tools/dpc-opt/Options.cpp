@@ -3,7 +3,7 @@
 
 #include "codegen/export/Targets.h"
 #include "cost-model/strategy/Strategy.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 #include "runtime/plan/PlanCommand.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/dpc-opt/Doctor.h"

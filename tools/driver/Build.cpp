@@ -88,9 +88,9 @@ static LogicalResult writeProgram(Session &session, const Searched &searched,
   FailureOr<ModuleOp> whole = wholeProgram(session, searched);
   if (failed(whole))
     return failure();
-  auto lowered = lowerForStrategy(*whole, searched.used,
-                                  searched.degrees(session.options()),
-                                  observerInto(session, searched, dir));
+  auto lowered =
+      lowerForStrategy(*whole, searched.used, searched.spec(session.options()),
+                       observerInto(session, searched, dir));
   return succeeded(lowered) ? success()
                             : session.fail("the program cannot be made");
 }
@@ -125,8 +125,8 @@ static Status writeCommand(const CompileOptions &options,
 static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
                                     const fs::path &dir) {
   const CompileOptions &options = session.options();
-  LoweringSpec degrees = searched.degrees(options);
-  if (std::string why = refusedCompression(degrees, searched.program.trains(),
+  LoweringSpec spec = searched.spec(options);
+  if (std::string why = refusedCompression(spec, searched.program.trains(),
                                            scalesLoss(options));
       !why.empty())
     return session.fail(why);
@@ -135,7 +135,7 @@ static FailureOr<rt::Plan> makePlan(Session &session, const Searched &searched,
     return failure();
   PlanSettings settings{options, searched.initialValues,
                         searched.machine.places};
-  auto plan = buildForRanks(settings, *whole, searched.used, degrees, dir,
+  auto plan = buildForRanks(settings, *whole, searched.used, spec, dir,
                             observerInto(session, searched, dir));
   if (!plan)
     return session.fail("the plan could not be built");
@@ -171,7 +171,7 @@ static LogicalResult writeTrace(Session &session, const Searched &searched,
     return failure();
   std::string leftOut;
   std::string error =
-      emitTrace(options, *whole, searched.used, searched.degrees(options),
+      emitTrace(options, *whole, searched.used, searched.spec(options),
                 dir / "trace.json", leftOut);
   if (!leftOut.empty())
     session.remark("trace.json: " + leftOut);

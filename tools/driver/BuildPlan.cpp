@@ -1,7 +1,7 @@
 //===- BuildPlan.cpp - From a program and a strategy to a plan ------------===//
 #include "tools/driver/BuildPlan.h"
 
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 #include "codegen/Codegen.h"
 #include "passes/graph/Passes.h"
@@ -68,14 +68,14 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
               const fs::path &dir, PhaseObserver observer,
               LayoutModel *layouts) {
   const CompileOptions &options = settings.options;
-  LoweringSpec degrees = asked;
-  degrees.attention = attentionForm(options);
-  degrees.attentionMustFuse = options.attention == "fused";
-  degrees.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
+  LoweringSpec spec = asked;
+  spec.attention = attentionForm(options);
+  spec.attentionMustFuse = options.attention == "fused";
+  spec.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
   // lowerForStrategy verifies after each phase only with an observer.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
-      lowerForStrategy(program, cluster, degrees,
+      lowerForStrategy(program, cluster, spec,
                        observer ? observer : PhaseObserver(nothing), layouts);
   if (failed(lowered))
     return std::nullopt;
@@ -100,27 +100,27 @@ LoweringSpec commonDegrees(const CompileOptions &options) {
   return common;
 }
 
-LoweringSpec withWholeGradients(LoweringSpec degrees) {
-  if (topkShare(degrees.compressGradients))
-    degrees.compressGradients = "topk:1";
-  return degrees;
+LoweringSpec withWholeGradients(LoweringSpec spec) {
+  if (topkShare(spec.compressGradients))
+    spec.compressGradients = "topk:1";
+  return spec;
 }
 
-double compressionOf(const LoweringSpec &degrees) {
+double compressionOf(const LoweringSpec &spec) {
   // An int8 code is off by 1/254 of the largest element of its block, once for
   // each rank that adds to a gradient and once for the sum.
   double rounding = 0;
-  if (degrees.compressGradients == "int8")
-    rounding += static_cast<double>(degrees.dp * degrees.cp + 1) / 254;
+  if (spec.compressGradients == "int8")
+    rounding += static_cast<double>(spec.dp * spec.cp + 1) / 254;
   // Rounded weights change all values that depend on them, about as bf16 does.
-  if (!degrees.compressWeights.empty())
+  if (!spec.compressWeights.empty())
     rounding += 0.1;
   return rounding;
 }
 
 std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
                                           ModuleOp program,
-                                          const LoweringSpec &degrees,
+                                          const LoweringSpec &spec,
                                           const fs::path &dir) {
   Expected<cost::Cluster> single = cost::makeLocalCluster(1);
   if (!single) {
@@ -128,8 +128,8 @@ std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
     return std::nullopt;
   }
   OwningOpRef<ModuleOp> grouped(cast<ModuleOp>(program->clone()));
-  if (failed(expandBatchNorms(findProgram(*grouped), degrees.dp,
-                              degrees.numMicroBatches)))
+  if (failed(expandBatchNorms(findProgram(*grouped), spec.dp,
+                              spec.numMicroBatches)))
     return std::nullopt;
   return buildForRanks(settings, *grouped, *single, LoweringSpec{}, dir);
 }

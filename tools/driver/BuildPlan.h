@@ -17,11 +17,11 @@ namespace dpc {
 /// The degrees that options fix for all strategies.
 LoweringSpec commonDegrees(const CompileOptions &options);
 
-/// `degrees` with topk:1, which sends whole gradients, in place of topk.
-LoweringSpec withWholeGradients(LoweringSpec degrees);
+/// `spec` with topk:1, which sends whole gradients, in place of topk.
+LoweringSpec withWholeGradients(LoweringSpec spec);
 
 /// The relative error of compressed collectives, for PlanInFolder.
-double compressionOf(const LoweringSpec &degrees);
+double compressionOf(const LoweringSpec &spec);
 
 /// Returns the options of codegen; `onCpu`: see PlanSettings.
 codegen::CodegenOptions codegenOptions(const CompileOptions &options,
@@ -37,19 +37,19 @@ struct PlanSettings {
   bool onCpu = false;
 };
 
-/// Lowers `program` for `degrees` and compiles its kernels into `dir`. Does not
+/// Lowers `program` for `spec` and compiles its kernels into `dir`. Does not
 /// write plan.json. Returns nullopt after a diagnostic.
 std::optional<rt::Plan>
 buildForRanks(const PlanSettings &settings, mlir::ModuleOp program,
-              const cost::Cluster &cluster, const LoweringSpec &degrees,
+              const cost::Cluster &cluster, const LoweringSpec &spec,
               const std::filesystem::path &dir,
               PhaseObserver observer = nullptr, LayoutModel *layouts = nullptr);
 
 /// The same for one device. Batch norms group the samples as the ranks and
-/// micro-batches of `degrees` do.
+/// micro-batches of `spec` do.
 std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
                                           mlir::ModuleOp program,
-                                          const LoweringSpec &degrees,
+                                          const LoweringSpec &spec,
                                           const std::filesystem::path &dir);
 
 } // namespace dpc

@@ -24,14 +24,13 @@ bool Searched::isExecutable() const {
   return !result.candidates.empty() && winner().evaluation.rejected.empty();
 }
 
-LoweringSpec Searched::degrees(const CompileOptions &options) const {
+LoweringSpec Searched::spec(const CompileOptions &options) const {
   return specOf(winner().strategy, winner().evaluation.decisions,
                 result.totals.globalBatch, commonDegrees(options));
 }
 
 LoweringSpec Searched::priced(const CompileOptions &options) const {
-  return pricedDegrees(degrees(options), used.software,
-                       result.totals.computeType);
+  return pricedDegrees(spec(options), used.software, result.totals.computeType);
 }
 
 FailureOr<ModuleOp> wholeProgram(Session &session, const Prepared &prepared) {
@@ -166,7 +165,7 @@ static LogicalResult printExplanation(Session &session,
       explain(options.explain,
               {.program = *whole,
                .cluster = searched.used,
-               .degrees = searched.priced(options),
+               .spec = searched.priced(options),
                .detail = detail,
                .memoryLimitBytes =
                    limit > 0 ? limit : searched.result.memoryLimitBytes});
@@ -191,7 +190,7 @@ static LogicalResult printPipeline(Session &session, const Searched &searched) {
         "is for measured devices or for a part of the cluster; expected a "
         "cluster.json with the devices that the plan uses");
   session.reporter().output()
-      << pipelineText(searched.degrees(options), searched.used, options.cluster)
+      << pipelineText(searched.spec(options), searched.used, options.cluster)
       << "\n";
   return success();
 }

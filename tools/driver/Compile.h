@@ -53,7 +53,7 @@ struct Searched : Prepared {
   bool isExecutable() const;
   const cost::Candidate &winner() const { return result.candidates.front(); }
   /// Returns the degrees with which the winner was evaluated.
-  LoweringSpec degrees(const CompileOptions &options) const;
+  LoweringSpec spec(const CompileOptions &options) const;
   /// Returns the same degrees as the cost model prices them.
   LoweringSpec priced(const CompileOptions &options) const;
 };

@@ -256,10 +256,10 @@ static std::vector<KindTimes> timesOf(ArrayRef<func::FuncOp> steps,
 
 std::string
 simulateStep(const CompileOptions &options, ModuleOp program,
-             const cost::Cluster &cluster, const LoweringSpec &degrees,
+             const cost::Cluster &cluster, const LoweringSpec &spec,
              int64_t mostEvents,
              llvm::function_ref<std::string(const SimulatedStep &)> use) {
-  auto lowered = lowerForStrategy(program, cluster, degrees);
+  auto lowered = lowerForStrategy(program, cluster, spec);
   if (failed(lowered))
     return "the program cannot be made";
   SmallVector<func::FuncOp> steps = findSteps(**lowered);
@@ -278,11 +278,11 @@ simulateStep(const CompileOptions &options, ModuleOp program,
 }
 
 std::string emitTrace(const CompileOptions &options, ModuleOp program,
-                      const cost::Cluster &cluster, const LoweringSpec &degrees,
+                      const cost::Cluster &cluster, const LoweringSpec &spec,
                       const std::filesystem::path &path, std::string &leftOut) {
   // A browser cannot load more.
   constexpr int64_t kMostEvents = 200000;
-  return simulateStep(options, program, cluster, degrees, kMostEvents,
+  return simulateStep(options, program, cluster, spec, kMostEvents,
                       [&](const SimulatedStep &step) {
                         leftOut = step.leftOut;
                         Status written = rt::writeTrace(

@@ -9,7 +9,7 @@
 #define DPC_TOOLS_DRIVER_EMITTRACE_H
 
 #include "cost-model/machine/Cluster.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 #include "runtime/observe/Trace.h"
 #include "tools/driver/CompileOptions.h"
 
@@ -33,14 +33,14 @@ struct SimulatedStep {
 /// the first rank's step.
 std::string
 simulateStep(const CompileOptions &options, mlir::ModuleOp program,
-             const cost::Cluster &cluster, const LoweringSpec &degrees,
+             const cost::Cluster &cluster, const LoweringSpec &spec,
              int64_t mostEvents,
              llvm::function_ref<std::string(const SimulatedStep &)> use);
 
 /// Writes a trace of `program` with at most 200,000 events to `path`. Describes
 /// what the trace lacks in `leftOut`. Returns "" or a one-line error.
 std::string emitTrace(const CompileOptions &options, mlir::ModuleOp program,
-                      const cost::Cluster &cluster, const LoweringSpec &degrees,
+                      const cost::Cluster &cluster, const LoweringSpec &spec,
                       const std::filesystem::path &path, std::string &leftOut);
 
 } // namespace dpc

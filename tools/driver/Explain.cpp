@@ -270,12 +270,12 @@ static bool isWeightOf(func::FuncOp func, BlockArgument argument,
          isOf(row, name.getValue());
 }
 
-/// Simulates the step of `program` with `degrees`. An error is one line.
+/// Simulates the step of `program` with `spec`. An error is one line.
 static Expected<cost::StepDetail> simulate(mlir::ModuleOp program,
                                            const cost::Cluster &cluster,
-                                           const LoweringSpec &degrees) {
+                                           const LoweringSpec &spec) {
   FirstError error(program.getContext());
-  auto detail = describeStep(program, cluster, degrees);
+  auto detail = describeStep(program, cluster, spec);
   if (failed(detail))
     return Error{error.text().empty() ? "it cannot be compiled" : error.text()};
   return std::move(*detail);
@@ -293,7 +293,7 @@ static Expected<cost::StepDetail> simulateWith(const ExplainedPlan &plan,
     if (isWeightOf(func, argument, row))
       func.setArgAttr(argument.getArgNumber(), attr::kUserSplit,
                       builder.getDenseI64ArrayAttr(dims));
-  return simulate(*clone, plan.cluster, plan.degrees);
+  return simulate(*clone, plan.cluster, plan.spec);
 }
 
 /// The rank of the weight of `row`; 0 without a weight.
@@ -345,32 +345,32 @@ static std::string describeAlternative(const ExplainedPlan &plan,
 /// Degrees with another value of one key of --strategy that affects values of
 /// this role.
 static std::vector<std::pair<std::string, LoweringSpec>>
-alternativesOf(StringRef role, const LoweringSpec &degrees) {
+alternativesOf(StringRef role, const LoweringSpec &spec) {
   std::vector<std::pair<std::string, LoweringSpec>> all;
   auto add = [&](const std::string &title, auto change) {
-    all.emplace_back(title, degrees);
+    all.emplace_back(title, spec);
     change(all.back().second);
   };
   bool isStored = role == role::kParameter || role == role::kState;
   for (int64_t zero = 0; isStored && zero <= 3; ++zero)
-    if (zero != degrees.zero && degrees.dp * degrees.cp > 1)
+    if (zero != spec.zero && spec.dp * spec.cp > 1)
       add("zero=" + std::to_string(zero), [&](LoweringSpec &other) {
         other.zero = zero;
         if (zero == 0) // hybrid_shard needs ZeRO
           other.hybridShard = 1;
       });
-  if (role == role::kState && degrees.offload == cost::Offload::None)
+  if (role == role::kState && spec.offload == cost::Offload::None)
     add("offload=optimizer",
         [](LoweringSpec &other) { other.offload = cost::Offload::Optimizer; });
   if (!role.empty())
     return all;
-  if (degrees.tp > 1)
-    add(degrees.sp ? "sp=false" : "sp=true",
+  if (spec.tp > 1)
+    add(spec.sp ? "sp=false" : "sp=true",
         [](LoweringSpec &other) { other.sp = !other.sp; });
   for (cost::Recompute recompute :
        {cost::Recompute::None, cost::Recompute::Selective,
         cost::Recompute::Full})
-    if (degrees.recompute != recompute)
+    if (spec.recompute != recompute)
       add("recompute=" + cost::printValue(recompute),
           [&](LoweringSpec &other) { other.recompute = recompute; });
   return all;
@@ -378,8 +378,8 @@ alternativesOf(StringRef role, const LoweringSpec &degrees) {
 
 static std::string describeKeys(StringRef role, const ExplainedPlan &plan) {
   std::string text;
-  for (const auto &[title, degrees] : alternativesOf(role, plan.degrees)) {
-    auto detail = simulate(plan.program, plan.cluster, degrees);
+  for (const auto &[title, spec] : alternativesOf(role, plan.spec)) {
+    auto detail = simulate(plan.program, plan.cluster, spec);
     text += "    " + title +
             (detail ? costOf(plan, *detail) + "\n" +
                           trafficDifference(plan.detail, *detail)
@@ -406,7 +406,7 @@ static std::string explainRow(const Row &row, const ExplainedPlan &plan) {
     return text +
            "  it has no weight: its sharding follows from its operands\n" +
            describeKeys("", plan);
-  if (plan.degrees.tp == 1) {
+  if (plan.spec.tp == 1) {
     text += "  tensor axes cannot split it, because the strategy has tp=1; "
             "how it is stored follows from zero, hybrid_shard and ep\n";
   } else {
@@ -466,7 +466,7 @@ static std::string explainValue(const NamedValue &value,
 static std::vector<NamedValue> valuesOf(const ExplainedPlan &plan) {
   std::vector<NamedValue> values;
   (void)lowerForStrategy(
-      plan.program, plan.cluster, plan.degrees,
+      plan.program, plan.cluster, plan.spec,
       [&](StringRef phase, ModuleOp lowered) {
         if (phase == "sharded")
           values = namedValues(findProgram(lowered));

@@ -3,7 +3,7 @@
 #define DPC_TOOLS_DRIVER_EXPLAIN_H
 
 #include "cost-model/report/StepDetail.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 #include "runtime/base/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -14,7 +14,7 @@ namespace dpc {
 struct ExplainedPlan {
   mlir::ModuleOp program; ///< Without shardings.
   const cost::Cluster &cluster;
-  LoweringSpec degrees; ///< As the cost model prices them.
+  LoweringSpec spec; ///< As the cost model prices them.
   const cost::StepDetail &detail;
   double memoryLimitBytes; ///< Of a rank.
 };

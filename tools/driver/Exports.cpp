@@ -174,7 +174,7 @@ static exports::Job jobOf(const CompileOptions &options,
   if (winner.strategy.pp > 1)
     if (FailureOr<ModuleOp> whole = searched.program.whole(); succeeded(whole))
       job.stageLayers =
-          layersByStage(*whole, searched.used, searched.degrees(options));
+          layersByStage(*whole, searched.used, searched.spec(options));
   return job;
 }
 
@@ -243,7 +243,7 @@ static std::string simulateForChakra(const CompileOptions &options,
   if (failed(whole))
     return "the program cannot be made";
   return simulateStep(
-      options, *whole, searched.used, searched.degrees(options),
+      options, *whole, searched.used, searched.spec(options),
       exports::kMostChakraNodes, [&](const SimulatedStep &step) {
         if (!step.leftOut.empty())
           return "the steps of " + std::to_string(step.plan.ranks()) +

@@ -4,7 +4,7 @@
 
 #include "cost-model/search/Search.h"
 #include "passes/lower/ProgramFamily.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 namespace dpc {
 

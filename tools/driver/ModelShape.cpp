@@ -148,14 +148,14 @@ exports::ModelShape modelShapeOf(func::FuncOp func) {
 
 std::vector<int64_t> layersByStage(ModuleOp program,
                                    const cost::Cluster &cluster,
-                                   const LoweringSpec &degrees) {
-  if (degrees.stages() == 1)
+                                   const LoweringSpec &spec) {
+  if (spec.stages() == 1)
     return {};
   OwningOpRef<ModuleOp> clone(cast<ModuleOp>(mlir::ModuleOp(program)->clone()));
   func::FuncOp func = findProgram(*clone);
-  if (!func || failed(markStages(ProgramFacts(func), cluster, degrees)))
+  if (!func || failed(markStages(ProgramFacts(func), cluster, spec)))
     return {};
-  std::vector<int64_t> layers(static_cast<size_t>(degrees.stages()), 0);
+  std::vector<int64_t> layers(static_cast<size_t>(spec.stages()), 0);
   bool hasLayers = false;
   func.walk([&](AttentionOp attention) {
     if (std::optional<int64_t> stage = stageOf(attention)) {

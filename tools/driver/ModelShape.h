@@ -4,7 +4,7 @@
 
 #include "codegen/export/Job.h"
 #include "cost-model/machine/Cluster.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -19,7 +19,7 @@ exports::ModelShape modelShapeOf(mlir::func::FuncOp func);
 /// or one stage.
 std::vector<int64_t> layersByStage(mlir::ModuleOp program,
                                    const cost::Cluster &cluster,
-                                   const LoweringSpec &degrees);
+                                   const LoweringSpec &spec);
 
 } // namespace dpc
 

@@ -3,7 +3,7 @@
 
 #include "cost-model/machine/Fp8GemmRates.h"
 #include "passes/graph/Passes.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 #include "passes/shard/StrategyGraph.h"
 #include "runtime/plan/PlanFp8.h"
 
@@ -160,18 +160,18 @@ std::string remarkOnFp8(const CompileOptions &options, bool hasFp8) {
          "multiples of 16";
 }
 
-std::string refusedCompression(const LoweringSpec &degrees, bool trains,
+std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss) {
-  const std::string &gradients = degrees.compressGradients;
+  const std::string &gradients = spec.compressGradients;
   std::string why;
   if (!gradients.empty() && !trains)
     why = "inference has no gradients; it is accepted for training";
-  else if (!gradients.empty() && degrees.dp * degrees.cp == 1)
+  else if (!gradients.empty() && spec.dp * spec.cp == 1)
     why = "with dp=1 and cp=1 no ranks reduce gradients; it is accepted with "
           "dp=N or cp=N in --strategy";
-  else if (topkShare(gradients) && degrees.zero > 0)
+  else if (topkShare(gradients) && spec.zero > 0)
     why =
-        "zero=" + std::to_string(degrees.zero) +
+        "zero=" + std::to_string(spec.zero) +
         " scatters gradients, so that no rank has a whole one; it is accepted "
         "with zero=0, and int8 with any";
   else if (topkShare(gradients) && scalesLoss)
@@ -180,9 +180,9 @@ std::string refusedCompression(const LoweringSpec &degrees, bool trains,
         "is accepted with fp32 and bf16 without --loss-scale";
   if (!why.empty())
     return "--compress-gradients=" + gradients + ": " + why;
-  if (!degrees.compressWeights.empty() && degrees.zero != 3)
-    return "--compress-weights=" + degrees.compressWeights +
-           ": with zero=" + std::to_string(degrees.zero) +
+  if (!spec.compressWeights.empty() && spec.zero != 3)
+    return "--compress-weights=" + spec.compressWeights +
+           ": with zero=" + std::to_string(spec.zero) +
            " no weights are gathered; it is accepted with zero=3 in "
            "--strategy";
   return "";

@@ -4,7 +4,7 @@
 
 #include "cost-model/machine/Cluster.h"
 #include "cost-model/strategy/Strategy.h"
-#include "passes/shard/Degrees.h"
+#include "passes/shard/LoweringSpec.h"
 #include "tools/driver/CompileOptions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -42,7 +42,7 @@ std::string whyNoFp8(const CompileOptions &options,
 std::string remarkOnFp8(const CompileOptions &options, bool hasFp8);
 
 /// Why the requested compression is impossible, or "".
-std::string refusedCompression(const LoweringSpec &degrees, bool trains,
+std::string refusedCompression(const LoweringSpec &spec, bool trains,
                                bool scalesLoss);
 
 } // namespace dpc

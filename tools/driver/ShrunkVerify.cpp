@@ -146,7 +146,7 @@ static Verdict compareTwice(const PlanInFolder &plan,
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
                      const cost::Cluster &cluster, const fs::path &dir,
                      bool &keepsLayouts, PhaseObserver observer) {
-  LoweringSpec degrees = withWholeGradients(
+  LoweringSpec spec = withWholeGradients(
       specOf(shrunk.choice.strategy, shrunk.choice.globalBatch,
              commonDegrees(settings.options)));
   Verdict verdict;
@@ -156,17 +156,16 @@ Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
   fs::create_directories(ranksDir, code);
   fs::create_directories(oneDir, code);
   LayoutModel layouts{*shrunk.wide, cluster, shrunk.wideDegrees};
-  std::optional<rt::Plan> plan =
-      buildForRanks(settings, *shrunk.program, cluster, degrees, ranksDir,
-                    observer, &layouts);
+  std::optional<rt::Plan> plan = buildForRanks(
+      settings, *shrunk.program, cluster, spec, ranksDir, observer, &layouts);
   keepsLayouts = layouts.isUsed;
   std::optional<rt::Plan> one;
   if (plan)
-    one = buildForOneDevice(settings, *shrunk.program, degrees, oneDir);
+    one = buildForOneDevice(settings, *shrunk.program, spec, oneDir);
   if (!plan || !one)
     verdict.why = "the shrunk model cannot be compiled";
   else
-    verdict = compareTwice({*plan, ranksDir.string(), compressionOf(degrees)},
+    verdict = compareTwice({*plan, ranksDir.string(), compressionOf(spec)},
                            {*one, oneDir.string()});
   fs::remove_all(ranksDir, code);
   fs::remove_all(oneDir, code);
@@ -252,11 +251,11 @@ static PlanSettings settingsOnCpu(const CompileOptions &options,
 /// it.
 static Verdict runAgainstOneDevice(const CompileOptions &options,
                                    const Built &built) {
-  const LoweringSpec asked = built.degrees(options);
+  const LoweringSpec asked = built.spec(options);
   // One device sends whole gradients, unlike topk.
-  LoweringSpec degrees = withWholeGradients(asked);
+  LoweringSpec spec = withWholeGradients(asked);
   bool isBuilt = built.plan && built.plan->targetGpu.empty() &&
-                 degrees.compressGradients == asked.compressGradients;
+                 spec.compressGradients == asked.compressGradients;
   const fs::path &dir = built.folder->path();
   fs::path oneDir = dir / "one-device",
            ranksDir = isBuilt ? dir : dir / "ranks";
@@ -272,14 +271,14 @@ static Verdict runAgainstOneDevice(const CompileOptions &options,
   PlanSettings settings = settingsOnCpu(options, built);
   std::optional<rt::Plan> ranks =
       isBuilt ? built.plan
-              : buildForRanks(settings, *whole, built.used, degrees, ranksDir);
+              : buildForRanks(settings, *whole, built.used, spec, ranksDir);
   std::optional<rt::Plan> one;
   if (ranks)
-    one = buildForOneDevice(settings, *whole, degrees, oneDir);
+    one = buildForOneDevice(settings, *whole, spec, oneDir);
   if (one)
-    verdict = verifyAgainstOneDevice(
-        {*ranks, ranksDir.string(), compressionOf(degrees)},
-        {*one, oneDir.string()}, options.init);
+    verdict =
+        verifyAgainstOneDevice({*ranks, ranksDir.string(), compressionOf(spec)},
+                               {*one, oneDir.string()}, options.init);
   fs::remove_all(oneDir, code);
   if (!isBuilt)
     fs::remove_all(ranksDir, code);

@@ -22,8 +22,8 @@
 // and sequence axes are solved for one after the other (StrategyGraph.h).
 //
 //===----------------------------------------------------------------------===//
-#ifndef DPC_PASSES_SHARD_DEGREES_H
-#define DPC_PASSES_SHARD_DEGREES_H
+#ifndef DPC_PASSES_SHARD_LOWERINGSPEC_H
+#define DPC_PASSES_SHARD_LOWERINGSPEC_H
 
 #include "cost-model/machine/Placement.h"
 #include "cost-model/machine/Software.h"
@@ -128,4 +128,4 @@ std::optional<double> topkShare(llvm::StringRef compression);
 
 } // namespace dpc
 
-#endif // DPC_PASSES_SHARD_DEGREES_H
+#endif // DPC_PASSES_SHARD_LOWERINGSPEC_H

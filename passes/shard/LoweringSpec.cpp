@@ -1,5 +1,6 @@
-//===- Degrees.cpp - The mesh axes of one strategy ------------------------===//
-#include "passes/shard/Degrees.h"
+//===- LoweringSpec.cpp - The mesh axes of one strategy
+//------------------------===//
+#include "passes/shard/LoweringSpec.h"
 
 using namespace mlir;
 using namespace dpc;
