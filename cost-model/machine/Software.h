@@ -8,8 +8,7 @@
 // host path, overlap), never a single run.
 //
 //   attention   planned: the kernels of the plan. Otherwise it is one op:
-//     unfused   two GEMMs in the forward pass and four in the backward pass,
-//     and
+//     unfused   two GEMMs in the forward pass, four in the backward pass, and
 //               row kernels over the scores, which are in memory in 16 bits.
 //               The forward pass reads and writes the scores (4 bytes per
 //               score), or half of them if causal; the backward pass reads them
@@ -22,9 +21,8 @@
 //   products    productRate: the rate of the library's GEMMs relative to the
 //               device file. Versions of libraries differ, and continuous GEMMs
 //               run at lower clocks than GEMMs with pauses between them
-//   traffic     the bytes of activations that memory-bound kernels of the
-//   forward
-//               and backward pass move, relative to the plan
+//   traffic     the bytes of activations that memory-bound kernels of both
+//               passes move, relative to the plan
 //   narrow      activations, and sums of activations and gradients, are
 //               communicated in the type of the GEMMs where the plan has f32
 //   host        a kernel starts after the host has issued it:
@@ -37,6 +35,11 @@
 //               true, a kernel that runs beside a collective takes 1 +
 //               overlapSlowdown times as long, because the collective uses
 //               multiprocessors and memory
+//   tensor_chunks
+//               with tp_overlap=chunked, a tensor-parallel collective of t
+//               seconds and the adjacent GEMM of g seconds run as a pipeline of
+//               c chunks, which takes max(g, t) + min(g, t) / c instead of g +
+//               t
 //   checkpoints the values that full recompute keeps (Checkpoints), for
 //               estimates of time and memory
 //   memory      the buffers that a framework keeps, if `keepsMemory`;
@@ -108,6 +111,7 @@ struct Software {
   double dataBandwidth = 1.0;
   bool overlap = true;
   double overlapSlowdown = 0;
+  double tensorChunks = 1; ///< 1: tp_overlap is not available.
   /// Tensor-parallel ranks send equal parts of a message between stages, and
   /// the receivers gather them.
   bool scatteredMessages = false;
@@ -154,6 +158,7 @@ template <typename Visit> void visitEntries(Visit &&visit) {
   visit(E{"data_bandwidth", fraction}, &S::dataBandwidth);
   visit(E{"overlap"}, &S::overlap);
   visit(E{"overlap_slowdown"}, &S::overlapSlowdown);
+  visit(E{"tensor_chunks", atLeastOne}, &S::tensorChunks);
   visit(E{"scattered_messages"}, &S::scatteredMessages);
   visit(E{"equal_stages"}, &S::equalStages);
   visit(E{"checkpoints"}, &S::checkpoints);

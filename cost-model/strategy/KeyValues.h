@@ -39,6 +39,12 @@ enum class Offload { None, Optimizer, Parameters, All };
 /// The memory that holds offloaded tensors.
 enum class OffloadTarget { Host, Disk };
 
+/// How a tensor-parallel collective and the GEMM next to it run.
+enum class TpOverlap {
+  None,
+  Chunked ///< Both in chunks, so that they overlap.
+};
+
 } // namespace dpc::cost
 
 namespace dpc {
@@ -54,6 +60,9 @@ inline constexpr std::array<std::string_view, 4> kNamesOf<cost::Offload> = {
 template <>
 inline constexpr std::array<std::string_view, 2> kNamesOf<cost::OffloadTarget> =
     {"host", "disk"};
+template <>
+inline constexpr std::array<std::string_view, 2> kNamesOf<cost::TpOverlap> = {
+    "none", "chunked"};
 } // namespace dpc
 
 namespace dpc::cost {

@@ -53,6 +53,7 @@ template <template <typename> typename Of> struct StrategyKeys {
   Of<OffloadTarget> offloadTo = neutral(OffloadTarget::Host);
   Of<PlacementSpec> placement = neutral(PlacementSpec());
   Of<BatchShares> batchShares = neutral(BatchShares());
+  Of<TpOverlap> tpOverlap = neutral(TpOverlap::None);
 
   bool operator==(const StrategyKeys &) const = default;
 };
@@ -164,7 +165,17 @@ inline constexpr std::tuple kKeys = {
                 .help = "each data-parallel rank's share of the batch",
                 .group = KeyGroup::BatchShares,
                 .staysOpen = true},
-        [](auto &keys) -> auto & { return keys.batchShares; }}};
+        [](auto &keys) -> auto & { return keys.batchShares; }},
+    Key{KeyInfo{.name = "tp_overlap",
+                .help = "overlap of tensor-parallel collectives with GEMMs",
+                .needs = "tp",
+                .isOfLayer = true,
+                .isTriedFor =
+                    [](const Software &software) {
+                      return software.tensorChunks > 1;
+                    },
+                .isMarked = true},
+        [](auto &keys) -> auto & { return keys.tpOverlap; }}};
 
 /// Calls `visit(info, field)` for every key.
 template <typename Visit> void visitKeys(Visit &&visit) {

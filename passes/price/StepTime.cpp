@@ -1,5 +1,6 @@
 //===- StepTime.cpp - Simulation of the queues of a step ------------------===//
 #include "cost-model/machine/HeterogeneousCluster.h"
+#include "ir/GemmEpilogues.h"
 #include "ir/StepBuffers.h"
 #include "ir/TensorUtils.h"
 #include "passes/cost/OpTime.h"
@@ -70,6 +71,24 @@ void StepQueues::addBytes(const cost::CollectiveEstimate &estimate,
     total += bytes * times;
 }
 
+/// Whether `collective` and the GEMM next to it overlap in chunks
+/// (`tensor_chunks` of Software.h).
+static bool isChunked(Operation *collective, const cost::Software &software) {
+  if (software.tensorChunks <= 1 || !software.overlap)
+    return false;
+  auto axes = cast<CollectiveOpInterface>(collective).getAxes();
+  auto value =
+      collective->getParentOfType<func::FuncOp>()->getAttrOfType<StringAttr>(
+          "dpc.tp_overlap");
+  return value && value == stringify(cost::TpOverlap::Chunked) &&
+         llvm::all_of(axes.getAsRange<StringAttr>(), isTensorAxis);
+}
+
+/// Seconds in which a collective and a GEMM overlap in `chunks`.
+static double chunkedOverlap(double collective, double gemm, double chunks) {
+  return std::min(collective, gemm) * (1 - 1 / chunks);
+}
+
 void StepQueues::communicate(Operation *op, double times) {
   cost::CollectiveEstimate estimate = pricing.collective(op);
   addBytes(estimate, times);
@@ -80,7 +99,12 @@ void StepQueues::communicate(Operation *op, double times) {
   double ready = isa<AllGatherOp>(op) ? computeFree : 0;
   for (Value value : op->getOperands()) {
     Value root = bufferRoot(value);
-    ready = std::max({ready, made.lookup(root), written.lookup(root)});
+    double end = made.lookup(root);
+    Operation *producer = root.getDefiningOp();
+    if (producer && matmulOf(producer) && isChunked(op, cluster.software))
+      end -= chunkedOverlap(estimate.seconds, secondsOf(producer),
+                            cluster.software.tensorChunks);
+    ready = std::max({ready, end, written.lookup(root)});
   }
   const cost::Software &software = cluster.software;
   if (!software.overlap)
@@ -136,8 +160,16 @@ void StepQueues::compute(Operation *op, double times) {
   double start = computeFree;
   if (seconds > 0)
     start = std::max(start, issue(op));
-  for (Value value : op->getOperands())
-    start = std::max(start, written.lookup(bufferRoot(value)));
+  for (Value value : op->getOperands()) {
+    Value root = bufferRoot(value);
+    double end = written.lookup(root);
+    Operation *producer = root.getDefiningOp();
+    if (isa_and_present<CollectiveOpInterface>(producer) && matmulOf(op) &&
+        isChunked(producer, cluster.software))
+      end -= chunkedOverlap(pricing.collective(producer).seconds, seconds,
+                            cluster.software.tensorChunks);
+    start = std::max(start, end);
+  }
   // Collectives that run at the same time slow the computation down.
   double both = std::min(seconds, std::max(0.0, commFree - start));
   seconds += both * cluster.software.overlapSlowdown;

@@ -38,9 +38,9 @@ namespace dpc {
 enum class AttentionForm {
   automatic, ///< Kernels; in estimates that of the software (Software.h).
   expanded,  ///< GEMMs and row kernels.
-  fused,     ///< One op if cuDNN supports it (passes/local/FusedAttention.h).
-  loops,     ///< One op if the runtime's loops support it.
-  whole,     ///< One op, for estimates.
+  fused, ///< One op if cuDNN supports it (passes/local/ExpandAttention.cpp).
+  loops, ///< One op if the runtime's loops support it.
+  whole, ///< One op, for estimates.
 };
 
 /// The input of lowering: a strategy, the decisions of its evaluation, and the

@@ -98,7 +98,8 @@ TEST(ParseStrategy, MessagesSayWhatWouldBeAccepted) {
   EXPECT_EQ(errorOf("ddp=2", 4),
             "--strategy: unknown key 'ddp'; expected one of dp tp pp "
             "vpp cp cp_kind ep sp zero hybrid_shard schedule recompute "
-            "micro_batch offload offload_to placement batch_shares ranks");
+            "micro_batch offload offload_to placement batch_shares tp_overlap "
+            "ranks");
   EXPECT_EQ(errorOf("", 4),
             "--strategy: ''; expected auto or KEY=VALUE,... such as dp=2,tp=4");
   for (const char *text : {"dp", "=2", "dp=", "dp=2,", ",", "dp=99999999999",
@@ -198,12 +199,34 @@ TEST(Keys, HaveAnEffectWhereTheKeyTheyNeedIsNotNeutral) {
     });
     return names;
   };
-  EXPECT_EQ(keysWithout(), "cp_kind sp schedule offload_to ");
+  EXPECT_EQ(keysWithout(), "cp_kind sp schedule offload_to tp_overlap ");
   strategy.tp = 2;
   strategy.offload = Offload::All;
   EXPECT_EQ(keysWithout(), "cp_kind schedule ");
   strategy.cp = strategy.pp = 2;
   EXPECT_EQ(keysWithout(), "");
+}
+
+TEST(Enumeration, TpOverlapIsTriedWhereTheSoftwareHasIt) {
+  StrategySpace space = spaceOf(2, 2);
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(strategiesOf("dp=1,tp=2,micro_batch=2,sp=false", space),
+            Names{"dp=1,tp=2,micro_batch=2"});
+  space.software.tensorChunks = 4;
+  EXPECT_EQ(strategiesOf("tp=2,micro_batch=2,sp=false", space),
+            Names{"dp=1,tp=2,micro_batch=2"}); // fixed by its degrees
+  Names open = strategiesOf("micro_batch=2,sp=false", space);
+  EXPECT_EQ(std::ranges::count(open, "dp=1,tp=2,micro_batch=2"), 1);
+  EXPECT_EQ(
+      std::ranges::count(open, "dp=1,tp=2,micro_batch=2,tp_overlap=chunked"),
+      1);
+  EXPECT_EQ(std::ranges::count_if(open,
+                                  [](const std::string &name) {
+                                    return name.starts_with("dp=2") &&
+                                           name.find("tp_overlap") !=
+                                               std::string::npos;
+                                  }),
+            0);
 }
 
 TEST(Keys, NeedKeysThatExist) {

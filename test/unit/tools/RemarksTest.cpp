@@ -38,6 +38,20 @@ TEST(Remarks, KeysWithoutTheirDegree) {
                           "offload_to=disk has no effect: offload=none"));
 }
 
+TEST(Remarks, KeysThatTheSoftwareDoesNotProvide) {
+  cost::Strategy strategy;
+  strategy.tp = 2;
+  strategy.tpOverlap = cost::TpOverlap::Chunked;
+  strategy.microBatch = 8;
+  cost::Software software;
+  EXPECT_THAT(remarksOn("tp=2,tp_overlap=chunked", strategy, 8, software),
+              ElementsAre("tp_overlap=chunked has no effect: the software "
+                          "profile dpc does not provide it"));
+  software.tensorChunks = 4;
+  EXPECT_THAT(remarksOn("tp=2,tp_overlap=chunked", strategy, 8, software),
+              IsEmpty());
+}
+
 TEST(Remarks, MicroBatchesLargerThanAShare) {
   EXPECT_THAT(remarksOn("dp=4,micro_batch=4", dataParallel(4, 2), 8, {}),
               ElementsAre("micro_batch=4 exceeds the 2 samples of a rank: "

@@ -1,0 +1,92 @@
+//===- TensorOverlapTest.cpp - tp_overlap=chunked in the predicted time ---===//
+#include "passes/lower/Lower.h"
+#include "passes/price/StepEstimate.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace dpc;
+
+namespace {
+
+/// Two devices. A GEMM takes `gemmSeconds`, a collective `wireSeconds`.
+cost::Cluster clusterOf(double gemmSeconds, double wireSeconds,
+                        double tensorChunks) {
+  cost::Cluster cluster;
+  cost::Device device;
+  device.name = "toy";
+  device.peakFlops.fill(1e18);
+  device.memoryBytes = device.memoryBytesPerSecond = 1e18;
+  device.launchSeconds = gemmSeconds;
+  cluster.groups.push_back(cost::NodeGroup{1, 2, device});
+  cost::Level level;
+  level.name = "wire";
+  level.span = 2;
+  level.bytesPerSecond = 1e18;
+  level.latencySeconds = wireSeconds;
+  cluster.levels.push_back(level);
+  cluster.software.tensorChunks = tensorChunks;
+  return cluster;
+}
+
+/// The predicted seconds of a step on tp=2, marked with tp_overlap=`overlap`
+/// unless that is empty.
+double secondsOf(const std::string &ops, const std::string &overlap,
+                 const cost::Cluster &cluster) {
+  MLIRContext context;
+  context.loadDialect<DpcDialect, func::FuncDialect>();
+  std::string mark =
+      overlap.empty() ? "" : ", dpc.tp_overlap = \"" + overlap + "\"";
+  auto module = parseSourceString<ModuleOp>(
+      "func.func @step(%x: tensor<4x4xf32> {dpc.name = \"x\", dpc.role = "
+      "\"input\"}, %w: tensor<4x4xf32> {dpc.name = \"w\", dpc.role = "
+      "\"parameter\"}) attributes {dpc.mesh = #dpc.mesh<tp=2>" +
+          mark + "} {\n" + ops + "return }",
+      &context);
+  if (!module) {
+    ADD_FAILURE() << "cannot parse " << ops;
+    return 0;
+  }
+  Expected<StepTime> time = estimateTime(findSteps(*module), cluster);
+  EXPECT_TRUE(time) << time.message();
+  return time ? time->seconds : 0;
+}
+
+const std::string kGemmThenScatter =
+    "%y = dpc.matmul %x, %w {batch_dims = 0 : i64, dpc.phase = \"forward\"} : "
+    "(tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>\n"
+    "%v = dpc.reshape %y {dpc.phase = \"forward\"} : tensor<4x4xf32> -> "
+    "tensor<2x2x4xf32>\n"
+    "%z = dpc.reduce_scatter sum %v axes = [\"tp\"] {dpc.phase = \"forward\"} "
+    ": tensor<2x2x4xf32> -> tensor<2x4xf32>\n";
+const std::string kGatherThenGemm =
+    "%g = dpc.all_gather %x axes = [\"tp\"] {dpc.phase = \"forward\"} : "
+    "tensor<4x4xf32> -> tensor<2x4x4xf32>\n"
+    "%f = dpc.reshape %g {dpc.phase = \"forward\"} : tensor<2x4x4xf32> -> "
+    "tensor<8x4xf32>\n"
+    "%y = dpc.matmul %f, %w {batch_dims = 0 : i64, dpc.phase = \"forward\"} : "
+    "(tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>\n";
+
+TEST(TensorOverlap, AGemmAndItsCollectiveRunInChunks) {
+  // max(g, t) + min(g, t) / 4.
+  EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", clusterOf(1, 0.5, 4)),
+              1 + 0.5 / 4, 1e-9);
+  EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", clusterOf(1, 3, 4)),
+              3 + 1.0 / 4, 1e-9);
+  EXPECT_NEAR(secondsOf(kGatherThenGemm, "chunked", clusterOf(1, 0.5, 4)),
+              1 + 0.5 / 4, 1e-9);
+}
+
+TEST(TensorOverlap, NothingOverlapsWithoutTheKeyOrTheSoftware) {
+  for (const std::string &ops : {kGemmThenScatter, kGatherThenGemm})
+    EXPECT_NEAR(secondsOf(ops, "", clusterOf(1, 0.5, 4)), 1.5, 1e-9);
+  EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", clusterOf(1, 0.5, 1)), 1.5,
+              1e-9);
+  cost::Cluster serial = clusterOf(1, 0.5, 4);
+  serial.software.overlap = false;
+  EXPECT_NEAR(secondsOf(kGemmThenScatter, "chunked", serial), 1.5, 1e-9);
+}
+
+} // namespace
