@@ -1,5 +1,5 @@
 //===- Alternatives.cpp - Plans to compare the winner with ----------------===//
-#include "tools/driver/Alternatives.h"
+#include "tools/driver/Compile.h"
 
 #include "frontends/dims/StatedDims.h"
 

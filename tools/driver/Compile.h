@@ -104,6 +104,16 @@ searchAgain(Session &session, const Prepared &prepared,
 /// Simulates a step of the winner. Returns an empty detail if that fails.
 cost::StepDetail describePlan(Session &session, const Searched &searched);
 
+/// Returns the better plan that an unrestricted search finds on as many devices
+/// as the given strategy uses, if there is one.
+std::optional<cost::BetterPlan> searchFreely(Session &session,
+                                             const Searched &searched);
+
+/// Searches for changed clusters and for sequences of twice the length
+/// (--what-if). An answer without a plan says why.
+std::vector<cost::WhatIf> searchChanges(Session &session,
+                                        const Searched &searched);
+
 /// Runs all stages for `options.model`, and prints the output of --report,
 /// --explain and --emit=mlir.
 mlir::LogicalResult compileModel(CompileOptions options, Reporter &reporter);

@@ -28,11 +28,10 @@ void spreadIntegers(rt::HostTensor &tensor, const rt::RandomStream &stream) {
     tensor.set(i, static_cast<double>(stream.bits(i) % 5) - 3);
 }
 
-std::vector<std::map<std::string, rt::HostTensor>>
-randomBatches(const rt::Plan &plan) {
-  std::vector<std::map<std::string, rt::HostTensor>> steps;
+std::vector<NamedTensors> randomBatches(const rt::Plan &plan) {
+  std::vector<NamedTensors> steps;
   for (int64_t step = 0; step < kSteps; ++step) {
-    std::map<std::string, rt::HostTensor> batch;
+    NamedTensors batch;
     for (const rt::Port &port : plan.inputs) {
       rt::HostTensor tensor =
           rt::HostTensor::zeros(port.dtype, port.globalShape);

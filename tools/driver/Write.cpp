@@ -1,6 +1,5 @@
 //===- Write.cpp - Writes the report and puts the folder in place ---------===//
 #include "codegen/report/Page.h"
-#include "tools/driver/Alternatives.h"
 #include "tools/driver/Compile.h"
 #include "tools/driver/Remarks.h"
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
 #include <regex>
+#include <sstream>
 
 namespace dpc::validate {
 
@@ -16,27 +18,15 @@ using model::ModelDims;
 static constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 const std::vector<std::string> &runColumns() {
-  static const std::vector<std::string> columns = {"id",
-                                                   "model_family",
-                                                   "layers",
-                                                   "hidden",
-                                                   "heads",
-                                                   "vocab",
-                                                   "seq_len",
-                                                   "gpu",
-                                                   "num_gpus",
-                                                   "gpus_per_node",
-                                                   "inter_node_net",
-                                                   "tp",
-                                                   "pp",
-                                                   "dp",
-                                                   "recompute",
-                                                   "precision",
-                                                   "micro_batch",
-                                                   "global_batch",
-                                                   "measured_kind",
-                                                   "measured_value",
-                                                   "notes"};
+  static const std::vector<std::string> columns = [] {
+    std::istringstream names(
+        "id model_family layers hidden heads vocab seq_len gpu "
+        "num_gpus gpus_per_node inter_node_net tp pp dp recompute "
+        "precision micro_batch global_batch measured_kind "
+        "measured_value notes");
+    return std::vector<std::string>(std::istream_iterator<std::string>(names),
+                                    {});
+  }();
   return columns;
 }
 
