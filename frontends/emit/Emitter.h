@@ -22,7 +22,7 @@
 namespace dpc::frontend {
 
 /// A value of the model: known at import time, computed by the module, or a
-/// sequence of such values (see ops/Sequences.cpp).
+/// sequence of such values (onnx/ops/Shapes.cpp).
 struct Val {
   std::shared_ptr<const ConstTensor> constant;
   mlir::Value value;

@@ -23,21 +23,14 @@ static const OpTable &opTable() {
   static const OpTable table = [] {
     OpTable t;
     addAttentionOps(t);
-    addComposedOps(t);
-    addContractionOps(t);
     addElementwiseOps(t);
-    addGridSampleOps(t);
     addIndexingOps(t);
-    addLossOps(t);
     addMovementOps(t);
     addQuantizedOps(t);
     addRecurrentOps(t);
     addResizeOps(t);
     addRowOps(t);
-    addScatterOps(t);
-    addSequenceOps(t);
     addShapeOps(t);
-    addSpatialNormOps(t);
     addSpatialOps(t);
     return t;
   }();

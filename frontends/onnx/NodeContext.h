@@ -83,21 +83,14 @@ using OpTable = llvm::StringMap<Handler<NodeContext>>;
 
 // Each function registers the converters of one file of ops/.
 void addAttentionOps(OpTable &table);
-void addComposedOps(OpTable &table);
-void addContractionOps(OpTable &table);
 void addElementwiseOps(OpTable &table);
-void addGridSampleOps(OpTable &table);
 void addIndexingOps(OpTable &table);
-void addLossOps(OpTable &table);
 void addMovementOps(OpTable &table);
 void addQuantizedOps(OpTable &table);
 void addRecurrentOps(OpTable &table);
 void addResizeOps(OpTable &table);
 void addRowOps(OpTable &table);
-void addScatterOps(OpTable &table);
-void addSequenceOps(OpTable &table);
 void addShapeOps(OpTable &table);
-void addSpatialNormOps(OpTable &table);
 void addSpatialOps(OpTable &table);
 
 /// A convolution with the attributes of the node (strides, pads, groups, ..).

@@ -120,10 +120,8 @@ Val dynamicUpdate(Call &c, Val x, Val update, llvm::ArrayRef<Val> starts);
 void addElementwise(OperatorTable &table);
 void addMovement(OperatorTable &table);
 void addReductions(OperatorTable &table);
-void addContractions(OperatorTable &table);
 void addSpatial(OperatorTable &table);
-void addGather(OperatorTable &table);
-void addScatter(OperatorTable &table);
+void addIndexing(OperatorTable &table);
 void addControl(OperatorTable &table);
 
 } // namespace dpc::frontend::hlo

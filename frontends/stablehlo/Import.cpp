@@ -4,7 +4,6 @@
 #include "frontends/stablehlo/Arguments.h"
 #include "frontends/stablehlo/Call.h"
 #include "frontends/stablehlo/Shardings.h"
-#include "frontends/stablehlo/TrainStep.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Parser/Parser.h"
@@ -26,10 +25,8 @@ const OperatorTable &operatorTable() {
     addElementwise(made);
     addMovement(made);
     addReductions(made);
-    addContractions(made);
     addSpatial(made);
-    addGather(made);
-    addScatter(made);
+    addIndexing(made);
     addControl(made);
     return made;
   }();

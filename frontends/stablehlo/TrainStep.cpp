@@ -1,5 +1,5 @@
 //===- TrainStep.cpp - Conversion of a complete training step -------------===//
-#include "frontends/stablehlo/TrainStep.h"
+#include "frontends/stablehlo/Arguments.h"
 
 #include "ir/Attributes.h"
 

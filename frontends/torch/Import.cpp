@@ -2,7 +2,6 @@
 #include "frontends/torch/Import.h"
 #include "frontends/emit/Forward.h"
 #include "frontends/torch/Call.h"
-#include "frontends/torch/Inline.h"
 #include "frontends/torch/Liveness.h"
 #include "frontends/torch/Views.h"
 #include "frontends/torch/Weights.h"
@@ -22,9 +21,7 @@ static const OperatorTable &operatorTable() {
     addContractions(t);
     addElementwise(t);
     addIndexing(t);
-    addLosses(t);
     addMovement(t);
-    addResample(t);
     addRows(t);
     addSpatial(t);
     addSymbolic(t);

@@ -1,7 +1,13 @@
 //===- Inline.cpp - Inlining of graphs within a program -------------------===//
-#include "frontends/torch/Inline.h"
-
+//
+// torch.export wraps code that runs in a special mode, without gradients or
+// with autocast, in a graph that one node calls. This file replaces the call by
+// the nodes of that graph, so that views are tracked across it: a write to a
+// view that was created inside reaches the tensor that it is a view of.
+//
+//===----------------------------------------------------------------------===//
 #include "frontends/emit/Options.h"
+#include "frontends/torch/Program.h"
 
 namespace dpc::frontend::pt2 {
 

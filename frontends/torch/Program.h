@@ -123,6 +123,11 @@ llvm::Expected<Program> readProgram(const Archive &archive);
 llvm::Expected<llvm::StringMap<WeightEntry>>
 readWeightTable(const Archive &archive);
 
+/// Replaces the calls in `graph`, which belongs to a program in `file`. Values
+/// of an inner graph are prefixed by the name of its call. Its results are
+/// copied by `aten.alias`, or by `aten.detach` where gradients stop.
+llvm::Error inlineCalls(Graph &graph, llvm::StringRef file);
+
 } // namespace dpc::frontend::pt2
 
 #endif // DPC_FRONTENDS_TORCH_PROGRAM_H

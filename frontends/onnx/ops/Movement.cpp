@@ -96,10 +96,10 @@ Val unsqueeze(NodeContext &c, Val x) {
 Val flatten(NodeContext &c, Val x) {
   int64_t axis = c.intAttr("axis", 1);
   axis = axis == x.rank() ? axis : c.axis(axis, x.rank());
-  if (c.emit.failed())
-    return {};
-  return c.emit.reshape(x, {numElements(x.shape().take_front(axis)),
-                            numElements(x.shape().drop_front(axis))});
+  return c.emit.failed()
+             ? Val()
+             : c.emit.reshape(x, {numElements(x.shape().take_front(axis)),
+                                  numElements(x.shape().drop_front(axis))});
 }
 
 Val concat(NodeContext &c) {

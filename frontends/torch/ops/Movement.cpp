@@ -31,15 +31,10 @@ Val reshapeTo(Call &c, Val x, Shape shape) {
   return c.emit.reshape(x, shape);
 }
 
-template <char form> Val reshape(Call &c) {
-  Val x = c.tensor("self");
-  if (form == 'v')
-    return reshapeTo(c, x, c.ints("size"));
-  if (form == 'r')
-    return reshapeTo(c, x, c.ints("shape"));
-  if (Val other = c.tensor("other"))
-    return reshapeTo(c, x, Shape(other.shape()));
-  return {};
+Val view(Call &c, Val x) { return reshapeTo(c, x, c.ints("size")); }
+Val reshape(Call &c, Val x) { return reshapeTo(c, x, c.ints("shape")); }
+Val reshapeAs(Call &c, Val x, Val other) {
+  return reshapeTo(c, x, Shape(other.shape()));
 }
 
 Val flatten(Call &c, Val x) {
@@ -51,20 +46,19 @@ Val flatten(Call &c, Val x) {
     c.fail("start_dim is after end_dim");
   if (c.emit.failed())
     return {};
-  Shape shape(x.shape().take_front(first));
-  shape.push_back(numElements(x.shape().slice(first, last - first + 1)));
-  shape.append(x.shape().begin() + last + 1, x.shape().end());
-  return c.emit.reshape(x, shape);
+  int64_t merged = numElements(x.shape().slice(first, last - first + 1));
+  return c.emit.reshape(x, joinShapes({x.shape().take_front(first),
+                                       {merged},
+                                       x.shape().drop_front(last + 1)}));
 }
 
 Val unflatten(Call &c, Val x) {
   if (x.rank() == 0)
     return {};
   int64_t dim = c.dimOf("dim", x.rank());
-  Shape shape(x.shape().take_front(dim)), sizes = c.ints("sizes");
-  shape.append(sizes);
-  shape.append(x.shape().begin() + dim + 1, x.shape().end());
-  return reshapeTo(c, x, shape);
+  return reshapeTo(c, x,
+                   joinShapes({x.shape().take_front(dim), c.ints("sizes"),
+                               x.shape().drop_front(dim + 1)}));
 }
 
 Val unsqueeze(Call &c, Val x) {
@@ -106,18 +100,15 @@ Val swapped(Call &c, Val x, int64_t a, int64_t b) {
   return x && x.rank() > 0 && !c.emit.failed() ? c.emit.swapDims(x, a, b) : x;
 }
 
-Val transpose(Call &c) {
+Val transpose(Call &c, Val x) {
   bool isAxes = c.target().starts_with("swapaxes");
-  if (Val x = c.tensor("self"))
-    return swapped(c, x, c.dimOf(isAxes ? "axis0" : "dim0", x.rank()),
-                   c.dimOf(isAxes ? "axis1" : "dim1", x.rank()));
-  return {};
+  return swapped(c, x, c.dimOf(isAxes ? "axis0" : "dim0", x.rank()),
+                 c.dimOf(isAxes ? "axis1" : "dim1", x.rank()));
 }
 
 /// Exchanges the last two dimensions.
 Val transposeMatrix(Call &c, Val x) {
-  return x ? x.rank() < 2 ? x : swapped(c, x, x.rank() - 2, x.rank() - 1)
-           : Val();
+  return x.rank() < 2 ? x : swapped(c, x, x.rank() - 2, x.rank() - 1);
 }
 
 Val reverseDims(Call &c, Val x) {
@@ -156,7 +147,7 @@ Val expand(Call &c, Val x) {
 }
 
 Val expandAs(Call &c, Val x, Val other) {
-  return x && other ? c.emit.broadcastTo(x, other.shape()) : Val();
+  return c.emit.broadcastTo(x, other.shape());
 }
 
 Val broadcastTensors(Call &c) {
@@ -176,7 +167,7 @@ Val broadcastTensors(Call &c) {
 /// Repeats dimension d of `x` `counts[d]` times: as a whole, or with `each`
 /// element by element.
 Val repeated(Call &c, Val x, const Shape &counts, bool each) {
-  Shape wide, dims, unit, whole;
+  Shape wide, dims, whole;
   for (int64_t d = 0; d < x.rank(); ++d) {
     int64_t total = 0;
     if (counts[d] < 1 || llvm::MulOverflow(counts[d], x.dim(d), total))
@@ -197,11 +188,8 @@ Val repeat(Call &c, Val x) {
   if (static_cast<int64_t>(counts.size()) < x.rank())
     return c.fail("repeats {0} are fewer than the dimensions of {1}", counts,
                   x);
-  Shape shape(counts.size() - x.rank(), 1);
-  shape.append(x.shape().begin(), x.shape().end());
-  if (Val deep = c.emit.reshape(x, shape))
-    return repeated(c, deep, counts, /*each=*/false);
-  return {};
+  Shape shape = joinShapes({Shape(counts.size() - x.rank(), 1), x.shape()});
+  return repeated(c, c.emit.reshape(x, shape), counts, /*each=*/false);
 }
 
 /// Like repeat, but fewer counts than dimensions apply to the last dimensions.
@@ -211,11 +199,8 @@ Val tile(Call &c, Val x) {
     return {};
   while (static_cast<int64_t>(counts.size()) < x.rank())
     counts.insert(counts.begin(), 1);
-  Shape shape(counts.size() - x.rank(), 1);
-  shape.append(x.shape().begin(), x.shape().end());
-  if (Val deep = c.emit.reshape(x, shape))
-    return repeated(c, deep, counts, /*each=*/false);
-  return {};
+  Shape shape = joinShapes({Shape(counts.size() - x.rank(), 1), x.shape()});
+  return repeated(c, c.emit.reshape(x, shape), counts, /*each=*/false);
 }
 
 Val repeatInterleave(Call &c, Val x) {
@@ -224,11 +209,10 @@ Val repeatInterleave(Call &c, Val x) {
     x = c.emit.reshape(x, {numElements(x.shape())});
   Shape counts(x.rank(), 1);
   int64_t dim = c.has("dim") ? c.dimOf("dim", x.rank()) : 0;
-  if (!c.emit.failed() && x.rank() > 0) {
-    counts[dim] = count;
-    return repeated(c, x, counts, /*each=*/true);
-  }
-  return {};
+  if (c.emit.failed() || x.rank() == 0)
+    return {};
+  counts[dim] = count;
+  return repeated(c, x, counts, /*each=*/true);
 }
 
 Val flip(Call &c, Val x) {
@@ -278,20 +262,12 @@ Val narrow(Call &c, Val x) {
               c.integer("length"));
 }
 
-Val without(Call &c, Val x, int64_t dim) {
-  if (!x)
-    return {};
-  Shape shape(x.shape());
-  shape.erase(shape.begin() + dim);
-  return c.emit.reshape(x, shape);
-}
-
 Val select(Call &c, Val x) {
   if (x.rank() == 0)
     return {};
   int64_t dim = c.dimOf("dim", x.rank()), index = c.integer("index");
   index = index < 0 ? index + x.dim(dim) : index;
-  return without(c, part(c, x, dim, index, 1), dim);
+  return c.emit.dropDim(part(c, x, dim, index, 1), dim);
 }
 
 Val unbind(Call &c, Val x) {
@@ -301,14 +277,13 @@ Val unbind(Call &c, Val x) {
   llvm::SmallVector<Val> parts;
   for (size_t n = 0; n < c.results.size(); ++n)
     parts.push_back(
-        without(c, part(c, x, dim, static_cast<int64_t>(n), 1), dim));
+        c.emit.dropDim(part(c, x, dim, static_cast<int64_t>(n), 1), dim));
   c.outList(parts);
   return {};
 }
 
-Val splitBy(Call &c, const Shape &sizes) {
-  Val x = c.tensor("self");
-  if (!x || c.emit.failed())
+Val splitBy(Call &c, Val x, const Shape &sizes) {
+  if (c.emit.failed())
     return {};
   int64_t dim = c.dimOf("dim", x.rank()), begin = 0;
   llvm::SmallVector<Val> parts;
@@ -324,10 +299,9 @@ Val splitBy(Call &c, const Shape &sizes) {
 
 /// Parts of `size` each; the last one can be smaller. `size` can imply more
 /// parts than the node has, which outList reports.
-Shape partSizes(Call &c, int64_t size) {
+Shape partSizes(Call &c, Val x, int64_t size) {
   Shape sizes;
-  Val x = c.tensor("self");
-  if (!x || x.rank() == 0)
+  if (x.rank() == 0)
     return sizes;
   int64_t rest = x.dim(c.dimOf("dim", x.rank()));
   if (size < 1)
@@ -339,15 +313,19 @@ Shape partSizes(Call &c, int64_t size) {
   return sizes;
 }
 
-Val split(Call &c) { return splitBy(c, partSizes(c, c.integer("split_size"))); }
-Val splitWithSizes(Call &c) { return splitBy(c, c.ints("split_sizes")); }
+Val split(Call &c, Val x) {
+  return splitBy(c, x, partSizes(c, x, c.integer("split_size")));
+}
+Val splitWithSizes(Call &c, Val x) {
+  return splitBy(c, x, c.ints("split_sizes"));
+}
 
 Val chunk(Call &c, Val x) {
   int64_t chunks = c.integer("chunks");
   if (x.rank() == 0 || chunks < 1)
     return {};
   int64_t size = x.dim(c.dimOf("dim", x.rank()));
-  return splitBy(c, partSizes(c, (size - 1) / chunks + 1));
+  return splitBy(c, x, partSizes(c, x, (size - 1) / chunks + 1));
 }
 
 //===----------------------------------------------------------------------===//
@@ -488,11 +466,11 @@ Val pad(Call &c, Val x) {
 } // namespace
 
 void addMovement(OperatorTable &t) {
-  t["view.default"] = {"self, size", reshape<'v'>};
-  t["_unsafe_view.default"] = {"self, size", reshape<'v'>};
-  t["reshape.default"] = {"self, shape", reshape<'r'>};
-  t["view_as.default"] = {"self, other", reshape<'a'>};
-  t["reshape_as.default"] = {"self, other", reshape<'a'>};
+  t["view.default"] = {"self, size", view};
+  t["_unsafe_view.default"] = {"self, size", view};
+  t["reshape.default"] = {"self, shape", reshape};
+  t["view_as.default"] = {"self, other", reshapeAs};
+  t["reshape_as.default"] = {"self, other", reshapeAs};
   t["ravel.default"] = {"self, start_dim=0, end_dim=-1", flatten};
   t["flatten.using_ints"] = {"self, start_dim=0, end_dim=-1", flatten};
   t["unflatten.int"] = {"self, dim, sizes", unflatten};
