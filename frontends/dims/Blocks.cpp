@@ -14,10 +14,6 @@ std::string Blocks::linear(const std::string &x, const std::string &name,
   return hasBias ? g.op("Add", {y, g.weight(name + ".bias", {outputs})}) : y;
 }
 
-//===----------------------------------------------------------------------===//
-// Norms
-//===----------------------------------------------------------------------===//
-
 std::string Blocks::layerNorm(const std::string &x, const std::string &name) {
   std::vector<std::string> inputs = {x, g.weight(name + ".weight", {d.hidden})};
   if (hasBiases)
@@ -41,10 +37,6 @@ std::string Blocks::rmsNorm(const std::string &x, const std::string &name) {
   return g.op("RMSNormalization", {x, g.weight(name + ".weight", {d.hidden})},
               {{"axis", int64_t(-1)}, {"epsilon", 1e-5F}});
 }
-
-//===----------------------------------------------------------------------===//
-// Positions
-//===----------------------------------------------------------------------===//
 
 std::string Blocks::causalMask() {
   std::string shape = g.ints({d.seq, d.seq});
@@ -110,10 +102,6 @@ std::string Blocks::rope(const std::string &x, const Shared &shared) {
                       g.op("Mul", {rotated, shared.sin})});
 }
 
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
 std::string Blocks::toHeads(const std::string &x, int64_t heads) {
   std::string split = g.op("Reshape", {x, g.ints({0, 0, heads, d.headDim})});
   return g.op("Transpose", {split}, {{"perm", Shape{0, 2, 1, 3}}});
@@ -172,10 +160,6 @@ std::string Blocks::groupedAttention(const std::string &x,
       attend(q, repeatHeads(k, d.seq), repeatHeads(v, d.seq), shared);
   return linear(mixed, name + ".out", d.heads * d.headDim, d.hidden, hasBiases);
 }
-
-//===----------------------------------------------------------------------===//
-// Feed-forward
-//===----------------------------------------------------------------------===//
 
 std::string Blocks::geluFfn(const std::string &x, const std::string &name,
                             const char *approximate) {

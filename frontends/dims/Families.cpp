@@ -60,10 +60,6 @@ std::string Builder::head(const std::string &x, const std::string &table) {
               {x, g.op("Transpose", {table}, {{"perm", Shape{1, 0}}})});
 }
 
-//===----------------------------------------------------------------------===//
-// Language models
-//===----------------------------------------------------------------------===//
-
 std::string Builder::decoderLayer(std::string x, int64_t layer,
                                   const Shared &shared) {
   std::string name = layerName(layer);
@@ -119,10 +115,6 @@ void Builder::bert() {
   x = head(b.layerNorm(x, "norm"), table);
   b.crossEntropy(add(x, g.weight("head.bias", {d.vocab})), labels, d.vocab);
 }
-
-//===----------------------------------------------------------------------===//
-// Images
-//===----------------------------------------------------------------------===//
 
 /// Converts images [batch, channels, image, image] to [batch, patches, hidden].
 std::string Builder::patches(const std::string &pixels) {

@@ -34,9 +34,7 @@ std::string OnnxGraph::input(const std::string &name,
 }
 
 std::string OnnxGraph::weight(const std::string &name, const Shape &shape) {
-  TensorProto &tensor = *graph.add_initializer();
-  tensor.set_name(name);
-  tensor.set_data_type(TensorProto::FLOAT);
+  TensorProto &tensor = initializer(name, TensorProto::FLOAT);
   tensor.set_data_location(TensorProto::EXTERNAL);
   auto *place = tensor.add_external_data();
   place->set_key("location");
@@ -50,11 +48,17 @@ std::string OnnxGraph::weight(const std::string &name, const Shape &shape) {
   return name;
 }
 
-std::string OnnxGraph::vector(const std::string &name,
-                              const std::vector<float> &values) {
+TensorProto &OnnxGraph::initializer(const std::string &name,
+                                    TensorProto::DataType type) {
   TensorProto &tensor = *graph.add_initializer();
   tensor.set_name(name);
-  tensor.set_data_type(TensorProto::FLOAT);
+  tensor.set_data_type(type);
+  return tensor;
+}
+
+std::string OnnxGraph::vector(const std::string &name,
+                              const std::vector<float> &values) {
+  TensorProto &tensor = initializer(name, TensorProto::FLOAT);
   tensor.add_dims(static_cast<int64_t>(values.size()));
   tensor.set_raw_data(values.data(), values.size() * sizeof(float));
   return name;
@@ -63,23 +67,15 @@ std::string OnnxGraph::vector(const std::string &name,
 std::string OnnxGraph::number(float value) {
   char name[32];
   std::snprintf(name, sizeof name, "const_%g", value);
-  if (!constants.insert(name).second)
-    return name;
-  TensorProto &tensor = *graph.add_initializer();
-  tensor.set_name(name);
-  tensor.set_data_type(TensorProto::FLOAT);
-  tensor.add_float_data(value);
+  if (constants.insert(name).second)
+    initializer(name, TensorProto::FLOAT).add_float_data(value);
   return name;
 }
 
 std::string OnnxGraph::integer(int64_t value) {
   std::string name = "int_" + std::to_string(value);
-  if (!constants.insert(name).second)
-    return name;
-  TensorProto &tensor = *graph.add_initializer();
-  tensor.set_name(name);
-  tensor.set_data_type(TensorProto::INT64);
-  tensor.add_int64_data(value);
+  if (constants.insert(name).second)
+    initializer(name, TensorProto::INT64).add_int64_data(value);
   return name;
 }
 
@@ -89,12 +85,9 @@ std::string OnnxGraph::ints(const Shape &values) {
     name += "_" + std::to_string(value);
   if (!constants.insert(name).second)
     return name;
-  TensorProto &tensor = *graph.add_initializer();
-  tensor.set_name(name);
-  tensor.set_data_type(TensorProto::INT64);
+  TensorProto &tensor = initializer(name, TensorProto::INT64);
   tensor.add_dims(static_cast<int64_t>(values.size()));
-  for (int64_t value : values)
-    tensor.add_int64_data(value);
+  tensor.mutable_int64_data()->Assign(values.begin(), values.end());
   return name;
 }
 

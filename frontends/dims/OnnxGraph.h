@@ -62,6 +62,9 @@ public:
   ::onnx::ModelProto take() { return std::move(model); }
 
 private:
+  ::onnx::TensorProto &initializer(const std::string &name,
+                                   ::onnx::TensorProto::DataType type);
+
   ::onnx::ModelProto model;
   ::onnx::GraphProto &graph;
   std::set<std::string> constants; ///< Constants that exist already.

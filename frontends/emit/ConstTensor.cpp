@@ -22,9 +22,14 @@ int64_t numElements(llvm::ArrayRef<int64_t> shape) {
   return n;
 }
 
-//===----------------------------------------------------------------------===//
-// Scalars
-//===----------------------------------------------------------------------===//
+/// The bits of a float element of a type narrower than 64 bits.
+static llvm::APFloat toAPFloat(double value, FloatType type) {
+  bool lost;
+  llvm::APFloat number(value);
+  number.convert(type.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
+                 &lost);
+  return number;
+}
 
 Scalar coerce(Scalar value, Type element) {
   if (element.isF64() || element.isInteger(64))
@@ -40,9 +45,7 @@ Scalar coerce(Scalar value, Type element) {
     value.f = static_cast<float>(value.f);
   } else if (auto type = dyn_cast<FloatType>(element)) {
     bool lost;
-    llvm::APFloat number(value.f);
-    number.convert(type.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
-                   &lost);
+    llvm::APFloat number = toAPFloat(value.f, type);
     number.convert(llvm::APFloat::IEEEdouble(),
                    llvm::APFloat::rmNearestTiesToEven, &lost);
     value.f = number.convertToDouble();
@@ -60,10 +63,6 @@ Scalar makeScalar(double value, Type element) {
     s.i = static_cast<int64_t>(value);
   return coerce(s, element);
 }
-
-//===----------------------------------------------------------------------===//
-// ConstTensor
-//===----------------------------------------------------------------------===//
 
 ConstTensor ConstTensor::dense(Type element, llvm::ArrayRef<int64_t> shape,
                                std::vector<Scalar> values) {
@@ -169,15 +168,6 @@ ConstTensor ConstTensor::compacted() const {
   return candidate;
 }
 
-/// The bits of a float element of a type narrower than 64 bits.
-static llvm::APFloat toAPFloat(double value, FloatType type) {
-  bool lost;
-  llvm::APFloat number(value);
-  number.convert(type.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
-                 &lost);
-  return number;
-}
-
 DenseElementsAttr ConstTensor::toAttr() const {
   int64_t count = kind == Layout::Splat ? 1 : size();
   if (auto floatType = dyn_cast<FloatType>(elementType)) {
@@ -199,10 +189,6 @@ DenseElementsAttr ConstTensor::toAttr() const {
                          /*isSigned=*/width > 1, /*implicitTrunc=*/true);
   return DenseElementsAttr::get(type(), numbers);
 }
-
-//===----------------------------------------------------------------------===//
-// Elementwise
-//===----------------------------------------------------------------------===//
 
 ConstTensor mapElements(const ConstTensor &x, Type element,
                         llvm::function_ref<Scalar(Scalar)> fn) {

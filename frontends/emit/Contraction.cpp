@@ -21,9 +21,7 @@ static Val batchedMatmul(Emitter &e, Val a, Val b) {
   if (!batch)
     return {};
   auto wide = [&](Val v) {
-    Shape shape(*batch);
-    shape.append(v.shape().take_back(2).begin(), v.shape().end());
-    return e.broadcastTo(v, shape);
+    return e.broadcastTo(v, joinShapes({*batch, v.shape().take_back(2)}));
   };
   return e.matmul(wide(a), wide(b));
 }
@@ -50,10 +48,6 @@ Val stackedMatmul(Emitter &e, Val a, Val b) {
 }
 
 namespace {
-
-//===----------------------------------------------------------------------===//
-// Einsum
-//===----------------------------------------------------------------------===//
 
 /// An operand and the label of each of its dimensions.
 struct Labeled {
@@ -167,10 +161,7 @@ private:
   }
 
   int64_t sizeOf(llvm::StringRef labels) const {
-    int64_t n = 1;
-    for (char label : labels)
-      n *= sizes.at(label);
-    return n;
+    return numElements(shapeOf(labels));
   }
   Shape shapeOf(llvm::StringRef labels) const {
     Shape shape;
@@ -268,12 +259,9 @@ private:
   /// A product without a summed label; both operands are broadcast.
   Val outerProduct(const Labeled &a, const Labeled &b, const std::string &batch,
                    const std::string &onlyA, const std::string &onlyB) {
-    Shape shapeA = shapeOf(batch + onlyA);
-    shapeA.append(onlyB.size(), 1);
-    Shape shapeB = shapeOf(batch);
-    shapeB.append(onlyA.size(), 1);
-    Shape tail = shapeOf(onlyB);
-    shapeB.append(tail.begin(), tail.end());
+    Shape shapeA = joinShapes({shapeOf(batch + onlyA), Shape(onlyB.size(), 1)});
+    Shape shapeB =
+        joinShapes({shapeOf(batch), Shape(onlyA.size(), 1), shapeOf(onlyB)});
     return e.mul(e.reshape(ordered(e, a, batch + onlyA), shapeA),
                  e.reshape(ordered(e, b, batch + onlyB), shapeB));
   }

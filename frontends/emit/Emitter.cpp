@@ -93,10 +93,6 @@ Val Emitter::fail(const llvm::Twine &why) {
   return {};
 }
 
-//===----------------------------------------------------------------------===//
-// Constants
-//===----------------------------------------------------------------------===//
-
 Value Emitter::materialize(Val v) {
   if (!v.constant)
     return v.value;
@@ -158,10 +154,6 @@ Val Emitter::iota(llvm::ArrayRef<int64_t> shape, int64_t dim) {
   return make<IotaOp>(typeOf(shape, builder.getI64Type()),
                       builder.getI64IntegerAttr(dim), TypeAttr());
 }
-
-//===----------------------------------------------------------------------===//
-// Elementwise
-//===----------------------------------------------------------------------===//
 
 bool Emitter::sameElement(Val a, Val b) {
   if (a.element() == b.element())
@@ -323,10 +315,6 @@ Val Emitter::convert(Val x, Type element) {
   return make<ConvertOp>(typeOf(x.shape(), element), materialize(x));
 }
 
-//===----------------------------------------------------------------------===//
-// Movement
-//===----------------------------------------------------------------------===//
-
 Val Emitter::reshape(Val x, llvm::ArrayRef<int64_t> shape) {
   if (!x || x.shape() == shape)
     return x;
@@ -451,10 +439,6 @@ Val Emitter::concat(llvm::ArrayRef<Val> parts, int64_t dim) {
   return make<ConcatOp>(typeOf(shape, used[0].element()), values,
                         builder.getI64IntegerAttr(dim));
 }
-
-//===----------------------------------------------------------------------===//
-// Reductions, matmul, rows
-//===----------------------------------------------------------------------===//
 
 Val Emitter::reduce(ReduceKind kind, Val x, llvm::ArrayRef<int64_t> dims) {
   if (!x || dims.empty())

@@ -81,10 +81,6 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
                                        iotaDims(k + x.rank() - 1, k + axis)}));
 }
 
-//===----------------------------------------------------------------------===//
-// Gather and scatter along one dimension
-//===----------------------------------------------------------------------===//
-
 namespace {
 
 /// Data and indices of the same rank.

@@ -11,10 +11,6 @@ namespace dpc::frontend {
 
 static constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-//===----------------------------------------------------------------------===//
-// Norms
-//===----------------------------------------------------------------------===//
-
 NormOp makeNorm(Emitter &e, NormKind kind, Val x, Val scale, Val bias,
                 double eps) {
   auto statistics =
@@ -56,10 +52,6 @@ Val movedStatistic(Emitter &e, Val running, Val batch, double keep,
   return moved;
 }
 
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
 Val makeAttention(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
                   bool causal) {
   Shape rows(q.shape().drop_back());
@@ -91,10 +83,6 @@ Val causalMask(int64_t queries, int64_t keys, int64_t ahead, Type element) {
 Val joinedMasks(Emitter &e, Val a, Val b) {
   return !a ? b : !b ? a : e.add(a, b);
 }
-
-//===----------------------------------------------------------------------===//
-// Losses
-//===----------------------------------------------------------------------===//
 
 Val classRows(Emitter &e, Val scores) {
   int64_t count = scores.dim(0) * numElements(scores.shape().drop_front(2));

@@ -74,7 +74,6 @@ private:
 
   llvm::Error createFunction(llvm::ArrayRef<Weight> weights,
                              llvm::ArrayRef<BoundInput> inputs);
-  llvm::Error addConstants(llvm::ArrayRef<Weight> weights);
   llvm::Error convertNodes(llvm::ArrayRef<FlatNode> nodes);
   llvm::Error convertNode(const FlatNode &node);
   llvm::Error convertIf(const FlatNode &node);
@@ -212,10 +211,6 @@ llvm::Error Importer::nodeError(const FlatNode &node,
                    why);
 }
 
-//===----------------------------------------------------------------------===//
-// Construction of @forward
-//===----------------------------------------------------------------------===//
-
 llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
                                      llvm::ArrayRef<BoundInput> inputs) {
   std::vector<WeightArgument> arguments;
@@ -231,10 +226,6 @@ llvm::Error Importer::createFunction(llvm::ArrayRef<Weight> weights,
       constants.push_back(name);
   }
   scopes.front() = forward.begin(arguments, inputs, constants);
-  return addConstants(weights);
-}
-
-llvm::Error Importer::addConstants(llvm::ArrayRef<Weight> weights) {
   for (const Weight &weight : weights) {
     if (weight.role != WeightRole::Constant)
       continue;
@@ -246,10 +237,6 @@ llvm::Error Importer::addConstants(llvm::ArrayRef<Weight> weights) {
   }
   return llvm::Error::success();
 }
-
-//===----------------------------------------------------------------------===//
-// Nodes
-//===----------------------------------------------------------------------===//
 
 Val Importer::lookup(llvm::StringRef name) const {
   for (const Scope &scope : llvm::reverse(scopes)) {

@@ -14,10 +14,6 @@ using ::onnx::TensorProto;
 
 namespace dpc::frontend {
 
-//===----------------------------------------------------------------------===//
-// Element types
-//===----------------------------------------------------------------------===//
-
 /// Unsigned integers are unsigned in MLIR, too; signed ones are signless there.
 static Type integerTypeOf(int32_t onnxType, MLIRContext *context) {
   auto natural = [&](unsigned width) {
@@ -86,10 +82,6 @@ std::string onnxTypeName(int32_t onnxType) {
   return ::onnx::TensorProto_DataType_Name(
       static_cast<::onnx::TensorProto_DataType>(onnxType));
 }
-
-//===----------------------------------------------------------------------===//
-// Opening
-//===----------------------------------------------------------------------===//
 
 /// With more elements than this, the number of bytes overflows.
 static constexpr int64_t kMaxElements = int64_t(1) << 59;
@@ -197,10 +189,6 @@ llvm::Error ModelFile::scanInitializers() {
     return makeError("{0}: damaged: initializers cannot be located", file);
   return llvm::Error::success();
 }
-
-//===----------------------------------------------------------------------===//
-// Data
-//===----------------------------------------------------------------------===//
 
 static std::string describe(const TensorProto &tensor) {
   return "initializer '" + tensor.name() + "'";

@@ -27,10 +27,6 @@ PlanShardings::PlanShardings(func::FuncOp sharded, func::FuncOp forward) {
   follow(forward);
 }
 
-//===----------------------------------------------------------------------===//
-// Values in the plan
-//===----------------------------------------------------------------------===//
-
 /// Records how `op` reads the values of the model, looking through reshards.
 void PlanShardings::readOperands(Operation &op, func::FuncOp sharded) {
   StringRef reader = valueNameOf(op.getLoc());
@@ -67,10 +63,6 @@ void PlanShardings::readProgram(func::FuncOp sharded) {
     if (ShardingAttr sharding = getSharding(type))
       meshAttr = sharding.getMesh();
 }
-
-//===----------------------------------------------------------------------===//
-// Values that were fused away
-//===----------------------------------------------------------------------===//
 
 /// The factors of iteration dimensions that the known operands of an op imply.
 static void learnFactors(const TensorMap &map, const ShardingSpec &spec,
@@ -176,10 +168,6 @@ void PlanShardings::follow(func::FuncOp forward) {
     addStage(op);
   }
 }
-
-//===----------------------------------------------------------------------===//
-// Queries
-//===----------------------------------------------------------------------===//
 
 std::optional<ShardingSpec> PlanShardings::made(StringRef name,
                                                 Value value) const {

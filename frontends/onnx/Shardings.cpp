@@ -75,10 +75,6 @@ void Keeper::listArguments() {
   }
 }
 
-//===----------------------------------------------------------------------===//
-// Reading
-//===----------------------------------------------------------------------===//
-
 static bool hasSame(const ReadSpec &a, const ReadSpec &b) {
   return llvm::equal(a.splits, b.splits, [](const auto &x, const auto &y) {
     return x.dim == y.dim && x.shards == y.shards;
@@ -141,10 +137,6 @@ llvm::Error Keeper::readNode(const ::onnx::NodeProto &node,
   }
   return llvm::Error::success();
 }
-
-//===----------------------------------------------------------------------===//
-// Degrees
-//===----------------------------------------------------------------------===//
 
 llvm::Error Keeper::agree(std::optional<int64_t> &degree, int64_t asked,
                           const Annotated &of, const char *what) const {

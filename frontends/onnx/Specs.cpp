@@ -5,10 +5,6 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-//===----------------------------------------------------------------------===//
-// Writing
-//===----------------------------------------------------------------------===//
-
 static bool isMicroBatchAxis(MeshAttr mesh, int64_t axis) {
   return mesh.getNames()[axis].getValue() == kMicroBatchAxis;
 }
@@ -92,10 +88,6 @@ void SpecWriter::write(const ShardingSpec &spec, std::optional<int64_t> stage,
       group->add_value(device);
   }
 }
-
-//===----------------------------------------------------------------------===//
-// Reading
-//===----------------------------------------------------------------------===//
 
 /// The devices of one entry of `device`.
 static llvm::Expected<std::vector<int64_t>>

@@ -188,10 +188,6 @@ void SignatureReader::readNames() {
   }
 }
 
-//===----------------------------------------------------------------------===//
-// Training steps
-//===----------------------------------------------------------------------===//
-
 bool SignatureReader::fits(unsigned argument, unsigned result) {
   return result < taken.size() && !taken[result] &&
          function.getResultTypes()[result] ==
@@ -350,10 +346,6 @@ void SignatureReader::assignStep() {
     }
   }
 }
-
-//===----------------------------------------------------------------------===//
-// Plain functions
-//===----------------------------------------------------------------------===//
 
 void SignatureReader::assignForward() {
   if (paths.empty() || !paths[0].isContainer())

@@ -123,10 +123,6 @@ llvm::StringRef Call::keyword(llvm::StringRef name) {
   return parseEnum(opaqueText(attribute(name)));
 }
 
-//===----------------------------------------------------------------------===//
-// Constants
-//===----------------------------------------------------------------------===//
-
 static Scalar scalarOf(const APFloat &value) {
   APFloat wide = value;
   bool loses;
@@ -173,10 +169,6 @@ Val constantOf(Emitter &e, Attribute attribute) {
     return Val(ConstTensor::splat(element, type.getShape(), values[0]));
   return Val(ConstTensor::dense(element, type.getShape(), std::move(values)));
 }
-
-//===----------------------------------------------------------------------===//
-// Recognition of combiners
-//===----------------------------------------------------------------------===//
 
 llvm::StringRef combinersText() {
   return "add, multiply, maximum, minimum, and, or";

@@ -268,10 +268,6 @@ llvm::Expected<OwningOpRef<ModuleOp>> Importer::run() {
   return finish(*main, *results);
 }
 
-//===----------------------------------------------------------------------===//
-// Text
-//===----------------------------------------------------------------------===//
-
 /// Allows unregistered dialects during its lifetime.
 namespace {
 struct UnregisteredAllowed {

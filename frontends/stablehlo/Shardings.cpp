@@ -11,10 +11,6 @@ using namespace mlir;
 
 namespace dpc::frontend::hlo {
 
-//===----------------------------------------------------------------------===//
-// Parsing
-//===----------------------------------------------------------------------===//
-
 static constexpr llvm::StringLiteral kSdySharding = "sdy.sharding",
                                      kHloSharding = "mhlo.sharding";
 
@@ -99,10 +95,6 @@ std::optional<UserSharding> parseSharding(llvm::StringRef text) {
     return std::nullopt;
   return sharding;
 }
-
-//===----------------------------------------------------------------------===//
-// Constraints
-//===----------------------------------------------------------------------===//
 
 namespace {
 

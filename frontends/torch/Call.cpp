@@ -7,10 +7,6 @@ using namespace mlir;
 
 namespace dpc::frontend::pt2 {
 
-//===----------------------------------------------------------------------===//
-// Element types
-//===----------------------------------------------------------------------===//
-
 Type elementOf(int64_t dtype, MLIRContext *context) {
   switch (dtype) {
   case 4:
@@ -65,10 +61,6 @@ Type commonType(Val a, bool isWeakA, Val b, bool isWeakB) {
     return Float32Type::get(x.getContext()); // f16 with bf16
   return widthA >= widthB ? x : y;
 }
-
-//===----------------------------------------------------------------------===//
-// Arguments
-//===----------------------------------------------------------------------===//
 
 llvm::StringRef Call::target() const {
   llvm::StringRef name = node.target;
@@ -317,10 +309,6 @@ Type Call::dtype(Type fallback) {
   }
   return fallback;
 }
-
-//===----------------------------------------------------------------------===//
-// Dimensions and results
-//===----------------------------------------------------------------------===//
 
 int64_t Call::dim(int64_t value, int64_t rank) {
   int64_t range = std::max<int64_t>(rank, 1); // a scalar takes 0 and -1

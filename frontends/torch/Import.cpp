@@ -105,10 +105,6 @@ private:
 
 } // namespace
 
-//===----------------------------------------------------------------------===//
-// Inputs
-//===----------------------------------------------------------------------===//
-
 llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
   std::vector<DeclaredInput> inputs;
   for (const InputSpec &spec : program.inputs) {
@@ -201,10 +197,6 @@ llvm::Error Importer::begin() {
   return llvm::Error::success();
 }
 
-//===----------------------------------------------------------------------===//
-// Nodes
-//===----------------------------------------------------------------------===//
-
 bool Importer::hasLoss() const {
   if (options.appendsLoss)
     return true;
@@ -252,10 +244,6 @@ llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
   }
   return llvm::Error::success();
 }
-
-//===----------------------------------------------------------------------===//
-// Writes
-//===----------------------------------------------------------------------===//
 
 /// Recomputes the view `name` from its base.
 llvm::Error Importer::refresh(Body &body, llvm::StringRef name) {
@@ -428,10 +416,6 @@ llvm::Error Importer::convertNode(Body &body, const Node &node, size_t index) {
       body.values[name] = result;
   return llvm::Error::success();
 }
-
-//===----------------------------------------------------------------------===//
-// The whole
-//===----------------------------------------------------------------------===//
 
 llvm::Expected<OwningOpRef<ModuleOp>> Importer::finish() {
   std::vector<NamedResult> results;

@@ -10,10 +10,6 @@ static constexpr int64_t kMaxJsonBytes = int64_t(256) << 20;
 /// The limit of nesting; wrappers of gradient and autocast modes nest little.
 static constexpr int kMaxDepth = 16;
 
-//===----------------------------------------------------------------------===//
-// Sizes
-//===----------------------------------------------------------------------===//
-
 std::string Size::symbol() const {
   llvm::StringRef text = expression;
   if (text.consume_front("Symbol('"))
@@ -60,10 +56,6 @@ static TensorMeta readMeta(const Json &json) {
   meta.requiresGrad = json["requires_grad"].boolean();
   return meta;
 }
-
-//===----------------------------------------------------------------------===//
-// Arguments
-//===----------------------------------------------------------------------===//
 
 static Graph readGraph(const Json &json, int depth);
 
@@ -160,10 +152,6 @@ static Argument readArgument(const Json &json, int depth) {
   return a;
 }
 
-//===----------------------------------------------------------------------===//
-// Graphs
-//===----------------------------------------------------------------------===//
-
 static Node readNode(const Json &json, int depth) {
   Node node;
   std::string target = json["target"].text();
@@ -257,10 +245,6 @@ static OutputSpec readOutputSpec(const Json &json) {
   }
   return spec;
 }
-
-//===----------------------------------------------------------------------===//
-// Records
-//===----------------------------------------------------------------------===//
 
 /// Calls `visit` with the keys of the document's objects and their depth, in
 /// order, because the parsed document does not keep the order.

@@ -136,10 +136,6 @@ llvm::ArrayRef<std::string> Views::sharing(llvm::StringRef name) const {
   return tree->second;
 }
 
-//===----------------------------------------------------------------------===//
-// Inverse of views
-//===----------------------------------------------------------------------===//
-
 /// `base` with positions [begin, begin + size of part) of dimension `dim`
 /// replaced by `part`.
 static Val replaced(Emitter &e, Val base, Val part, int64_t dim,

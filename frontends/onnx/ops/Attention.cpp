@@ -189,10 +189,6 @@ Val rotaryEmbedding(NodeContext &c, Val given, Val cos, Val sin) {
              : e.reshape(e.transpose(y, {0, 2, 1, 3}), given.shape());
 }
 
-//===----------------------------------------------------------------------===//
-// MatMul, Gemm, Einsum
-//===----------------------------------------------------------------------===//
-
 Val matmul(Emitter &e, Val a, Val b) { return stackedMatmul(e, a, b); }
 
 Val gemm(NodeContext &c, Val a, Val b) {

@@ -192,15 +192,7 @@ static void addActivations(OpTable &table) {
   table["HardSwish"] = hardSwish;
 }
 
-//===----------------------------------------------------------------------===//
-// Elementwise functions composed of others
-//===----------------------------------------------------------------------===//
-
 namespace {
-
-//===----------------------------------------------------------------------===//
-// Trigonometric and hyperbolic functions
-//===----------------------------------------------------------------------===//
 
 /// x * (c0 + c1 x^2 + c2 x^4 + ..): the odd series near zero, where the closed
 /// forms below suffer from cancellation.
@@ -291,10 +283,6 @@ Val atanh(Emitter &e, Val x) {
   return nearZero(e, x, 0.125, near, far);
 }
 
-//===----------------------------------------------------------------------===//
-// Bits
-//===----------------------------------------------------------------------===//
-
 template <BinaryKind kind> Val bitwise(NodeContext &c, Val x) {
   return c.emit.binary(kind, x, c.secondIn(1));
 }
@@ -319,10 +307,6 @@ Val bitShift(NodeContext &c, Val x) {
   }
   return x;
 }
-
-//===----------------------------------------------------------------------===//
-// Tests and activations
-//===----------------------------------------------------------------------===//
 
 Val isInf(NodeContext &c, Val x) {
   Emitter &e = c.emit;

@@ -52,10 +52,6 @@ Val oneHot(NodeContext &c, Val indices) {
   return e.transpose(hot, perm);
 }
 
-//===----------------------------------------------------------------------===//
-// Along one dimension
-//===----------------------------------------------------------------------===//
-
 Val topk(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   int64_t k =
@@ -255,10 +251,6 @@ Val reverseSequence(NodeContext &c, Val x, Val lengths) {
       e.select(e.ge(back, 0), back, e.iota({x.dim(batch), x.dim(time)}, 1));
   return e.swapDims(takeAt(e, front, dim, at), 0, batch);
 }
-
-//===----------------------------------------------------------------------===//
-// Arg max
-//===----------------------------------------------------------------------===//
 
 template <ReduceKind kind> Val argBest(NodeContext &c, Val x) {
   Emitter &e = c.emit;

@@ -248,15 +248,6 @@ Val paddedDim(Emitter &e, Val x, int64_t d, int64_t before, int64_t after,
   return e.concat(parts, d);
 }
 
-/// Zero padding uses dpc.pad, the transpose of a slice.
-Val zeroPadded(Emitter &e, Val x, llvm::ArrayRef<int64_t> low,
-               llvm::ArrayRef<int64_t> shape) {
-  if (x.shape() == shape)
-    return x;
-  auto type = RankedTensorType::get(shape, x.element());
-  return e.make<PadOp>(type, e.materialize(x), low, Shape(x.rank(), 1));
-}
-
 /// Reads the pads from input or attribute; negative pads crop.
 std::optional<std::pair<Shape, Shape>> padsOf(NodeContext &c, Val x) {
   auto pads = c.hasAttr("paddings") ? c.intsAttr("paddings")
@@ -318,7 +309,8 @@ Val pad(NodeContext &c, Val x) {
     bool waits = mode == "constant" && isZero(value) && !x.constant;
     shape.push_back(x.dim(d) + (waits ? before + after : 0));
   }
-  return zeroPadded(e, x, low, shape);
+  // Zero padding uses dpc.pad, the transpose of a slice.
+  return e.pad(x, low, shape, Shape(x.rank(), 1));
 }
 
 /// [N, C, H*b, W*b] -> [N, b*b*C, H, W].

@@ -126,10 +126,6 @@ Val dynamicQuantize(NodeContext &c, Val x) {
   return {};
 }
 
-//===----------------------------------------------------------------------===//
-// Matmuls and convolutions
-//===----------------------------------------------------------------------===//
-
 /// Integers minus their zero point (input `zeroAt`), in f64. A vector of zero
 /// points applies along dimension `axis`.
 Val shifted(NodeContext &c, Val x, int64_t zeroAt, int64_t axis) {

@@ -18,10 +18,6 @@ namespace {
 /// More steps would become programs that are too long to compile.
 constexpr int64_t kMaxSteps = 1024;
 
-Val mul(Emitter &e, Val a, Val b) { return e.mul(a, b); }
-Val add(Emitter &e, Val a, Val b) { return e.add(a, b); }
-Val sub(Emitter &e, Val a, Val b) { return e.sub(a, b); }
-
 bool stepsFit(NodeContext &c, int64_t steps) {
   if (steps <= kMaxSteps)
     return true;
@@ -29,10 +25,6 @@ bool stepsFit(NodeContext &c, int64_t steps) {
          steps, kMaxSteps);
   return false;
 }
-
-//===----------------------------------------------------------------------===//
-// RNN, LSTM, GRU
-//===----------------------------------------------------------------------===//
 
 /// One direction of a recurrent layer. Weights have no direction dimension.
 struct Cell {
@@ -57,13 +49,13 @@ Val gate(Emitter &e, Val x, const Cell &cell, int64_t n) {
 /// h r^T plus the state's bias.
 Val project(Emitter &e, Val h, const Cell &cell) {
   Val y = e.matmul(h, cell.r, false, true);
-  return cell.stateBias ? add(e, y, cell.stateBias) : y;
+  return cell.stateBias ? e.add(y, cell.stateBias) : y;
 }
 
 using StepFunction = CellState (*)(Emitter &, const Cell &, Val, CellState);
 
 CellState rnnStep(Emitter &e, const Cell &cell, Val x, CellState old) {
-  return {e.unary(cell.activations[0], add(e, x, project(e, old.h, cell))), {}};
+  return {e.unary(cell.activations[0], e.add(x, project(e, old.h, cell))), {}};
 }
 
 /// Gates z, r and the candidate, in this order.
@@ -71,38 +63,37 @@ CellState gruStep(Emitter &e, const Cell &cell, Val x, CellState old) {
   Val y = project(e, old.h, cell);
   auto sigmoid = [&](int64_t n) {
     return e.unary(cell.activations[0],
-                   add(e, gate(e, x, cell, n), gate(e, y, cell, n)));
+                   e.add(gate(e, x, cell, n), gate(e, y, cell, n)));
   };
   Val z = sigmoid(0), r = sigmoid(1), inner;
   if (cell.linearBeforeReset) {
-    inner = mul(e, r, gate(e, y, cell, 2));
+    inner = e.mul(r, gate(e, y, cell, 2));
   } else {
     Val rows = e.sliceDim(cell.r, 0, 2 * cell.hidden, cell.hidden);
-    inner = e.matmul(mul(e, r, old.h), rows, false, true);
+    inner = e.matmul(e.mul(r, old.h), rows, false, true);
     if (cell.stateBias)
-      inner = add(e, inner, gate(e, cell.stateBias, cell, 2));
+      inner = e.add(inner, gate(e, cell.stateBias, cell, 2));
   }
-  Val next = e.unary(cell.activations[1], add(e, gate(e, x, cell, 2), inner));
+  Val next = e.unary(cell.activations[1], e.add(gate(e, x, cell, 2), inner));
   // (1 - z) next + z h
-  return {add(e, next, mul(e, z, sub(e, old.h, next))), {}};
+  return {e.add(next, e.mul(z, e.sub(old.h, next))), {}};
 }
 
 /// Gates i, o, f and the candidate, in this order.
 CellState lstmStep(Emitter &e, const Cell &cell, Val x, CellState old) {
-  Val y = add(e, x, project(e, old.h, cell));
+  Val y = e.add(x, project(e, old.h, cell));
   auto opened = [&](int64_t n, Val state) {
     Val sum = gate(e, y, cell, n);
     if (cell.peepholes)
-      sum = add(e, sum, mul(e, gate(e, cell.peepholes, cell, n), state));
+      sum = e.add(sum, e.mul(gate(e, cell.peepholes, cell, n), state));
     return e.unary(cell.activations[0], sum);
   };
   Val i = opened(0, old.c);
-  Val f = cell.inputForget && i ? sub(e, e.scalar(1, i.element()), i)
-                                : opened(2, old.c);
+  Val f = cell.inputForget && i ? e.sub(1, i) : opened(2, old.c);
   Val candidate = e.unary(cell.activations[1], gate(e, y, cell, 3));
-  Val next = add(e, mul(e, f, old.c), mul(e, i, candidate));
+  Val next = e.add(e.mul(f, old.c), e.mul(i, candidate));
   Val o = opened(1, next);
-  return {mul(e, o, e.unary(cell.activations[2], next)), next};
+  return {e.mul(o, e.unary(cell.activations[2], next)), next};
 }
 
 /// A recurrent node with parsed attributes.
@@ -206,7 +197,7 @@ private:
     Val inputs =
         e.matmul(e.reshape(x, {steps * batch, x.dim(2)}), w, false, true);
     if (bias) {
-      inputs = add(e, inputs, e.sliceDim(bias, 0, 0, width));
+      inputs = e.add(inputs, e.sliceDim(bias, 0, 0, width));
       cell.stateBias = e.sliceDim(bias, 0, width, width);
     }
     inputs = e.reshape(inputs, {steps, batch, width});
@@ -289,10 +280,6 @@ Val lstm(NodeContext &c) {
   return {};
 }
 
-//===----------------------------------------------------------------------===//
-// Linear attention
-//===----------------------------------------------------------------------===//
-
 /// [B, T, heads * D] -> [B, heads, T, D].
 Val unpacked(Emitter &e, Val x, int64_t heads) {
   if (!x)
@@ -314,10 +301,10 @@ struct LinearStep {
   Val next(Emitter &e, Val state, Val k, Val v, int64_t t) const {
     Val column = e.swapDims(k, 2, 3);
     if (decay)
-      state = mul(e, e.swapDims(e.exp(rowAt(e, decay, t)), 2, 3), state);
+      state = e.mul(e.swapDims(e.exp(rowAt(e, decay, t)), 2, 3), state);
     if (isDelta)
-      v = mul(e, rowAt(e, beta, t), sub(e, v, e.matmul(k, state)));
-    return add(e, state, mul(e, column, v));
+      v = e.mul(rowAt(e, beta, t), e.sub(v, e.matmul(k, state)));
+    return e.add(state, e.mul(column, v));
   }
 };
 

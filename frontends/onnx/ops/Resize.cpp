@@ -14,10 +14,6 @@ namespace {
 using Axis = ResampledAxis;
 using Mode = ResampleMode;
 
-//===----------------------------------------------------------------------===//
-// Operators
-//===----------------------------------------------------------------------===//
-
 /// The elements of a constant input as numbers.
 std::vector<double> numbersIn(NodeContext &c, int64_t i) {
   std::vector<double> numbers;
@@ -220,22 +216,15 @@ private:
     return !e.failed();
   }
 
-  Val add(Val a, double b) { return e.add(a, b); }
-  Val mul(Val a, double b) { return e.mul(a, b); }
-  Val mul(Val a, Val b) { return e.mul(a, b); }
-  Val less(double a, Val b) { return b ? e.sub(a, b) : Val(); }
-
   /// Reflects positions beyond the ends, as between two mirrors.
   Val reflected(Val v, double low, double high) {
     double period = 2 * (high - low);
-    Val from = e.abs(add(v, -low));
+    Val from = e.abs(e.add(v, -low));
     if (period == 0 || !from)
       return from ? e.splat(low, v.element(), v.shape()) : Val();
     from = e.rem(from, period);
-    return add(e.minimum(from, less(period, from)), low);
+    return e.add(e.minimum(from, e.sub(period, from)), low);
   }
-
-  Val clamped(Val v, double high) { return e.minimum(e.maximum(v, 0.0), high); }
 
   /// Maps positions in dimension d into its range, according to the padding
   /// mode. Zeros outside are handled by the weights.
@@ -244,7 +233,7 @@ private:
     double edge = corners ? 0 : 0.5;
     if (padding == Padding::Reflection)
       v = reflected(v, -edge, size - 1 + edge);
-    return clamped(v, size - 1);
+    return e.clamp(v, 0, size - 1);
   }
 
   /// The coordinates of the points in dimension d, [N, points].
@@ -254,20 +243,16 @@ private:
                       {x.dim(0), points});
     auto size = static_cast<double>(x.dim(d + 2));
     g = e.convert(g, x.element());
-    return corners ? mul(add(g, 1), (size - 1) / 2)
-                   : mul(add(mul(add(g, 1), size), -1), 0.5);
+    return corners ? e.mul(e.add(g, 1), (size - 1) / 2)
+                   : e.mul(e.add(e.mul(e.add(g, 1), size), -1), 0.5);
   }
 
   Tap tap(Val at, Val weight, int64_t d) {
-    if (padding == Padding::Zeros && at && weight) {
-      auto size = static_cast<double>(x.dim(d + 2));
-      Val in = e.logicalAnd(e.ge(at, 0), e.lt(at, size));
-      weight = e.select(in, weight, 0);
-    }
-    Val place = padding == Padding::Zeros
-                    ? clamped(at, static_cast<double>(x.dim(d + 2) - 1))
-                    : inside(at, d);
-    return {place, weight};
+    if (padding != Padding::Zeros)
+      return {inside(at, d), weight};
+    int64_t size = x.dim(d + 2);
+    Val counted = e.select(e.inRange(at, size), weight, 0);
+    return {e.clamp(at, 0, size - 1), counted};
   }
 
   std::vector<Tap> tapsOf(int64_t d) {
@@ -277,7 +262,7 @@ private:
     auto size = static_cast<double>(x.dim(d + 2));
     double edge = corners ? 0 : 0.5;
     if (padding == Padding::Border)
-      v = clamped(v, size - 1);
+      v = e.clamp(v, 0, size - 1);
     else if (padding == Padding::Reflection)
       v = reflected(v, -edge, size - 1 + edge);
     if (!v)
@@ -288,22 +273,22 @@ private:
     Val low = e.floor(v);
     Val t = e.sub(v, low);
     if (mode == "linear")
-      return {tap(low, less(1, t), d), tap(add(low, 1), t, d)};
-    return {tap(add(low, -1), far(add(t, 1)), d), tap(low, near(t), d),
-            tap(add(low, 1), near(less(1, t)), d),
-            tap(add(low, 2), far(less(2, t)), d)};
+      return {tap(low, e.sub(1, t), d), tap(e.add(low, 1), t, d)};
+    return {tap(e.add(low, -1), far(e.add(t, 1)), d), tap(low, near(t), d),
+            tap(e.add(low, 1), near(e.sub(1, t)), d),
+            tap(e.add(low, 2), far(e.sub(2, t)), d)};
   }
 
   // Keys' cubic convolution, a = -0.75.
   static constexpr double kA = -0.75;
   Val near(Val t) { // |t| <= 1
-    Val inner = add(mul(t, kA + 2), -(kA + 3));
-    return add(mul(mul(inner, t), t), 1);
+    Val inner = e.add(e.mul(t, kA + 2), -(kA + 3));
+    return e.add(e.mul(e.mul(inner, t), t), 1);
   }
   Val far(Val t) { // 1 <= |t| <= 2
-    Val inner = add(mul(t, kA), -5 * kA);
-    inner = add(mul(inner, t), 8 * kA);
-    return add(mul(inner, t), -4 * kA);
+    Val inner = e.add(e.mul(t, kA), -5 * kA);
+    inner = e.add(e.mul(inner, t), 8 * kA);
+    return e.add(e.mul(inner, t), -4 * kA);
   }
 
   /// The sum over all taps of dimensions d.. of pixels times weights. `row` and
@@ -315,9 +300,9 @@ private:
     Val sum;
     for (const Tap &one : taps[d]) {
       Val at = e.convert(one.at, e.i64());
-      Val next = row ? e.add(mul(row, x.dim(d + 2)), at) : at;
+      Val next = row ? e.add(e.mul(row, x.dim(d + 2)), at) : at;
       Val part = weighted(taps, d + 1, next,
-                          weight ? mul(weight, one.weight) : one.weight);
+                          weight ? e.mul(weight, one.weight) : one.weight);
       sum = sum ? e.add(sum, part) : part;
     }
     return sum;
@@ -326,13 +311,11 @@ private:
   Val pixels(Val row, Val weight) {
     int64_t batch = x.dim(0), channels = x.dim(1);
     int64_t size = numElements(x.shape().drop_front(2));
-    Shape perm = {0};
-    for (int64_t d = 2; d < x.rank(); ++d)
-      perm.push_back(d);
-    perm.push_back(1);
-    Val table = e.reshape(e.transpose(x, perm), {batch * size, channels});
-    row = e.add(row, mul(e.iota({batch, points}, 0), size));
-    return mul(e.embedding(table, row), e.reshape(weight, {batch, points, 1}));
+    Val table = e.reshape(e.transpose(x, channelsLast(x.rank())),
+                          {batch * size, channels});
+    row = e.add(row, e.mul(e.iota({batch, points}, 0), size));
+    return e.mul(e.embedding(table, row),
+                 e.reshape(weight, {batch, points, 1}));
   }
 
   NodeContext &c;

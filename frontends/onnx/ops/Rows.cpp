@@ -8,10 +8,6 @@ namespace dpc::frontend {
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// Softmax
-//===----------------------------------------------------------------------===//
-
 template <bool isLog> Val softmax(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   // Before operator set 13, all dimensions from the axis on formed one row.
@@ -26,10 +22,6 @@ template <bool isLog> Val softmax(NodeContext &c, Val x) {
   }
   return e.swapWithLast(rows(e.swapWithLast(x, axis)), axis);
 }
-
-//===----------------------------------------------------------------------===//
-// Norms
-//===----------------------------------------------------------------------===//
 
 /// dpc.norm over dimensions [axis, rank) of x, merged into one.
 template <NormKind kind> Val norm(NodeContext &c, Val x) {
@@ -61,10 +53,6 @@ template <NormKind kind> Val norm(NodeContext &c, Val x) {
     c.out(2, e.reshape(Val(op.getRstd()), kept));
   return {};
 }
-
-//===----------------------------------------------------------------------===//
-// Reductions
-//===----------------------------------------------------------------------===//
 
 /// The functions that a reduction applies to its input and to its result.
 enum class Form { Plain, Mean, Abs, Square, Root, Log, LogExp };
@@ -111,10 +99,6 @@ template <Form form, ReduceKind kind> Val reduce(NodeContext &c, Val x) {
   Val result = reduceAs(e, form, kind, x, dims);
   return c.intAttr("keepdims", 1) ? e.keepDims(result, x, dims) : result;
 }
-
-//===----------------------------------------------------------------------===//
-// Loss operators
-//===----------------------------------------------------------------------===//
 
 /// Means that no label is ignored: no class has a negative index.
 constexpr int64_t kNoIgnore = -100;

@@ -9,10 +9,6 @@ namespace dpc::frontend {
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// Windows
-//===----------------------------------------------------------------------===//
-
 /// A list attribute with `count` entries; if absent, each entry is `fallback`.
 Shape listAttr(NodeContext &c, llvm::StringRef name, size_t count,
                int64_t fallback) {
@@ -82,10 +78,6 @@ std::optional<Windows> windowsOf(NodeContext &c, Val x,
   }
   return windows;
 }
-
-//===----------------------------------------------------------------------===//
-// Convolution
-//===----------------------------------------------------------------------===//
 
 /// Whether the operands of a convolution agree in rank and type; notes a
 /// failure if not.
@@ -165,10 +157,6 @@ Val convTranspose(NodeContext &c, Val x, Val w) {
   Val y = makeConvGradInput(e, x, w, w.dim(1) * groups, windows);
   return addBias(c, y);
 }
-
-//===----------------------------------------------------------------------===//
-// Pooling
-//===----------------------------------------------------------------------===//
 
 Val maxPool(NodeContext &c, Val x) {
   Emitter &e = c.emit;
@@ -310,10 +298,6 @@ template <bool isMax> Val globalPool(Emitter &e, Val x) {
   return e.keepDims(pooled, x, dims);
 }
 
-//===----------------------------------------------------------------------===//
-// Batch normalization
-//===----------------------------------------------------------------------===//
-
 /// Normalizes with the statistics of the batch, and updates the running ones:
 /// running * momentum + batch * (1 - momentum), with biased variances.
 Val normalizeByBatch(NodeContext &c, Val x, double eps) {
@@ -364,10 +348,6 @@ Val convolution(NodeContext &c, Val x, Val w) {
   auto windows = windowsOf(c, x, w.shape().drop_front(2));
   return windows ? makeConv(c.emit, x, w, *windows) : Val();
 }
-
-//===----------------------------------------------------------------------===//
-// Normalizations over channels
-//===----------------------------------------------------------------------===//
 
 namespace {
 

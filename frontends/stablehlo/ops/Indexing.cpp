@@ -232,10 +232,6 @@ Val Indexer::fromTable(Val table) const {
   return e.transpose(e.reshape(table, shape), back);
 }
 
-//===----------------------------------------------------------------------===//
-// Gather
-//===----------------------------------------------------------------------===//
-
 /// Rows of `table` [batching.., rows, rest..] at indices [batching.., k]:
 /// [batching.., k, rest..]. The first `batching` dimensions are batch
 /// dimensions.
@@ -365,10 +361,6 @@ static Val gather(Call &c, Val x, Val indices) {
   Indexer indexer(c, *numbers, x, indices);
   return indexer.prepare(c.ints("slice_sizes")) ? indexer.gather(type) : Val();
 }
-
-//===----------------------------------------------------------------------===//
-// Scatter
-//===----------------------------------------------------------------------===//
 
 /// Scatters a single box.
 Val Indexer::scatterBox(Combiner kind, Val updates) const {

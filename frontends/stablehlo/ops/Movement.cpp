@@ -230,10 +230,6 @@ Val iota(Call &c) {
   return counting(c.emit, type.getShape(), dim, element);
 }
 
-//===----------------------------------------------------------------------===//
-// Slices at runtime offsets
-//===----------------------------------------------------------------------===//
-
 /// The start of a box of `size` in a dimension of `extent`, clamped to the
 /// valid range, if it is known.
 std::optional<int64_t> knownStart(const Val &start, int64_t extent,

@@ -118,10 +118,6 @@ Val reduce(Call &c) {
   return result;
 }
 
-//===----------------------------------------------------------------------===//
-// Sorting
-//===----------------------------------------------------------------------===//
-
 /// Whether the region puts `a` before `b`, determined by evaluating it on
 /// values of operand `key` while the other operands are equal. Returns nullopt
 /// if the evaluation fails.

@@ -9,10 +9,6 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// Convolution
-//===----------------------------------------------------------------------===//
-
 /// A convolution with operands in the order [N, C, spatial..], [O, I,
 /// spatial..].
 struct Convolution {
@@ -194,10 +190,6 @@ Val convolution(Call &c) {
     order[to] = static_cast<int64_t>(from);
   return e.transpose(result, order);
 }
-
-//===----------------------------------------------------------------------===//
-// Windows over any dimensions
-//===----------------------------------------------------------------------===//
 
 /// Windows of reduce_window and select_and_scatter in the order [N, C,
 /// spatial..]. N and C hold the dimensions without a window.
@@ -385,10 +377,6 @@ Val selectAndScatter(Call &c, Val x, Val source, Val init) {
       list.list(&Window::dilation));
   return restored(e, Val(dx), *windows, x.shape());
 }
-
-//===----------------------------------------------------------------------===//
-// Matmuls and dot_general
-//===----------------------------------------------------------------------===//
 
 /// Labels of one operand: batch dimensions, contracted dimensions, the rest.
 struct Labels {

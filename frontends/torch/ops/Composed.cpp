@@ -49,10 +49,6 @@ template <bool ofInfinity> Val isSpecial(Call &c, Val x) {
   return ofInfinity ? isInfinite(c.emit, x) : isNaN(c.emit, x);
 }
 
-//===----------------------------------------------------------------------===//
-// Activations
-//===----------------------------------------------------------------------===//
-
 /// x where it is greater than `bound`, and `below` elsewhere.
 Val above(Emitter &e, Val x, double bound, Val below) {
   return e.select(e.gt(x, bound), x, below);

@@ -76,10 +76,6 @@ Val einsumOf(Call &c) {
   return c.emit.failed() ? Val() : einsum(c.emit, c.text("equation"), operands);
 }
 
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The known content of a mask.

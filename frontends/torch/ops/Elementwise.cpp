@@ -9,10 +9,6 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// One operand
-//===----------------------------------------------------------------------===//
-
 Val logicalNot(Call &c, Val x) { return c.emit.eq(x, 0); }
 
 Val gelu(Call &c) {
@@ -67,10 +63,6 @@ Val glu(Call &c, Val x) {
   return e.mul(e.sliceDim(x, dim, 0, half),
                e.sigmoid(e.sliceDim(x, dim, half, half)));
 }
-
-//===----------------------------------------------------------------------===//
-// Two operands
-//===----------------------------------------------------------------------===//
 
 /// self + alpha * other; `swapped`: other - alpha * self.
 template <BinaryKind kind, bool swapped = false> Val addScaled(Call &c) {
@@ -163,10 +155,6 @@ Val hardTanh(Emitter &e, Val x, Val low, Val high) {
 
 Val relu6(Emitter &e, Val x) { return e.minimum(e.relu(x), 6); }
 
-//===----------------------------------------------------------------------===//
-// Three operands
-//===----------------------------------------------------------------------===//
-
 Val where(Call &c) {
   return c.emit.select(truth(c, "condition"), c.asResult("self"),
                        c.asResult("other"));
@@ -190,10 +178,6 @@ Val lerp(Emitter &e, Val start, Val end, Val weight) {
   Val step = e.sub(end, start);
   return e.add(start, e.mul(step, weight));
 }
-
-//===----------------------------------------------------------------------===//
-// Copies
-//===----------------------------------------------------------------------===//
 
 Val identity(Call &, Val x) { return x; }
 

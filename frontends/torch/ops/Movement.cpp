@@ -8,10 +8,6 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// Shapes
-//===----------------------------------------------------------------------===//
-
 /// Reshapes `x` to `shape`, in which one size can be -1.
 Val reshapeTo(Call &c, Val x, Shape shape) {
   if (!x)
@@ -81,10 +77,6 @@ Val squeeze(Call &c, Val x) {
   return c.emit.reshape(x, shape);
 }
 
-//===----------------------------------------------------------------------===//
-// Order of dimensions
-//===----------------------------------------------------------------------===//
-
 Val permute(Call &c, Val x) {
   Shape perm;
   for (int64_t d : c.ints("dims"))
@@ -127,10 +119,6 @@ Val movedim(Call &c, Val x) {
   perm.insert(perm.begin() + to, from);
   return c.emit.transpose(x, perm);
 }
-
-//===----------------------------------------------------------------------===//
-// Repetition
-//===----------------------------------------------------------------------===//
 
 /// -1 keeps a size.
 Val expand(Call &c, Val x) {
@@ -228,10 +216,6 @@ Val flip(Call &c, Val x) {
   return x;
 }
 
-//===----------------------------------------------------------------------===//
-// Parts
-//===----------------------------------------------------------------------===//
-
 Val slice(Call &c, Val x) {
   int64_t dim = c.dimOf("dim", x.rank()), step = c.integer("step");
   if (c.emit.failed() || x.rank() == 0 || step < 1)
@@ -327,10 +311,6 @@ Val chunk(Call &c, Val x) {
   int64_t size = x.dim(c.dimOf("dim", x.rank()));
   return splitBy(c, x, partSizes(c, x, (size - 1) / chunks + 1));
 }
-
-//===----------------------------------------------------------------------===//
-// Joining
-//===----------------------------------------------------------------------===//
 
 Val cat(Call &c) {
   llvm::SmallVector<Val> parts;

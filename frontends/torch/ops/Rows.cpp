@@ -12,10 +12,6 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// Softmax
-//===----------------------------------------------------------------------===//
-
 template <bool isLog> Val softmax(Call &c, Val x) {
   Emitter &e = c.emit;
   Type element = c.resultElement();
@@ -31,10 +27,6 @@ template <bool isLog> Val softmax(Call &c, Val x) {
   Val rows = isLog ? e.logSoftmax(moved) : e.softmax(moved);
   return e.reshape(e.swapWithLast(rows, dim), x.shape());
 }
-
-//===----------------------------------------------------------------------===//
-// Norms
-//===----------------------------------------------------------------------===//
 
 /// dpc.norm over the last dimensions of x, which have `count` elements.
 Val norm(Call &c, NormKind kind, Val x, int64_t count, Val scale, Val bias,
@@ -119,10 +111,6 @@ Val groupNorm(Call &c, Val x) {
   return y;
 }
 
-//===----------------------------------------------------------------------===//
-// Reductions
-//===----------------------------------------------------------------------===//
-
 /// `reduced` over `dims`, with unit dimensions if the call has keepdim.
 Val kept(Call &c, Val reduced, Val x, llvm::ArrayRef<int64_t> dims) {
   return c.flag("keepdim") ? c.emit.keepDims(reduced, x, dims) : reduced;
@@ -204,10 +192,6 @@ template <bool isAll> Val anyOf(Call &c, Val x) {
   Val count = e.reduce(ReduceKind::sum, e.convert(hit, e.i64()), dims);
   return kept(c, isAll ? e.eq(count, 0) : e.gt(count, 0), x, dims);
 }
-
-//===----------------------------------------------------------------------===//
-// Along one dimension
-//===----------------------------------------------------------------------===//
 
 /// The module computes larger sums.
 constexpr int64_t kMaxKnown = int64_t(1) << 22;
@@ -325,10 +309,6 @@ static void addReductions(OperatorTable &t) {
   }
 }
 
-//===----------------------------------------------------------------------===//
-// Loss operators
-//===----------------------------------------------------------------------===//
-
 namespace {
 
 /// ATen's enumeration of reductions.
@@ -346,10 +326,6 @@ Val reduceLoss(Call &c, Val loss) {
              ? c.emit.mean(loss, all)
              : c.emit.reduce(ReduceKind::sum, loss, all);
 }
-
-//===----------------------------------------------------------------------===//
-// Classification
-//===----------------------------------------------------------------------===//
 
 /// Scores [N, C, d..] or [C] as rows [N * d.., C].
 struct Rows {
@@ -442,10 +418,6 @@ Val negativeLogLikelihood(Call &c, Val scores, Val labels) {
   Val loss = pickedLoss(e, rows->scores, rows->labels);
   return finish(c, *rows, e.select(rows->counts, loss, 0));
 }
-
-//===----------------------------------------------------------------------===//
-// Regression
-//===----------------------------------------------------------------------===//
 
 Val difference(Call &c, Val a, Val b) {
   Type element = c.resultElement();

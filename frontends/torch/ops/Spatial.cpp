@@ -12,10 +12,6 @@ namespace dpc::frontend::pt2 {
 
 namespace {
 
-//===----------------------------------------------------------------------===//
-// Windows
-//===----------------------------------------------------------------------===//
-
 /// Reshapes [C, spatial..] to [1, C, spatial..].
 Val batched(Call &c, Val x, int64_t spatial) {
   if (!x)
@@ -61,10 +57,6 @@ std::optional<Windows> windowsOf(Call &c, Val x, const Sizes &sizes) {
   }
   return windows;
 }
-
-//===----------------------------------------------------------------------===//
-// Convolution
-//===----------------------------------------------------------------------===//
 
 Val addBias(Call &c, Val y) {
   if (!y || !c.has("bias"))
@@ -161,10 +153,6 @@ Val convTranspose(Call &c) {
   return x ? transposedConv(c, x, w) : Val();
 }
 
-//===----------------------------------------------------------------------===//
-// Pooling
-//===----------------------------------------------------------------------===//
-
 Sizes poolSizes(Call &c, size_t spatial, bool dilates) {
   Sizes sizes;
   sizes.taps = c.ints("kernel_size", spatial);
@@ -234,10 +222,6 @@ template <int spatial> Val adaptivePool(Call &c) {
   return unbatched(c, e.mul(sums, 1.0 / taps), original);
 }
 
-//===----------------------------------------------------------------------===//
-// Batch normalization
-//===----------------------------------------------------------------------===//
-
 /// Updates one running statistic: running * (1 - momentum) + batch * momentum.
 void moveStatistic(Call &c, llvm::StringRef name, Val batch) {
   if (!c.has(name))
@@ -295,10 +279,6 @@ Val batchNorm(Call &c, Val x) {
       y = e.binary(kind, y, alongChannels(e, c.tensor(name), x));
   return y;
 }
-
-//===----------------------------------------------------------------------===//
-// ATen's interpolation
-//===----------------------------------------------------------------------===//
 
 /// The argument "scale_factors": one number per spatial dimension, or none.
 std::vector<double> scaleFactors(Call &c) {
