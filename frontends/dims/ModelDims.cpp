@@ -55,75 +55,71 @@ std::optional<Family> symbolizeFamily(std::string_view name) {
 }
 
 const std::vector<Family> &allFamilies() {
-  static const std::vector<Family> families = {
-      Family::gpt, Family::bloom, Family::mpt, Family::llama,
-      Family::moe, Family::bert,  Family::vit, Family::dit};
+  static const std::vector<Family> families = [] {
+    std::vector<Family> all;
+    for (const FamilyName &entry : kFamilies)
+      all.push_back(entry.family);
+    return all;
+  }();
   return families;
 }
 
 ModelDims ModelDims::defaults(Family family) {
-  ModelDims llama{.family = Family::llama,
-                  .layers = 32,
-                  .hidden = 4096,
-                  .ffn = 14336,
-                  .heads = 32,
-                  .kvHeads = 8,
-                  .vocab = 128256,
-                  .seq = 8192,
-                  .ropeTheta = 5e5,
-                  .experts = 8,
-                  .topk = 2};
-  ModelDims moe = llama;
-  moe.family = Family::moe;
-  moe.vocab = 32000;
-  moe.ropeTheta = 1e6;
-  const ModelDims models[] = {{.family = Family::gpt,
-                               .layers = 12,
-                               .hidden = 768,
-                               .heads = 12,
-                               .vocab = 50257,
-                               .seq = 1024,
-                               .tied = true},
-                              {.family = Family::bloom,
-                               .layers = 24,
-                               .hidden = 1024,
-                               .heads = 16,
-                               .vocab = 250880,
-                               .seq = 2048,
-                               .tied = true},
-                              {.family = Family::mpt,
-                               .layers = 32,
-                               .hidden = 4096,
-                               .heads = 32,
-                               .vocab = 50432,
-                               .seq = 2048,
-                               .tied = true},
-                              llama,
-                              moe,
-                              {.family = Family::bert,
-                               .layers = 24,
-                               .hidden = 1024,
-                               .heads = 16,
-                               .vocab = 30522,
-                               .seq = 512,
-                               .tied = true},
-                              {.family = Family::vit,
-                               .layers = 24,
-                               .hidden = 1024,
-                               .heads = 16,
-                               .image = 224,
-                               .patch = 16,
-                               .channels = 3,
-                               .classes = 1000},
-                              {.family = Family::dit,
-                               .layers = 28,
-                               .hidden = 1152,
-                               .heads = 16,
-                               .image = 32,
-                               .patch = 2,
-                               .channels = 4,
-                               .classes = 1000}};
-  return models[static_cast<int>(family)];
+  ModelDims d;
+  d.family = family;
+  auto set = [&](int64_t layers, int64_t hidden, int64_t heads) {
+    d.layers = layers;
+    d.hidden = hidden;
+    d.heads = heads;
+  };
+  auto tokens = [&](int64_t vocab, int64_t seq, bool tied) {
+    d.vocab = vocab;
+    d.seq = seq;
+    d.tied = tied;
+  };
+  auto pixels = [&](int64_t image, int64_t patch, int64_t channels) {
+    d.image = image;
+    d.patch = patch;
+    d.channels = channels;
+    d.classes = 1000;
+  };
+  switch (family) {
+  case Family::gpt:
+    set(12, 768, 12);
+    tokens(50257, 1024, true);
+    break;
+  case Family::bloom:
+    set(24, 1024, 16);
+    tokens(250880, 2048, true);
+    break;
+  case Family::mpt:
+    set(32, 4096, 32);
+    tokens(50432, 2048, true);
+    break;
+  case Family::llama:
+  case Family::moe:
+    set(32, 4096, 32);
+    tokens(family == Family::moe ? 32000 : 128256, 8192, false);
+    d.ffn = 14336;
+    d.kvHeads = 8;
+    d.ropeTheta = family == Family::moe ? 1e6 : 5e5;
+    d.experts = 8;
+    d.topk = 2;
+    break;
+  case Family::bert:
+    set(24, 1024, 16);
+    tokens(30522, 512, true);
+    break;
+  case Family::vit:
+    set(24, 1024, 16);
+    pixels(224, 16, 3);
+    break;
+  case Family::dit:
+    set(28, 1152, 16);
+    pixels(32, 2, 4);
+    break;
+  }
+  return d;
 }
 
 void ModelDims::complete() {
