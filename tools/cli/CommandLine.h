@@ -64,7 +64,7 @@ CLI::Validator numbers(const std::string &type, Accepts accepts,
 
 /// Numbers above 0. The message of CLI::PositiveNumber contains the largest
 /// double.
-inline CLI::Validator positive() {
+inline CLI::Validator aboveZero() {
   return numbers<double>(
       "POSITIVE", [](double value) { return value > 0; }, "a number above 0");
 }

@@ -138,7 +138,7 @@ void addPlanOptions(CLI::App &app, CompileOptions &o) {
       ->check(samples());
   app.add_option("--bucket-mb", o.bucketMb,
                  "Reduce gradients in buckets of at most this many MiB")
-      ->check(positive())
+      ->check(aboveZero())
       ->capture_default_str();
   app.add_option("--compress-gradients", o.compressGradients,
                  "Approximate: sends gradients as int8 with a scale per 256 "
@@ -161,7 +161,7 @@ void addSearchOptions(CLI::App &app, CompileOptions &o) {
       ->check(CLI::IsMember({"throughput", "memory", "latency"}))
       ->capture_default_str();
   app.add_option("--top", o.top, "Candidates the report keeps")
-      ->check(positive())
+      ->check(aboveZero())
       ->capture_default_str();
   app.add_option("--device-file", o.device,
                  "Calibrated device file for local:N (see --calibrate)");

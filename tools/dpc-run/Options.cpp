@@ -74,7 +74,7 @@ static void addEvaluationOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--eval-every", o.evalEvery,
                  "N: evaluate after every N steps, and after the last one "
                  "(default: after the last one)")
-      ->check(positive())
+      ->check(aboveZero())
       ->needs(plan);
   plan->type_name("DIR")->excludes("--elastic");
   data->type_name("PATH");
@@ -103,7 +103,7 @@ static void addDataOptions(CLI::App &app, RunOptions &o) {
       "--steps", o.steps,
       "steps to run (default: all batches, one epoch of --data, 10 without "
       "either, 1 with --inputs)");
-  steps->check(positive());
+  steps->check(aboveZero());
   addSampleOptions(app, o, data, steps);
   app.add_option("--init", o.init,
                  "FILE.safetensors, or DIR as --export writes it: start from "
@@ -133,10 +133,10 @@ static void addRunOptions(CLI::App &app, RunOptions &o) {
                "a thousandth");
   app.add_option("--threads", o.threads,
                  "threads per rank (default: cores / ranks on this machine)")
-      ->check(positive());
+      ->check(aboveZero());
   app.add_option("--timeout-seconds", o.timeoutSeconds,
                  "how long a rank waits for other ranks (default 300)")
-      ->check(positive());
+      ->check(aboveZero());
   app.add_flag("--no-overlap", o.noOverlap,
                "communicate and compute in turn, to measure the effect of "
                "overlap");
@@ -208,7 +208,7 @@ static void addGuardOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--check-replicas", o.checkReplicas,
                  "N: compare, after every N steps, the copies of parameters "
                  "and optimizer state that several ranks hold")
-      ->check(positive());
+      ->check(aboveZero());
   app.add_option("--slow-rank", o.slowRank,
                  "X: report stragglers: ranks that, over ten steps, compute "
                  "longer than X times the median of the ranks of their stage "
@@ -228,11 +228,11 @@ static void addCheckpointOptions(CLI::App &app, RunOptions &o) {
   folder->type_name("DIR");
   app.add_option("--checkpoint-every", o.checkpointEvery,
                  "N: also write checkpoints after every N steps")
-      ->check(positive())
+      ->check(aboveZero())
       ->needs(folder);
   app.add_option("--checkpoint-keep", o.checkpointKeep,
                  "number of newest checkpoints to keep (default 2)")
-      ->check(positive())
+      ->check(aboveZero())
       ->needs(folder);
   app.add_flag("--checkpoint-sync", o.checkpointSync,
                "write a checkpoint before the next step instead of in the "
@@ -264,7 +264,7 @@ static void addSupervisorOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--hang-seconds", o.hangSeconds,
                  "for --max-restarts: seconds without a finished step after "
                  "which a run counts as hanging (default 600)")
-      ->check(positive())
+      ->check(aboveZero())
       ->needs(restarts);
   app.add_option("--launcher", o.launcher,
                  "for --max-restarts: the command that starts the ranks, such "
@@ -281,7 +281,7 @@ static void addSupervisorOptions(CLI::App &app, RunOptions &o) {
   app.add_option("--elastic-wait", o.elasticWait,
                  "for --elastic: seconds until a lost rank is assumed to be "
                  "back (default 300)")
-      ->check(positive())
+      ->check(aboveZero())
       ->needs(elastic);
   app.add_option("--ranks-file", o.ranksFile,
                  "for --elastic: FILE with the number of available ranks, "
