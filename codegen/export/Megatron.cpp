@@ -31,6 +31,19 @@ static bool takesFp8(const Job &job) {
       sizes, [](int64_t size) { return size % kMultiple == 0; });
 }
 
+/// Megatron-LM validates this in its arguments.
+static Rule overlapNeedsSequence() {
+  Rule rule = strategyRule(
+      "Megatron-LM overlaps tensor-parallel communication only with sequence "
+      "parallelism (tp_overlap=chunked needs sp=true)",
+      [](const cost::Strategy &s) {
+        return s.tpOverlap == cost::TpOverlap::None || s.tp.ranks == 1 || s.sp;
+      },
+      [](cost::Strategy &s) { s.sp = true; });
+  rule.key = "tp_overlap";
+  return rule;
+}
+
 static Rules megatronRules() {
   auto hasFsdp = [](const Job &job) { return job.strategy.zero >= 2; };
   auto hasExperts = [](const Job &job) { return job.strategy.ep > 1; };
@@ -57,6 +70,7 @@ static Rules megatronRules() {
              "without pipeline stages: zero=0 or 1 with pp > 1"),
       onlyIf(evenLayers(kWhose), cannotLayOut),
       wholeRounds(kWhose),
+      overlapNeedsSequence(),
       onlyIf(
           strategyRule(
               "Megatron-LM needs sequence parallelism (sp=true) "
@@ -158,6 +172,8 @@ static void addParallelism(Command &command, const Job &job) {
   command.add("pipeline-model-parallel-size", strategy.pp);
   if (strategy.sp)
     command.add("sequence-parallel");
+  if (strategy.tpOverlap == cost::TpOverlap::Chunked && strategy.tp > 1)
+    command.add("tp-comm-overlap");
   if (strategy.cp > 1) {
     command.add("context-parallel-size", strategy.cp);
     command.add("cp-comm-type",

@@ -143,6 +143,8 @@ void MegatronReader::readDegrees() {
     strategy.cpKind =
         kind == "a2a" ? cost::CpKind::Ulysses : cost::CpKind::Ring;
   strategy.sp = has("sequence-parallel") && tp > 1;
+  if (has("tp-comm-overlap") && tp > 1)
+    strategy.tpOverlap = cost::TpOverlap::Chunked;
   if (has("use-tp-pp-dp-mapping"))
     strategy.placement = {{"tp", "cp", "pp", "dp"}, {}};
 }

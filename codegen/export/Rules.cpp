@@ -62,6 +62,7 @@ Rule onlyIf(Rule rule, std::function<bool(const Job &)> when) {
     return !when(job) || holds(job);
   };
   rule.isOfJob = false; // `when` may depend on the strategy.
+  rule.key = {};        // Other jobs lack the rule.
   return rule;
 }
 

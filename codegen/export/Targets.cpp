@@ -21,8 +21,10 @@ static void normalize(cost::Strategy &strategy) {
     strategy.schedule = cost::ScheduleKind::OneFOneB;
   if (strategy.cp == 1)
     strategy.cpKind = cost::CpKind::Ring;
-  if (strategy.tp.ranks == 1)
+  if (strategy.tp.ranks == 1) {
     strategy.sp = false;
+    strategy.tpOverlap = cost::TpOverlap::None;
+  }
   if (strategy.zero == 0 || strategy.dp % strategy.hybridShard != 0)
     strategy.hybridShard = 1;
   if (strategy.offload == cost::Offload::None)
@@ -41,33 +43,35 @@ static constexpr std::string_view kKeysOfAllTargets[] = {
     "schedule",  "recompute",   "offload", "offload_to", "micro_batch",
     "placement", "batch_shares"};
 
-/// `rules`, and that other keys are neutral: a target does not lose a key that
-/// its exporter does not know.
-static std::vector<Rule> withOtherKeys(const std::vector<Rule> &rules) {
-  std::vector<Rule> all = rules;
+/// The first key of `job` that is not neutral although no rule is about it, as
+/// a broken rule. A target must not lose a key that its exporter does not know.
+static std::optional<Rule> brokenKey(const Job &job,
+                                     const std::vector<Rule> &rules) {
+  static const cost::Strategy neutral;
+  std::optional<Rule> broken;
   cost::visitKeys([&](const cost::KeyInfo &key, auto field) {
-    static const cost::Strategy neutral;
     bool isKnown = std::ranges::count(kKeysOfAllTargets, key.name) > 0 ||
                    std::ranges::count(rules, key.name, &Rule::key) > 0;
-    if (!isKnown)
-      all.push_back({"it has no setting for this key (" +
-                         std::string(key.name) + "=" +
-                         cost::printValue(field(neutral)) + ")",
-                     [=](const Job &job) {
-                       return field(job.strategy) == field(neutral);
-                     },
-                     [=](Job &job) {
-                       field(job.strategy) = field(neutral);
-                       return true;
-                     }});
+    if (broken || isKnown || field(job.strategy) == field(neutral))
+      return;
+    std::string name(key.name);
+    broken = Rule{"it has no setting for " + name + "=" +
+                      cost::printValue(field(job.strategy)) + " (" + name +
+                      "=" + cost::printValue(field(neutral)) + ")",
+                  nullptr, [=](Job &mended) {
+                    field(mended.strategy) = field(neutral);
+                    return true;
+                  }};
   });
-  return all;
+  return broken;
 }
 
-static const Rule *firstBroken(const Job &job, const std::vector<Rule> &rules) {
-  auto broken = std::ranges::find_if(
-      rules, [&](const Rule &rule) { return !rule.holds(job); });
-  return broken == rules.end() ? nullptr : &*broken;
+static std::optional<Rule> firstBroken(const Job &job,
+                                       const std::vector<Rule> &rules) {
+  for (const Rule &rule : rules)
+    if (!rule.holds(job))
+      return rule;
+  return brokenKey(job, rules);
 }
 
 static bool isAccepted(const cost::Strategy &strategy) {
@@ -75,13 +79,12 @@ static bool isAccepted(const cost::Strategy &strategy) {
       cost::parseStrategy(cost::stringifyStrategy(strategy), strategy.ranks()));
 }
 
-Legality checkLegality(const Job &job, const std::vector<Rule> &targetRules) {
-  const std::vector<Rule> rules = withOtherKeys(targetRules);
+Legality checkLegality(const Job &job, const std::vector<Rule> &rules) {
   Legality result;
   Job mended = job;
   // Mending a rule may break an earlier one; the loop is bounded.
   for (size_t attempt = 0; attempt <= 2 * rules.size(); ++attempt) {
-    const Rule *broken = firstBroken(mended, rules);
+    std::optional<Rule> broken = firstBroken(mended, rules);
     if (!broken) {
       if (!result.ok() && isAccepted(mended.strategy))
         result.nearest = mended.strategy;
@@ -106,7 +109,7 @@ bool isExpressible(const Job &job, const cost::Strategy &strategy,
   other.strategy = strategy;
   other.stageLayers.clear();
   other.cutsStagesFreely = true;
-  return !firstBroken(other, withOtherKeys(rules));
+  return !firstBroken(other, rules);
 }
 
 const std::vector<Target> &targets() {

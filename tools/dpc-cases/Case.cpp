@@ -129,7 +129,7 @@ std::optional<rt::Plan> buildOnRanks(ModuleOp program,
 }
 
 std::string CaseRunner::run(const Case &one) const {
-  FirstError error(context.get());
+  SilencedErrors error(context.get());
   CompileOptions options;
   options.model = one.model;
   options.infer = true;

@@ -232,7 +232,7 @@ static std::string differentiateModel(const Case &one, int64_t ranks,
 }
 
 std::string CaseRunner::differentiate(const Case &one) const {
-  FirstError error(context.get());
+  SilencedErrors error(context.get());
   std::string why = differentiateModel(one, ranks, *context);
   return why.empty() || error.text().empty() ? why : error.text();
 }

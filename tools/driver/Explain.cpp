@@ -274,7 +274,7 @@ static bool isWeightOf(func::FuncOp func, BlockArgument argument,
 static Expected<cost::StepDetail> simulate(mlir::ModuleOp program,
                                            const cost::Cluster &cluster,
                                            const LoweringSpec &spec) {
-  FirstError error(program.getContext());
+  SilencedErrors error(program.getContext());
   auto detail = describeStep(program, cluster, spec);
   if (failed(detail))
     return Error{error.text().empty() ? "it cannot be compiled" : error.text()};

@@ -100,7 +100,7 @@ void Session::dump(StringRef phase, ModuleOp module) {
     module.print(file);
 }
 
-FirstError::FirstError(MLIRContext *context)
+SilencedErrors::SilencedErrors(MLIRContext *context)
     : handler(context, [this](Diagnostic &diagnostic) {
         if (first.empty() &&
             diagnostic.getSeverity() == DiagnosticSeverity::Error)

@@ -90,9 +90,9 @@ private:
 
 /// Keeps the first error among the diagnostics of its lifetime, and drops all
 /// others.
-class FirstError {
+class SilencedErrors {
 public:
-  explicit FirstError(mlir::MLIRContext *context);
+  explicit SilencedErrors(mlir::MLIRContext *context);
   /// Returns the error, or "".
   const std::string &text() const { return first; }
 

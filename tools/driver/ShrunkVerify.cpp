@@ -202,7 +202,7 @@ verifyInShrunkForm(ModuleOp fused, const PlanSettings &settings,
                    double linkSpeed, int64_t globalBatch, const fs::path &dir,
                    std::string &mismatch) {
   auto begin = std::chrono::steady_clock::now();
-  FirstError error(fused.getContext());
+  SilencedErrors error(fused.getContext());
   cost::Verification verification;
   auto shrunk =
       shrinkForStrategy(fused, settings.options, strategy, globalBatch);
@@ -290,7 +290,7 @@ static Verdict runAgainstOneDevice(const CompileOptions &options,
 static cost::Verification verifyWhole(Session &session, const Built &built,
                                       std::string &mismatch) {
   auto begin = std::chrono::steady_clock::now();
-  std::optional<FirstError> error;
+  std::optional<SilencedErrors> error;
   if (!built.plan)
     error.emplace(&session.context());
   cost::Verification verification;

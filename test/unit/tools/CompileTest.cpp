@@ -63,7 +63,7 @@ TEST_F(Compile, EveryStageKnowsMore) {
   ASSERT_TRUE(succeeded(searched));
   ASSERT_TRUE(searched->isExecutable());
   EXPECT_EQ(searched->winner().strategy.dp, 2);
-  EXPECT_EQ(searched->degrees(options).dp, 2);
+  EXPECT_EQ(searched->spec(options).dp, 2);
   FailureOr<Built> built = build(session, std::move(*searched));
   ASSERT_TRUE(succeeded(built));
   ASSERT_TRUE(built->plan);

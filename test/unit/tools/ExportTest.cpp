@@ -39,6 +39,10 @@ TEST(Export, RefusesWhatATargetCannotExpress) {
        "dp=1,tp=1,pp=4,micro_batch=1"},
       {"megatron", "pp=16,micro_batch=1", 16, "same number",
        "dp=2,tp=1,pp=8,micro_batch=1"},
+      {"megatron", "tp=4,tp_overlap=chunked,micro_batch=1", 4, "needs sp=true",
+       "dp=1,tp=4,sp=true,micro_batch=1,tp_overlap=chunked"},
+      {"deepspeed", "tp=4,tp_overlap=chunked,micro_batch=1", 4,
+       "no setting for tp_overlap=chunked", "dp=1,tp=4,micro_batch=1"},
       {"torchtitan", "dp=4,zero=1,micro_batch=1", 4, "ZeRO stages: 0, 2, 3",
        "dp=4,tp=1,zero=2,micro_batch=1"},
       {"torchtitan", "dp=2,cp=2,micro_batch=1", 4, "zero=2 or 3",
@@ -112,17 +116,18 @@ TEST(Export, EveryStrategyIsWrittenOrMended) {
 
 TEST(Export, MegatronFlags) {
   Job job = jobOf("dp=2,tp=4,pp=4,vpp=2,sp=true,zero=1,micro_batch=2,"
-                  "recompute=full",
+                  "recompute=full,tp_overlap=chunked",
                   32);
   std::string text = textOf(target("megatron").write(job), "megatron.sh");
   for (const char *flag :
        {"--nnodes 4 --nproc-per-node 8", "--tensor-model-parallel-size 4",
         "--pipeline-model-parallel-size 4",
         "--num-virtual-stages-per-pipeline-rank 2", "--sequence-parallel",
-        "--use-distributed-optimizer", "--micro-batch-size 2",
-        "--global-batch-size 64", "--recompute-granularity full",
-        "--recompute-method uniform", "--recompute-num-layers 1",
-        "--num-layers 24", "--num-query-groups 4", "--bf16"})
+        "--tp-comm-overlap", "--use-distributed-optimizer",
+        "--micro-batch-size 2", "--global-batch-size 64",
+        "--recompute-granularity full", "--recompute-method uniform",
+        "--recompute-num-layers 1", "--num-layers 24", "--num-query-groups 4",
+        "--bf16"})
     EXPECT_NE(text.find(flag), std::string::npos) << flag << "\n" << text;
   EXPECT_EQ(text.find("--use-megatron-fsdp"), std::string::npos);
   job.stageLayers = {2, 3, 3, 4, 3, 3, 3, 3};
