@@ -164,10 +164,14 @@ void StepQueues::compute(Operation *op, double times) {
     Value root = bufferRoot(value);
     double end = written.lookup(root);
     Operation *producer = root.getDefiningOp();
-    if (isa_and_present<CollectiveOpInterface>(producer) && matmulOf(op) &&
-        isChunked(producer, cluster.software))
-      end -= chunkedOverlap(pricing.collective(producer).seconds, seconds,
-                            cluster.software.tensorChunks);
+    if (isa_and_present<CollectiveOpInterface>(producer) &&
+        isChunked(producer, cluster.software)) {
+      if (isBufferView(op)) // The GEMM that reads the view waits.
+        continue;
+      if (matmulOf(op))
+        end -= chunkedOverlap(pricing.collective(producer).seconds, seconds,
+                              cluster.software.tensorChunks);
+    }
     start = std::max(start, end);
   }
   // Collectives that run at the same time slow the computation down.

@@ -557,9 +557,9 @@ TEST(Strategy, JsonHasAllKeysInOrder) {
   nlohmann::ordered_json json = strategyToJson(Strategy());
   for (const auto &[key, value] : json.items())
     keys.push_back(key);
-  EXPECT_EQ(keys,
-            (std::vector<std::string>{
-                "dp", "tp", "pp", "vpp", "cp", "cp_kind", "ep", "sp", "zero",
-                "hybrid_shard", "schedule", "recompute", "micro_batch",
-                "offload", "offload_to", "placement", "batch_shares"}));
+  EXPECT_EQ(keys, (std::vector<std::string>{
+                      "dp", "tp", "pp", "vpp", "cp", "cp_kind", "ep", "sp",
+                      "zero", "hybrid_shard", "schedule", "recompute",
+                      "micro_batch", "offload", "offload_to", "placement",
+                      "batch_shares", "tp_overlap"}));
 }

@@ -88,7 +88,7 @@ torchrun $DISTRIBUTED_ARGS pretrain_gpt.py $MODEL_ARGS $PARALLEL \
                               "--num-layers-per-virtual-pipeline-stage 5",
                               16);
   ASSERT_FALSE(lacking);
-  EXPECT_NE(lacking.message().find("needs --num-layers, which is not there"),
+  EXPECT_NE(lacking.message().find("needs --num-layers, which is missing"),
             std::string::npos)
       << lacking.message();
 }
