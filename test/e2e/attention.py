@@ -105,7 +105,7 @@ class Attention(unittest.TestCase):
 
     def test_refusals(self):
         for model, words, mentions in (
-                ("gpt2-tiny", ["--target-gpu=sm_90"], ["not of 16 bits", "--precision=bf16", "--attention=expanded"]),
+                ("gpt2-tiny", ["--target-gpu=sm_90"], ["has not 16 bits", "--precision=bf16", "--attention=expanded"]),
                 ("bert-tiny", ["--precision=bf16"], ["additive mask", "--attention=expanded"]),
                 ("gpt2-tiny", ["--strategy=cp=2,cp_kind=ring"], ["ring", "cp_kind=ulysses"])):
             with self.subTest(words=words):

@@ -94,7 +94,7 @@ class Data(unittest.TestCase):
         steps = [step for step, _ in self.losses(half, *shuffled, "--epochs=2", resume)]
         self.assertEqual(steps, list(range(14, 14 + (2 * SAMPLES - 13 * 8) // 4)))
         for words, part in (([], "8 samples a step"), (self.samples("--shuffle=4"), "shuffled by seed 3"),
-                            (self.samples(), "these are 160, as they lie")):
+                            (self.samples(), "now there are 160, as they lie")):
             ran = e2e.call([e2e.tool("dpc-run"), half, *words, resume])
             self.assertEqual(ran.returncode, 1)
             self.assertIn(part, ran.stderr)
@@ -131,7 +131,7 @@ class Data(unittest.TestCase):
                 self.assertEqual(ran.returncode, 1)
                 self.assertIn("160 samples do not fill whole steps", ran.stderr)
         ran = e2e.call([e2e.tool("dpc-run"), plan, *self.samples("--checkpoint=" + self.path("c"))])
-        self.assertIn("--checkpoint is for training", ran.stderr)
+        self.assertIn("--checkpoint is only for training", ran.stderr)
         ran = e2e.must([e2e.tool("dpc-run"), plan, *self.samples("--last-batch=drop")])
         self.assertIn("over 154 samples", ran)
 

@@ -90,7 +90,7 @@ class Evaluation(unittest.TestCase):
                             (["--eval-plan=" + self.plan(1, "dp=1", "--infer", batch=1), held_out], "it is for 1 rank, but the training plan is for 2"),
                             (["--eval-plan=" + self.plan(2, "dp=2", "--infer", model="llama-tiny"), held_out], "is not in the training plan"),
                             ([infer, "--eval-data=" + self.path("nowhere")], "nowhere"),
-                            ([infer, held_out, "--ignored-label=target=-1"], "no input 'target' of integers"),
+                            ([infer, held_out, "--ignored-label=target=-1"], "no integer input 'target' with labels"),
                             ([infer, held_out, "--ignored-label=labels"], "NAME=VALUE"),
                             ([infer, held_out, "--ignored-label=labels=5"], "the loss depends on the filler of the last step")):
             ran = e2e.call([e2e.tool("dpc-run"), plan, data, "--steps=1", *words])
@@ -107,7 +107,7 @@ class Evaluation(unittest.TestCase):
 
     def test_a_loss_that_counts_what_fills_up_is_refused(self):
         for words, part in ((["--ignored-label=labels=5"], "--last-batch=mask: the loss is not the mean over labels other than 5 in 'labels'"),
-                            (["--ignored-label=target=0"], "no input 'target' of integers")):
+                            (["--ignored-label=target=0"], "no integer input 'target' with labels")):
             ran = e2e.call([e2e.tool("dpc-run"), self.plan(2, "dp=2"), "--data=" + self.path("held-out"), "--last-batch=mask", *words])
             self.assertEqual(ran.returncode, 1, words)
             self.assertIn(part, ran.stderr)

@@ -296,11 +296,11 @@ class Models(unittest.TestCase):
     def test_megatron_builds_the_layers_of_the_model(self):
         flags, remarks = self.flags_of(("gpt2-tiny", 2, "dp=2"))
         self.assertTrue({"swiglu", "normalization", "position-embedding-type", "num-experts"}.isdisjoint(flags), flags)
-        self.assertFalse(any("without biases" in text for text in remarks), remarks)
+        self.assertFalse(any("GEMMs have no bias" in text for text in remarks), remarks)
         flags, remarks = self.flags_of(("llama-tiny", 2, "dp=2"))
         self.assertIn("swiglu", flags)
         self.assertEqual((flags["normalization"], flags["position-embedding-type"]), ("RMSNorm", "rope"))
-        self.assertTrue(any("without biases" in text for text in remarks), remarks)
+        self.assertTrue(any("GEMMs have no bias" in text for text in remarks), remarks)
         flags, remarks = self.flags_of(("moe-tiny", 2, "dp=2,ep=2"))
         self.assertEqual(flags["num-experts"], "4")
         self.assertTrue(any("--moe-router-topk" in text for text in remarks), remarks)

@@ -114,7 +114,7 @@ class Import(unittest.TestCase):
 
     def test_what_has_no_key_is_refused(self):
         self.refused(write(self.folder, "a.json", '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2}}'), "zero_hpz_partition_size=2", "--global-batch=8")
-        self.refused(write(self.folder, "a.sh", "x --tensor-model-parallel-size 3"), "a.sh: Megatron-LM's flags: tp=3", "--global-batch=8")
+        self.refused(write(self.folder, "a.sh", "x --tensor-model-parallel-size 3"), "a.sh: Megatron-LM's flags: the product of tp=3", "--global-batch=8")
         self.refused(write(self.folder, "b.sh", "x --micro-batch-size 1 --global-batch-size 16"), "a global batch of 16, but --global-batch=8", "--global-batch=8")
         self.refused(os.path.join(self.folder, "none.json"), "none.json: cannot be read")
 
