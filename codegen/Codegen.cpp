@@ -58,7 +58,8 @@ struct FixedLowering
   LoweringKind getLoweringKind(Operation *) const { return kind; }
 };
 
-/// Transposes, slices, broadcasts and sums are views only where marked.
+/// Transposes, slices, broadcasts and sums are views only where they are marked
+/// as views.
 template <typename Op, LoweringKind kind = LoweringKind::elementwise>
 struct ViewLowering
     : LoweringOpInterface::ExternalModel<ViewLowering<Op, kind>, Op> {

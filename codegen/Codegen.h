@@ -9,20 +9,22 @@
 
 namespace dpc::codegen {
 
-/// What the IR does not say.
+/// Settings of a plan that do not follow from the IR.
 struct CodegenOptions {
-  std::string model;                ///< name for the plan
+  std::string model;                ///< name of the model in the plan
   bool trains = false;              ///< the plan updates parameters
   std::string targetCpu = "native"; ///< see resolveTargetCpu
-  /// "sm_90": kernels are for GPUs; see checkTargetGpu. "": for CPUs.
+  /// The GPU that runs the kernels, such as "sm_90" (see checkTargetGpu); "" if
+  /// they run on CPUs.
   std::string targetGpu;
-  /// Kernels for GPUs as functions for this CPU, for tests (GpuKernel.h).
+  /// For tests: emits GPU kernels as functions that run on this CPU
+  /// (GpuKernel.h).
   bool emulatesGpu = false;
   rt::LrSchedule lrSchedule;
 };
 
-/// What an instruction is of: the places of the first and the last op among
-/// those of its stage's function; -1: it is of none.
+/// The ops that an instruction was lowered from: the positions of the first and
+/// of the last one in the function of the stage, or -1 if there are none.
 struct SourceOps {
   int64_t first = -1, last = -1;
 };
@@ -35,17 +37,17 @@ struct PlanDraft {
   bool emulatesGpu = false;
   /// One public function per distinct kernel.
   mlir::OwningOpRef<mlir::ModuleOp> kernels;
-  /// Contents of PLAN/constants.bin; empty when there is none.
+  /// The contents of PLAN/constants.bin; empty if the plan has no constants.
   std::vector<char> constants;
-  /// By phase of the plan, for each instruction.
+  /// The source ops of each instruction, by phase of the plan.
   std::map<std::string, std::vector<SourceOps>> sources;
 };
 
-/// Plans `steps`, the functions of the local altitude: one for each pipeline
-/// stage, in their order (ops formed into dpc.kernel by dpc-form-kernels;
-/// single ops outside of one get a kernel each). Stages share kernels of equal
-/// text. The functions are not changed. Fails with one diagnostic at the op or
-/// argument that cannot be executed.
+/// Plans `steps`, the functions of the local altitude, one for each pipeline
+/// stage in the order of the stages. dpc-form-kernels has formed ops into
+/// dpc.kernel; each op outside a dpc.kernel gets its own kernel. Stages share
+/// kernels with equal text. The functions are not changed. Fails with one
+/// diagnostic at the op or argument that cannot be executed.
 mlir::FailureOr<PlanDraft> buildPlan(llvm::ArrayRef<mlir::func::FuncOp> steps,
                                      const CodegenOptions &options);
 

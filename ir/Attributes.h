@@ -1,8 +1,8 @@
 //===- Attributes.h - The dpc.* attributes ----------------------*- C++ -*-===//
 //
 // The names of all discardable attributes that the compiler sets, and accessors
-// of those that mark the phase, chunk and stage of an op. DpcDialect.td lists
-// the attributes of arguments and results.
+// for the phase, chunk and stage of an op. DpcDialect.td lists the attributes
+// of arguments and results.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_ATTRIBUTES_H
@@ -26,7 +26,7 @@ inline constexpr llvm::StringLiteral kModel = "dpc.model";
 /// constants.
 inline constexpr llvm::StringLiteral kConstants = "dpc.constants";
 /// On the module (unit): the imported @train_step already has gradients and an
-/// optimizer, so the forward ops of its gradients are unknown.
+/// optimizer, so dpc does not know which forward op each gradient belongs to.
 inline constexpr llvm::StringLiteral kWholeStep = "dpc.whole_step";
 /// On the module (dictionary of i64): the degrees of `dp`, `tp`, `cp`, `pp` and
 /// `vpp` in the shardings of the model (kUserSplit).
@@ -53,7 +53,7 @@ inline constexpr llvm::StringLiteral kSource = "dpc.source";
 /// On a state: the initial value of all its elements. Absent: 0.
 inline constexpr llvm::StringLiteral kInit = "dpc.init";
 /// On a scalar argument: the name of the state that counts the skipped steps.
-/// The value of the scalar at step n is that of step n minus this count.
+/// At step n, the argument is its value for step n minus this count.
 inline constexpr llvm::StringLiteral kSkips = "dpc.skips";
 inline constexpr llvm::StringLiteral kTies = "dpc.ties";
 /// On an input: the dimension that counts samples.
@@ -65,12 +65,12 @@ inline constexpr llvm::StringLiteral kGlobal = "dpc.global";
 /// On a parameter or state: its memory space, host or disk. Absent: the memory
 /// of the device.
 inline constexpr llvm::StringLiteral kSpace = "dpc.space";
-/// On a parameter or state (unit): checkpoints contain the argument of the same
-/// name of another stage instead.
+/// On a parameter or state (unit): checkpoints do not contain this argument,
+/// but the argument with the same name on another stage.
 inline constexpr llvm::StringLiteral kCopy = "dpc.copy";
-/// On an argument (array of i64): the dimensions that tensor axes split, one
-/// dimension per axis; an empty array means that none is split. Absent: the
-/// search decides. A model may contain such shardings (sdy.sharding of JAX,
+/// On an argument (array of i64): the dimension that each tensor axis splits;
+/// an empty array means that no axis splits the argument. Absent: the search
+/// decides. A model may contain such shardings (sdy.sharding of JAX,
 /// ShardingSpec of ONNX).
 inline constexpr llvm::StringLiteral kUserSplit = "dpc.user_split";
 /// On an argument of @forward (unit): the argument is trained although a
@@ -83,19 +83,20 @@ inline constexpr llvm::StringLiteral kZeroGradient = "dpc.zero_gradient";
 inline constexpr llvm::StringLiteral kPhase = "dpc.phase";
 /// On an op and the ops of its gradient: a number that they share.
 inline constexpr llvm::StringLiteral kGroup = "dpc.group";
-/// On an op: its virtual pipeline stage. On @step.s: s, the stage of the rank.
+/// On an op: its virtual pipeline stage. On @step.s: s, the stage of its ranks.
 inline constexpr llvm::StringLiteral kStage = "dpc.stage";
-/// On an op of @step.s: its chunk among the model chunks of the rank. Absent:
-/// 0.
+/// On an op of @step.s: the index of its model chunk on the rank. Absent: 0.
 inline constexpr llvm::StringLiteral kChunk = "dpc.chunk";
-/// On a reshard: it runs in its own phase, although no input is read. On a
-/// parameter with kSpace: so do all ops that depend only on it.
+/// On a reshard: it runs in its own phase although it depends on no input. On a
+/// parameter with kSpace: all ops that depend only on this parameter run in
+/// their own phases.
 inline constexpr llvm::StringLiteral kAtUse = "dpc.at_use";
-/// On the function (string): the values to recompute (see dpc-recompute). On
-/// the recomputed ops (unit).
+/// On the function (string): the values to recompute (see dpc-recompute). On an
+/// op (unit): the op is a recomputation.
 inline constexpr llvm::StringLiteral kRecompute = "dpc.recompute";
-/// On a matmul or collective of forward (unit), in programs for estimates: it
-/// runs a second time in backward, although no op reads that result.
+/// On a forward matmul or collective (unit), only in programs for estimates:
+/// the op runs a second time in backward, although no op reads the second
+/// result.
 inline constexpr llvm::StringLiteral kAgain = "dpc.again";
 
 // On ops: how they run.
@@ -104,37 +105,38 @@ inline constexpr llvm::StringLiteral kAgain = "dpc.again";
 /// (StopGradient.h).
 inline constexpr llvm::StringLiteral kStopGradient = "dpc.stop_gradient";
 /// On data movement (unit): the op has no buffer, and its users read strided
-/// data. On a sum over micro-batches: it shares the buffer of the matmul that
-/// adds to it (GemmEpilogues.h).
+/// data. On a sum over micro-batches: the sum shares a buffer with the matmul
+/// that adds to it (GemmEpilogues.h).
 inline constexpr llvm::StringLiteral kView = "dpc.view";
 /// On a matmul: the order in which it writes the dimensions of its result.
 inline constexpr llvm::StringLiteral kOutPerm = "dpc.out_perm";
 /// On a kernel with a matmul: the name of its epilogue.
 inline constexpr llvm::StringLiteral kEpilogue = "dpc.epilogue";
-/// On attention (unit): queries and keys have the same sequence, which is
-/// split, and the ranks exchange keys and values in a ring.
+/// On attention (unit): queries and keys have the same sequence, the sequence
+/// is split, and ranks exchange keys and values in a ring.
 inline constexpr llvm::StringLiteral kRing = "dpc.ring";
 /// On attention and its gradient (unit): the op becomes one instruction, whose
-/// operands and results may be strided. Without it, in estimates of software
-/// that does not expand attention, they are dense.
+/// operands and results may be strided. In estimates for software that does not
+/// expand attention, attention without this attribute has dense operands and
+/// results.
 inline constexpr llvm::StringLiteral kFused = "dpc.fused";
-/// On fused attention: the kOutPerm of each result. An empty list is the usual
-/// order.
+/// On fused attention: the kOutPerm of each result. An empty list is the
+/// default order.
 inline constexpr llvm::StringLiteral kOutPerms = "dpc.out_perms";
 /// On the gradient of attention in cuDNN: the bytes of its workspace.
 inline constexpr llvm::StringLiteral kWorkspace = "dpc.workspace";
 /// On a matmul of bf16: the 8-bit types to which its operands are converted,
-/// [f8E4M3FN, f8E5M2]. The program of a rank has it only if the sizes allow it,
-/// and then together with kWorkspace.
+/// [f8E4M3FN, f8E5M2]. In the program of a rank, only matmuls whose sizes fp8
+/// supports have this attribute, and they have kWorkspace too.
 inline constexpr llvm::StringLiteral kFp8 = "dpc.fp8";
 /// On attention that runs as a ring (array of i64): the factors of its
 /// positions. The last factor is split.
 inline constexpr llvm::StringLiteral kRingFactors = "dpc.ring_factors";
 /// On a reshard and its collectives: the compression of the communicated data,
-/// "int8" or "topk:SHARE". With the latter, they also have `dpc.of`, the
-/// parameter.
+/// "int8" or "topk:SHARE". Ops with "topk:SHARE" also have `dpc.of`, which
+/// names the parameter.
 inline constexpr llvm::StringLiteral kCompress = "dpc.compress";
-/// On an all_reduce: those of its axes whose ranks are in one machine.
+/// On an all_reduce: the subset of its axes whose ranks share a machine.
 inline constexpr llvm::StringLiteral kInner = "dpc.inner";
 
 } // namespace attr
@@ -148,7 +150,8 @@ inline constexpr llvm::StringLiteral kInput = "input";
 inline constexpr llvm::StringLiteral kScalar = "scalar";
 } // namespace role
 
-/// The phase mark of `op`; nullopt if there is none or its phase is unknown.
+/// The phase mark of `op`; nullopt if `op` has no mark or a mark with an
+/// unknown phase.
 inline std::optional<Phase> markedPhase(mlir::Operation *op) {
   auto name = op->getAttrOfType<mlir::StringAttr>(attr::kPhase);
   return name ? symbolizePhase(name.getValue()) : std::nullopt;
@@ -203,7 +206,8 @@ inline void copyAttributes(mlir::Operation *from, mlir::Operation *to,
       to->setAttr(name, value);
 }
 
-/// The same for an op that is not yet created.
+/// Copies the attributes `names` from `from` to `to`, the attributes of an op
+/// that is not yet created.
 inline void copyAttributes(mlir::Operation *from, mlir::NamedAttrList &to,
                            llvm::ArrayRef<llvm::StringLiteral> names) {
   for (llvm::StringRef name : names)
@@ -211,8 +215,8 @@ inline void copyAttributes(mlir::Operation *from, mlir::NamedAttrList &to,
       to.set(name, value);
 }
 
-/// Copies the phase and chunk marks of `at` to `op`. A mark that `at` does not
-/// have is removed.
+/// Copies the phase and chunk marks of `at` to `op`. If `at` lacks one of these
+/// marks, the mark of `op` is removed.
 inline void moveToPhase(mlir::Operation *op, mlir::Operation *at) {
   for (llvm::StringRef name : {attr::kPhase, attr::kChunk})
     if (mlir::Attribute value = at->getAttr(name))

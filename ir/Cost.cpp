@@ -153,7 +153,7 @@ double AttentionGradOp::getFlops() {
 double AttentionProbsOp::getFlops() { return 7 * elements(getScores()); }
 double AttentionScoresGradOp::getFlops() { return 7 * elements(getScores()); }
 
-/// Two per element of `y` and element of one filter of `w`.
+/// Two per element of `y` and per element of one filter of `w`.
 static double convFlops(Value y, Value w) {
   return 2 * elements(y) * elements(w) / size(w, 0);
 }

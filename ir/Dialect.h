@@ -1,6 +1,6 @@
 //===- Dialect.h - The dpc dialect ------------------------------*- C++ -*-===//
 //
-// Everything that TableGen generates from Dpc.td.
+// Includes everything that TableGen generates from Dpc.td.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_DIALECT_H
@@ -25,8 +25,7 @@
 
 namespace dpc {
 
-/// The kind of lowering of an op of the local altitude; see
-/// LoweringOpInterface.
+/// How an op of the local altitude is lowered; see LoweringOpInterface.
 enum class LoweringKind {
   matmul,
   elementwise,
@@ -37,10 +36,10 @@ enum class LoweringKind {
 };
 
 namespace detail {
-/// The bytes of all tensor operands and results of `op`.
+/// The bytes of all tensor operands and results of `op` together.
 double operandAndResultBytes(mlir::Operation *op);
-/// Checks that either no operand and result of `op` is encoded, or all are and
-/// follow its sharding rule.
+/// Checks that either no operand or result of `op` has an encoding, or that all
+/// have one and follow the sharding rule of `op`.
 llvm::LogicalResult verifyShardings(mlir::Operation *op);
 } // namespace detail
 
@@ -56,7 +55,7 @@ public:
 };
 } // namespace OpTrait
 
-/// The bytes of a tensor of `type`; an element of i1 takes one byte.
+/// The bytes of a tensor of `type`; an i1 element takes one byte.
 int64_t sizeInBytes(mlir::RankedTensorType type);
 
 } // namespace dpc

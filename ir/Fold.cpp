@@ -5,9 +5,8 @@
 //   * An op folds to a constant of the result type: materializeConstant makes a
 //     value without encoding and a result with one. Partial values do not fold,
 //     because a constant is never a partial sum.
-//   * Operands are rewired only in ops without encodings, where no sharding
-//   rule
-//     applies.
+//   * Operands are replaced only in ops without encodings, where no sharding
+//     rule applies.
 //
 // Elementwise folds compute in double and round once to the element type. For
 // f32 this is the exactly rounded result of + - * / and sqrt.

@@ -1,20 +1,20 @@
 //===- GemmEpilogues.h - Matmuls with epilogues -----------------*- C++ -*-===//
 //
 // On GPUs, a GEMM can compute an epilogue that would otherwise be a separate
-// kernel. dpc-fuse-epilogues puts all ops of one such call in a dpc.kernel:
+// kernel. dpc-fuse-epilogues puts a matmul and its epilogue into one
+// dpc.kernel:
 //
 //   body       the matmul of the first two operands, followed by the epilogue
 //   kEpilogue  the name of the epilogue in plans (runtime/plan/PlanEpilogue.h)
 //   operands   the two operands of the matmul, and optionally the operand of
-//   the
-//              epilogue: a bias that is added to every row, the argument of the
-//              gradient of gelu, or a matmul operand reshaped for its row sums
+//              the epilogue: a bias that is added to every row, the argument of
+//              the gradient of gelu, or a matmul operand reshaped for its row
+//              sums
 //   results    the result of the epilogue, and optionally the argument of gelu
-//   or
-//              the row sums
+//              or the row sums
 //
-// A matmul that adds its result to the sum over micro-batches has one user, a
-// dpc.accumulate with kView. Both share the buffer of the sum.
+// A matmul that adds its result to the sum over micro-batches has only one
+// user, a dpc.accumulate with kView. The matmul and the sum share a buffer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_GEMMEPILOGUES_H

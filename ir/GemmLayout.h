@@ -1,6 +1,6 @@
 //===- GemmLayout.h - A matmul as BLAS calls -----------------*- C++ -*-===//
 //
-// dpc-fuse-epilogues fuses only matmuls that are one call. Code generation
+// dpc-fuse-epilogues fuses only matmuls that are one BLAS call. Code generation
 // emits the calls.
 //
 //===----------------------------------------------------------------------===//
@@ -12,7 +12,7 @@
 namespace dpc {
 
 /// C = op(A) op(B) for every index of the batch dimensions. Matrices are
-/// row-major, and a transposed matrix is stored by columns.
+/// row-major; a transposed matrix is stored column by column.
 struct GemmLayout {
   int64_t m = 0, n = 0, k = 0;
   bool transA = false, transB = false;
@@ -23,16 +23,17 @@ struct GemmLayout {
     int64_t size, a, b, c;
   };
   /// Outermost first. Adjacent dimensions are merged if their elements are
-  /// evenly spaced in A, B and C. If all batches share one B, the rows of all
-  /// their matrices form one matrix if possible.
+  /// evenly spaced in A, B and C. If all batches have the same B, their rows
+  /// are combined into one matrix where possible.
   llvm::SmallVector<Batch> batches;
 
   bool isEmpty() const { return m == 0 || n == 0 || k == 0; }
 };
 
 /// The layout of a matmul, whose matrices are the last two dimensions of the
-/// views. `ta` and `tb` transpose them first. Returns nullopt if both the rows
-/// and the columns of a matrix are strided, or if C is stored by columns.
+/// views; `ta` and `tb` transpose A and B before the product. Returns nullopt
+/// if both the rows and the columns of a matrix are strided, or if C is stored
+/// column by column.
 std::optional<GemmLayout> layOutGemm(const StridedView &a, const StridedView &b,
                                      const StridedView &c, bool ta, bool tb);
 

@@ -1,8 +1,8 @@
 //===- KernelRole.h - The parts of ops in generated kernels -----*- C++ -*-===//
 //
 // TableGen gives an op its role (Dpc_KernelRole). The trait KernelRoleIs
-// implements FusionOpInterface by the role, and KernelRole.cpp has the methods
-// that some ops override.
+// implements FusionOpInterface according to the role. Some ops override methods
+// of the interface in KernelRole.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_KERNELROLE_H
@@ -15,9 +15,10 @@ namespace dpc {
 
 /// The role of an op in kernel formation.
 enum class KernelRole {
-  mover,       ///< reshape, transpose, slice, broadcast: can be a view
-  source,      ///< small constant or iota: copied into every kernel
-  elementwise, ///< reads one element of each operand per element
+  mover, ///< reshape, transpose, slice, broadcast: can be a view
+  /// small constant or iota: every kernel that reads it contains a copy
+  source,
+  elementwise, ///< an element of the result reads one element of each operand
   row,         ///< needs whole rows; fuses with adjacent elementwise ops
   reduction,   ///< reduce: fuses with elementwise producers
   alone,       ///< a separate kernel
@@ -27,16 +28,17 @@ enum class KernelRole {
 /// The role of `op`; `none` if it has no FusionOpInterface.
 KernelRole kernelRole(mlir::Operation *op);
 
-/// True for data movement whose result is in the buffer of its operand:
-/// reshapes, and others with `dpc.view`.
+/// True for data movement whose result shares its operand's buffer: reshapes,
+/// and other movers with `dpc.view`.
 bool isMovedView(mlir::Operation *op);
 
-/// True also for sums over micro-batches with `dpc.view`.
+/// True for isMovedView and for sums over micro-batches with `dpc.view`.
 bool isBufferView(mlir::Operation *op);
 
 namespace OpTrait {
 
-/// Implements FusionOpInterface for ops of `role`; isCheap() returns `cheap`.
+/// Implements FusionOpInterface for ops with this role; isCheap() returns
+/// `cheap`.
 template <KernelRole role, bool cheap> struct KernelRoleIs {
   template <typename ConcreteType>
   class Impl : public mlir::OpTrait::TraitBase<ConcreteType, Impl> {

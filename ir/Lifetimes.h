@@ -1,9 +1,9 @@
 //===- Lifetimes.h - Until when buffers of a step are in use ----*- C++ -*-===//
 //
-// The estimate of memory (passes/price) counts time in ops, a plan
-// (codegen/plan) in instructions; both find lifetimes by these rules. A
-// lifetime is any type with the members `bytes`, `first` and `last`; the buffer
-// is live from `first` to `last`, both included.
+// The rules by which the memory estimate (passes/price) and plans
+// (codegen/plan) find lifetimes. The estimate counts time in ops, and a plan
+// counts it in instructions. A lifetime is any type with the members `bytes`,
+// `first` and `last`: the buffer is live from `first` to `last`, both included.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_LIFETIMES_H
@@ -26,10 +26,10 @@ inline int64_t alignedBytes(int64_t bytes) {
   return llvm::divideCeil(bytes, kAlignment) * kAlignment;
 }
 
-/// The last accesses of one queue to each buffer.
+/// Remembers the last access of one queue to each buffer.
 class LastAccesses {
 public:
-  /// Records an access at `time`, which is after all recorded ones.
+  /// Records an access at `time`, which is later than all recorded accesses.
   template <class Ids>
   void add(const Ids &readBuffers, const Ids &writtenBuffers, int64_t time) {
     for (int64_t id : readBuffers)
@@ -37,8 +37,8 @@ public:
     for (int64_t id : writtenBuffers)
       writes[id] = time;
   }
-  /// The last recorded access that must end before another queue reads and
-  /// writes these buffers; -1 without one.
+  /// The last recorded access that must end before another queue may read or
+  /// write these buffers; -1 if there is none.
   template <class Ids>
   int64_t lastConflict(const Ids &readBuffers,
                        const Ids &writtenBuffers) const {
@@ -61,10 +61,10 @@ private:
   llvm::DenseMap<int64_t, int64_t> reads, writes;
 };
 
-/// Extends `life`, which the loop over micro-batches (times `begin` to `end`)
-/// interrupts. A buffer from before the loop is read again by the next
-/// micro-batch. Where phases of several micro-batches alternate (`isMixed`), a
-/// buffer that is read after the loop is live throughout it.
+/// Extends `life` for the loop over micro-batches, which runs from time `begin`
+/// to `end`. A buffer that is written before the loop is read again by the next
+/// micro-batch. If phases of several micro-batches alternate (`isMixed`), a
+/// buffer that is read after the loop is live throughout the loop.
 template <class Life>
 void extendOverLoop(Life &life, int64_t begin, int64_t end, bool isMixed) {
   if (life.last < begin || life.first > end)
@@ -75,7 +75,8 @@ void extendOverLoop(Life &life, int64_t begin, int64_t end, bool isMixed) {
     life.first = std::min(life.first, begin);
 }
 
-/// Places buffers into the bytes of a frame that are free during their lives.
+/// Places buffers into bytes of a frame that are free while the buffers are
+/// live.
 class FrameGaps {
 public:
   explicit FrameGaps(int64_t frameBytes) : frameBytes(frameBytes) {}
@@ -84,8 +85,9 @@ public:
     occupied.push_back(
         {offset, offset + alignedBytes(life.bytes), life.first, life.last});
   }
-  /// Places those of the buffers `ids` that fit, the largest first, each at the
-  /// lowest offset, and calls `placed(id, offset)`. `lives` are by id.
+  /// Tries to place the buffers `ids`, the largest first, each at the lowest
+  /// free offset. Calls `placed(id, offset)` for every buffer that fits.
+  /// `lives` is indexed by id.
   template <class Lives, class Placed>
   void fill(llvm::SmallVector<int64_t> ids, const Lives &lives, Placed placed) {
     llvm::sort(ids, [&](int64_t a, int64_t b) {
@@ -97,7 +99,8 @@ public:
   }
 
 private:
-  /// Occupies the lowest offset where the buffer fits and returns it, or -1.
+  /// Occupies the lowest offset where the buffer fits and returns this offset;
+  /// -1 if the buffer fits nowhere.
   template <class Life> int64_t place(const Life &life) {
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (const Occupied &other : occupied)

@@ -1,6 +1,6 @@
 //===- ScalarSemantics.h - Elementwise functions on numbers -----*- C++ -*-===//
 //
-// The definition of the kinds of unary, binary, compare and reduce on single
+// Defines what unary, binary, compare and reduce ops compute from single
 // elements, for folding, import and the interpreter of the tests. Code
 // generation emits the same functions as MLIR.
 //
@@ -19,11 +19,12 @@ namespace dpc {
 double evaluate(UnaryKind kind, double x);
 double evaluate(BinaryKind kind, double a, double b);
 
-/// Arithmetic of integers of one width wraps. Returns nullopt for unary kinds
-/// that are defined on floats only.
+/// Integer arithmetic wraps at the width of the operands. Returns nullopt for
+/// unary kinds that are defined on floats only.
 std::optional<llvm::APInt> evaluate(UnaryKind kind, const llvm::APInt &x,
                                     bool isUnsigned);
-/// Returns nullopt for pow, division by zero and division that overflows.
+/// Returns nullopt for pow, for a division by zero and for a division that
+/// overflows.
 std::optional<llvm::APInt> evaluate(BinaryKind kind, const llvm::APInt &a,
                                     const llvm::APInt &b, bool isUnsigned);
 

@@ -20,8 +20,9 @@ bool dpc::isUneven(MeshAttr mesh, const Factor &factor) {
   return factor.size % productOfAxes(mesh, factor.axes) != 0;
 }
 
-/// True if factor `a` and the next inner factor `b` place elements like one
-/// factor of their joint size with the axes of `a` before those of `b`.
+/// True if factor `a` and the next inner factor `b` place elements in the same
+/// way as one factor of their joint size, split by the axes of `a` and then
+/// those of `b`.
 static bool canMerge(MeshAttr mesh, const Factor &a, const Factor &b) {
   if (a.axes.empty())
     return b.axes.empty();
@@ -48,8 +49,8 @@ DimFactors dpc::canonicalize(MeshAttr mesh, DimFactors factors) {
   return result;
 }
 
-/// Cuts `factor` into an outer factor of `outerSize` and the rest. Nullopt if a
-/// shard would cross the cut.
+/// Cuts `factor` into an outer factor of `outerSize` and an inner factor.
+/// Returns nullopt if a shard would cross the cut.
 static std::optional<std::pair<Factor, Factor>>
 cutFactor(MeshAttr mesh, const Factor &factor, int64_t outerSize) {
   if (outerSize == 0 || factor.size % outerSize != 0)
@@ -112,7 +113,8 @@ dpc::splitFactors(MeshAttr mesh, const DimFactors &factors,
     }
     result.push_back(canonicalize(mesh, std::move(part)));
   }
-  // Only factors of size 1 may remain. A split one belongs to the last part.
+  // Only factors of size 1 may remain. If such a factor is split, it belongs to
+  // the last part.
   for (const Factor &factor : llvm::reverse(rest)) {
     if (factor.size != 1 || (!factor.axes.empty() && result.empty()))
       return std::nullopt;

@@ -67,7 +67,7 @@ private:
   std::string &why;
   /// The factors of each iteration dimension; nullopt while unknown.
   SmallVector<std::optional<DimFactors>> factors;
-  /// The axes over which results are partial because operands are.
+  /// The axes over which results are partial because operands are partial.
   SmallVector<PartialAxis> inherited;
 
   bool fail(const llvm::Twine &message) {

@@ -13,17 +13,17 @@
 //     dims      x=8  h=4  d=16
 //     operands  [[x],[h,d]]                    results  [[x],[h],[d]]
 //
-// A mesh axis that splits an iteration dimension splits every operand and
-// result dimension that contains it. A result that does not contain it becomes
-// a partial value over that axis, which the reduction kind of the dimension
-// combines.
+// If a mesh axis splits an iteration dimension, it splits every operand and
+// result dimension that contains the iteration dimension. A result that does
+// not contain the iteration dimension becomes a partial value over the axis;
+// the reduction kind of the iteration dimension combines the partial values.
 //
 // An operand may itself be partial over an axis. `linear` lists groups of
 // operands: if exactly the operands of one group are partial sums, every result
 // is a partial sum. `add` has the group {0, 1}; `mul` has the groups {0} and
 // {1}. An op with `movesData` accepts a partial operand 0 of any kind.
 //
-//===----------------------------------------------------------------------===//
+// {1}. An op with `movesData` accepts partial values of any kind as operand 0.
 #ifndef DPC_IR_SHARDINGRULE_H
 #define DPC_IR_SHARDINGRULE_H
 
@@ -36,7 +36,8 @@ namespace dpc {
 /// One loop of an op.
 struct IterDim {
   int64_t size;
-  /// Every result element needs the whole dimension, so it cannot be split.
+  /// Every result element needs the whole dimension, so the dimension cannot be
+  /// split.
   bool whole = false;
   /// The reduction of shards for results that do not contain this dimension.
   ReduceKind reduction = ReduceKind::sum;
@@ -54,8 +55,8 @@ struct ShardingRule {
   llvm::SmallVector<TensorMap, 2> results;
   llvm::SmallVector<llvm::SmallVector<int64_t, 2>, 2> linear;
   bool movesData = false;
-  /// Partitioning adds the collectives that combine shards (global_norm): every
-  /// operand may have its own sharding, and no result is partial.
+  /// Partitioning adds the collectives that combine the shards (global_norm):
+  /// operands may have different shardings, and no result is partial.
   bool combines = false;
 
   /// Adds an iteration dimension and returns its index.
@@ -64,13 +65,14 @@ struct ShardingRule {
   /// Adds one iteration dimension per size and returns their indices.
   llvm::SmallVector<int64_t> addDims(llvm::ArrayRef<int64_t> sizes,
                                      bool whole = false);
-  /// This rule with these maps and groups of `linear`.
+  /// A copy of this rule with these maps and `linear` groups.
   ShardingRule with(llvm::ArrayRef<TensorMap> operandMaps,
                     llvm::ArrayRef<TensorMap> resultMaps,
                     llvm::ArrayRef<llvm::SmallVector<int64_t, 2>> groups = {});
 };
 
-/// The map of tensor dimension i to iteration dimension dims[i]; -1 is none.
+/// Maps tensor dimension i to iteration dimension dims[i]; if dims[i] is -1,
+/// the list of dimension i is empty.
 TensorMap oneToOne(llvm::ArrayRef<int64_t> dims);
 
 /// The rule of an op whose operands and results have one shape.

@@ -58,8 +58,8 @@ StepBuffers::StepBuffers(func::FuncOp step, SmallVector<Operation *> inOrder)
   }
 }
 
-/// Marks `value`, a gradient that the optimizer reads, and the values of which
-/// all_reduces, sums over micro-batches and views make it.
+/// Marks `value`, a gradient that the optimizer reads, and the values from
+/// which all_reduces, sums over micro-batches and views produce it.
 void StepBuffers::findGradients(Value value) {
   if (!gradients.insert(value).second)
     return;
@@ -93,7 +93,8 @@ OpOperand *StepBuffers::reusedOperand(OpResult result) const {
   Operation *inner = yielded.getDefiningOp();
   if (!isa_and_nonnull<AdamWOp, SgdOp>(inner))
     return nullptr;
-  // Their operands begin with the old values in the order of the results.
+  // The operands of these ops begin with the old values, in the order of the
+  // results.
   auto old = dyn_cast<BlockArgument>(
       inner->getOperand(cast<OpResult>(yielded).getResultNumber()));
   if (!old)

@@ -1,9 +1,9 @@
 //===- StopGradient.h - Ops that stop the gradient --------------*- C++ -*-===//
 //
 // A dpc.convert between equal types with the unit attribute `dpc.stop_gradient`
-// stops the gradient, as torch's detach and the padding row of an embedding do.
-// Frontends create it and rewrites keep it. dpc-differentiate removes it, and
-// dpc-opt removes it from models that are not trained.
+// stops the gradient. It represents torch's detach and the padding row of an
+// embedding. Frontends create it and rewrites keep it. dpc-differentiate
+// removes it, and dpc-opt removes it from models that are not trained.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_IR_STOPGRADIENT_H

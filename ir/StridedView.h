@@ -59,8 +59,8 @@ struct StridedView {
     return view;
   }
 
-  /// Element i of the result is element offsets[d] + i * steps[d] along each
-  /// dimension d.
+  /// Along each dimension d, element i of the result is element offsets[d] + i
+  /// * steps[d] of this view.
   StridedView slice(llvm::ArrayRef<int64_t> offsets,
                     llvm::ArrayRef<int64_t> steps,
                     llvm::ArrayRef<int64_t> newShape) const {
@@ -73,8 +73,8 @@ struct StridedView {
     return view;
   }
 
-  /// Dimension i of this view becomes dimension dims[i] of the result. All
-  /// other dimensions of the result repeat the elements.
+  /// Dimension i of this view becomes dimension dims[i] of the result. Along
+  /// all other dimensions, the result repeats the elements.
   StridedView broadcast(llvm::ArrayRef<int64_t> dims,
                         llvm::ArrayRef<int64_t> newShape) const {
     StridedView view;
@@ -87,8 +87,8 @@ struct StridedView {
     return view;
   }
 
-  /// The same elements, in row-major order, with another shape; nullopt if no
-  /// strides exist for it. Both shapes have the same number of elements.
+  /// The elements of this view in row-major order, with another shape of as
+  /// many elements; nullopt if no strides describe the result.
   std::optional<StridedView> reshape(llvm::ArrayRef<int64_t> newShape) const;
 };
 

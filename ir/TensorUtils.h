@@ -37,9 +37,9 @@ withoutUnitDims(llvm::ArrayRef<int64_t> shape) {
   return llvm::filter_to_vector(shape, [](int64_t size) { return size != 1; });
 }
 
-/// The type of statistics (mean, rstd, log-sum-exp, losses) of data of
-/// `elementType`: f64 for f64 and f32 for all others, so that statistics of
-/// 16-bit data are exact.
+/// The type of statistics (mean, rstd, log-sum-exp, losses) of data with this
+/// element type: f64 for f64 and f32 for all others, so that statistics of
+/// 16-bit data keep their precision.
 inline mlir::Type statisticsType(mlir::Type elementType) {
   if (elementType.isF64())
     return elementType;
@@ -52,8 +52,8 @@ inline bool isFloatTensor(mlir::Type type) {
   return tensor && mlir::isa<mlir::FloatType>(tensor.getElementType());
 }
 
-/// The `dpc.role` of `value` if it is an argument of a function that has one,
-/// else an empty string.
+/// The `dpc.role` of `value` if it is a function argument that has one, else an
+/// empty string.
 inline llvm::StringRef roleOf(mlir::Value value) {
   auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
   auto function = argument ? mlir::dyn_cast<mlir::FunctionOpInterface>(

@@ -18,7 +18,7 @@ LogicalResult ConstantOp::verify() {
                "value has an encoding: ", type.getEncoding());
 }
 
-/// `dim` is a dimension of the result of `op`.
+/// Checks that `dim` is a dimension of the result of `op`.
 static Checks checkDim(Operation *op, int64_t dim) {
   int64_t rank = tensorType(op->getResult(0)).getRank();
   return Checks(op).require("C1", dim >= 0 && dim < rank, "dim ", dim,
@@ -108,8 +108,8 @@ LogicalResult TransposeOp::verify() {
                             x.getElementType());
 }
 
-/// A box of the shape of `small`, placed at `offsets` with `strides`, lies
-/// inside `large`. `name` is the op's name of the offsets.
+/// Checks that a box of the shape of `small`, placed at `offsets` with
+/// `strides`, lies inside `large`. `name` is the op's name for the offsets.
 static LogicalResult checkBox(Checks checks, StringRef name,
                               RankedTensorType small, RankedTensorType large,
                               ArrayRef<int64_t> offsets,

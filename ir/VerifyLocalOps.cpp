@@ -11,7 +11,8 @@ using namespace mlir;
 using namespace dpc;
 using namespace dpc::verify;
 
-/// At least one axis and none twice: constraint (C2) of every collective.
+/// Checks that there is at least one axis and no duplicate: constraint (C2) of
+/// every collective.
 static LogicalResult checkAxes(Checks checks, ArrayAttr axes) {
   checks.require("C2", !axes.empty(), "no axes");
   for (auto [i, axis] : llvm::enumerate(axes))
@@ -21,7 +22,7 @@ static LogicalResult checkAxes(Checks checks, ArrayAttr axes) {
   return checks;
 }
 
-/// `stack` is [k, shape of piece..] of the element type of `piece`.
+/// Checks that `stack` is [k, shape of piece..] of the element type of `piece`.
 static void checkStack(Checks &checks, StringRef what, Value stack,
                        Value piece) {
   RankedTensorType type = tensorType(stack), part = tensorType(piece);
@@ -33,7 +34,7 @@ static void checkStack(Checks &checks, StringRef what, Value stack,
               RankedTensorType::get(shape, part.getElementType()));
 }
 
-/// A bucket has one result per operand, and at least one.
+/// Checks that a bucket has one result per operand, and at least one operand.
 template <typename Op> static Checks checkBucket(Op op) {
   size_t inputs = op.getInputs().size(), outputs = op.getOutputs().size();
   return Checks(op).require("C1", inputs > 0 && inputs == outputs, inputs,
@@ -176,7 +177,7 @@ LogicalResult AttentionScoresGradOp::verify() {
       .mask("C1", getMask(), scores.getShape());
 }
 
-/// `types` and `expected` are equal one by one.
+/// Checks that `types` and `expected` are equal one by one.
 static void checkPairs(Checks &checks, StringRef c, const std::string &what,
                        TypeRange types, StringRef other, TypeRange expected) {
   checks.require(c, types.size() == expected.size(), types.size(), " ", what,

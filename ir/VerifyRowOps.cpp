@@ -46,8 +46,9 @@ LogicalResult CumSumOp::verify() {
       .like("C1", "result", getType(), getX());
 }
 
-/// `value` is null or has shape [last dimension of x] and float elements, which
-/// may be narrower (a parameter) or wider (a sum over rows) than those of x.
+/// Checks that `value` is null or has shape [last dimension of x] and float
+/// elements, which may be narrower (a parameter) or wider (a sum over rows)
+/// than those of x.
 static void checkColumns(Checks &checks, StringRef name, Value value,
                          RankedTensorType x) {
   if (value && !checks.failed())
@@ -55,7 +56,7 @@ static void checkColumns(Checks &checks, StringRef name, Value value,
         .shape("C1", name, value, x.getShape().take_back(1));
 }
 
-/// `mean` and `rstd` are statistics of the rows of `x`.
+/// Checks that `mean` and `rstd` are statistics of the rows of `x`.
 static void checkRowStatistics(Checks &checks, Value mean, Value rstd,
                                RankedTensorType x) {
   if (checks.failed())
@@ -201,8 +202,8 @@ LogicalResult EmbeddingGradOp::verify() {
                      {getType().getDimSize(0), columns}, dy.getElementType());
 }
 
-/// `logits` are [N, V] floats, `labels` are [N] integers, and every one of
-/// `rows` is [N] floats.
+/// Checks that `logits` are [N, V] floats, `labels` are [N] integers, and every
+/// value in `rows` is [N] floats.
 template <typename Op>
 static Checks checkLogits(Op op,
                           ArrayRef<std::pair<StringRef, Value>> rows = {}) {
@@ -241,7 +242,8 @@ LogicalResult CrossEntropyGradOp::verify() {
       .like("C1", "result", getType(), getLogits());
 }
 
-/// At least one operand, all of floats, and a float scalar as the result.
+/// Checks that there is at least one operand, all operands are floats, and the
+/// result is a float scalar.
 static LogicalResult checkSumOfSquares(Operation *op) {
   Checks checks(op);
   checks.require("C1", op->getNumOperands() > 0, "no operands");
@@ -254,9 +256,10 @@ static LogicalResult checkSumOfSquares(Operation *op) {
 LogicalResult GlobalNormOp::verify() { return checkSumOfSquares(*this); }
 LogicalResult SumSquaresOp::verify() { return checkSumOfSquares(*this); }
 
-/// The first operands of `op` are its states, one per result, and then the
-/// gradient. All have one shape, every result has the type of the state that it
-/// replaces, and the scalars have rank 0.
+/// Checks that the first operands of `op` are its states, one per result,
+/// followed by the gradient; that all of these have one shape; that every
+/// result has the type of the state that it replaces; and that the scalars have
+/// rank 0.
 template <typename Op> static LogicalResult checkUpdate(Op op) {
   ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
   Checks checks(op);

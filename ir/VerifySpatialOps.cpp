@@ -19,7 +19,7 @@ dpc::windowsOf(ArrayRef<int64_t> in, ArrayRef<int64_t> out,
   return windows;
 }
 
-/// `values` has `count` entries, none below `least`.
+/// Checks that `values` has `count` entries, none below `least`.
 static void checkEntries(Checks &checks, StringRef name,
                          ArrayRef<int64_t> values, size_t count,
                          int64_t least) {
@@ -95,7 +95,7 @@ LogicalResult ConvGradFilterOp::verify() {
                    {"dy", getDy().getType()});
 }
 
-/// Every window has a tap inside the image.
+/// True if every window has a tap inside the image.
 static bool alwaysTouchesImage(const Window &window) {
   return llvm::all_of(llvm::seq(window.out), [&](int64_t o) {
     int64_t first = o * window.stride - window.before;
@@ -139,8 +139,9 @@ LogicalResult MaxPoolGradOp::verify() {
   return checkMaxPool(*this, {"dx", getType()}, {"dy", getDy().getType()});
 }
 
-/// `like` have the shape and element type of x, `channels` are [C] of its
-/// element type, and `statistics` are [C] of the type of statistics.
+/// Checks that the values in `like` have the shape and element type of x, that
+/// `channels` are [C] of the element type of x, and that `statistics` are [C]
+/// of the type of statistics.
 static LogicalResult checkBatchNorm(Operation *op, RankedTensorType x,
                                     ArrayRef<Named> like,
                                     ArrayRef<Named> channels,

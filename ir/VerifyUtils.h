@@ -1,8 +1,8 @@
 //===- VerifyUtils.h - What the op verifiers share --------------*- C++ -*-===//
 //
 // Verifiers compare shapes and element types. The trait ShardingVerified checks
-// the encodings by the sharding rule of the op. A message begins with the
-// number of the violated constraint in the op's TableGen description: "(C2)
+// encodings by the sharding rule of the op. A message begins with the number
+// that the violated constraint has in the op's TableGen description: "(C2)
 // contracted dimensions differ: 64 and 32".
 //
 // Private to ir/Verify*.cpp.
@@ -29,7 +29,7 @@ inline mlir::InFlightDiagnostic violates(mlir::Operation *op,
   return op->emitOpError() << "(" << c << ") ";
 }
 
-/// The type of a tensor, which may be given by a value.
+/// A tensor type; converts from a type or a value.
 struct Tensor {
   Tensor(mlir::RankedTensorType type) : type(type) {}
   Tensor(mlir::Value value)
@@ -38,8 +38,8 @@ struct Tensor {
 };
 
 /// Checks the constraints of one op in the order of the calls. It reports the
-/// first violation and skips all later checks. `c` is the constraint, and
-/// `what` names the tensor in the message.
+/// first violation and skips all later checks. `c` is the number of the
+/// constraint, and `what` names the tensor in the message.
 class Checks {
 public:
   Checks(mlir::Operation *op) : op(op) {}
@@ -70,7 +70,7 @@ public:
     return element(c, what, tensor,
                    mlir::IntegerType::get(op->getContext(), 1));
   }
-  /// Shape and element type are those of `expected`.
+  /// Checks that shape and element type are those of `expected`.
   Checks &like(llvm::StringRef c, const llvm::Twine &what, Tensor tensor,
                Tensor expected) {
     return shape(c, what, tensor, expected.type.getShape())
@@ -80,7 +80,7 @@ public:
                llvm::ArrayRef<int64_t> expected, mlir::Type element) {
     return shape(c, what, tensor, expected).element(c, what, tensor, element);
   }
-  /// The whole types are equal, encodings included.
+  /// Checks that the types are equal, including their encodings.
   Checks &same(llvm::StringRef c, const llvm::Twine &what, mlir::Type type,
                mlir::Type expected) {
     return require(c, type == expected, what, " has type ", type, ", expected ",
@@ -108,9 +108,9 @@ public:
     return require(c, mlir::isa<mlir::IntegerType>(element), what,
                    " has element type ", element, ", expected an integer");
   }
-  /// `mask` is null, or can be added to scores of shape `scores` [B, H, T, S]:
-  /// rank 4, the last dimension is S, and every other dimension is 1 or that of
-  /// the scores.
+  /// Checks that `mask` is null or can be added to scores of shape `scores` [B,
+  /// H, T, S]: it has rank 4, its last dimension is S, and every other
+  /// dimension is 1 or equal to that of the scores.
   Checks &mask(llvm::StringRef c, mlir::Value mask,
                llvm::ArrayRef<int64_t> scores);
 

@@ -11,18 +11,18 @@ struct Window {
   int64_t in;     ///< elements of the image
   int64_t out;    ///< number of windows
   int64_t taps;   ///< elements that a window reads, with padding
-  int64_t stride; ///< distance of two windows
+  int64_t stride; ///< distance between adjacent windows
   int64_t before; ///< padding before the image
   int64_t behind; ///< padding after the image
   int64_t dilation;
 
-  /// The number of windows that fit into the padded image, which is `out` in a
-  /// valid op. Not positive if none fits.
+  /// The number of windows that fit into the padded image; at most 0 if none
+  /// fits. A valid op has `out` windows.
   int64_t fitting() const {
     int64_t room = in + before + behind - dilation * (taps - 1) - 1;
     return room < 0 ? 0 : room / stride + 1;
   }
-  /// True if every window is one element and the windows are all elements.
+  /// True if every window is one element and every element is a window.
   bool isPointwise() const {
     return taps == 1 && stride == 1 && before == 0 && behind == 0;
   }

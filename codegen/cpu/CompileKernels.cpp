@@ -45,8 +45,9 @@ static llvm::Triple hostTriple() {
   return llvm::Triple(llvm::sys::getProcessTriple());
 }
 
-/// LLVM prefers vectors of 256 bits, because wider ones used to lower the
-/// clock. Loops bound by memory do not notice that, so all widths are allowed.
+/// LLVM prefers vectors of 256 bits, because wider vectors used to lower the
+/// clock. Loops that are bound by memory do not run slower at a lower clock, so
+/// all widths are allowed.
 static std::string attributesOf(bool isNative) {
   llvm::SubtargetFeatures attributes;
   if (isNative)
@@ -91,7 +92,7 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   info.reset(target->createMCSubtargetInfo(triple, cpu, result.attributes));
   if (!triple.isX86())
     return result;
-  // The features that the host can be checked for; LLVM's other features
+  // The features that can be checked on the host; the other features of LLVM
   // concern tuning.
   llvm::StringMap<bool> known = llvm::sys::getHostCPUFeatures();
   for (const llvm::SubtargetFeatureKV &feature :
@@ -102,8 +103,8 @@ std::optional<TargetCpu> resolveTargetCpu(llvm::StringRef name,
   return result;
 }
 
-/// Moves a loop's annotation from its header, where lowering leaves it, to the
-/// latch, where LLVM reads it.
+/// Moves the annotation of a loop from the header of the loop, where lowering
+/// leaves it, to the latch, where LLVM reads it.
 static void moveLoopMetadata(llvm::Function &function) {
   llvm::DominatorTree dominators(function);
   llvm::LoopInfo loops(dominators);

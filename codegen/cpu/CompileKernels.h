@@ -16,8 +16,8 @@ struct TargetCpu {
   /// Features that generated code may use and that a machine may lack.
   std::vector<std::string> features;
   /// LLVM's "+avx2,-avx512f,...". For "native" these are the features of this
-  /// machine, which may have fewer than its name implies, because virtual
-  /// machines mask some.
+  /// machine. They can be fewer than its name implies, because virtual machines
+  /// mask some.
   std::string attributes;
 };
 
@@ -33,8 +33,8 @@ llvm::LogicalResult compileToSharedObject(mlir::ModuleOp module,
                                           const TargetCpu &cpu,
                                           const std::string &path);
 
-/// Returns the program that links kernels: lld of this LLVM, or another one in
-/// PATH.
+/// Returns the path of the program that links kernels: an lld or ld in PATH, or
+/// else LLVM's own lld.
 std::optional<std::string> kernelLinker();
 
 /// Registers the dialects and translations that compileToSharedObject() needs.

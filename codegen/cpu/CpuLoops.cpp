@@ -31,7 +31,8 @@ void CpuLoops::restLoop(int64_t size, Value limit, const LoopBody &body) {
 // Nests
 //===----------------------------------------------------------------------===//
 
-/// A tile of both sides of a transpose fits in the L1 cache.
+/// At this size, a tile of the source and of the result of a transpose fit in
+/// the L1 cache.
 static constexpr int64_t kTile = 32;
 
 /// Emits tiles of the loop `crossed` and the last loop, inside all other loops.

@@ -11,7 +11,7 @@ static bool isUnsigned(Value value) {
   return codegen::isUnsigned(elementTypeOf(value));
 }
 
-/// Accumulates over the reduced dimensions from number `next` on.
+/// Accumulates over the reduced dimensions, starting with number `next`.
 static Value reduceElement(ElementEmitter &b, ReduceOp op, Indices &indices,
                            unsigned next, Value sum) {
   if (next == op.getDims().size())

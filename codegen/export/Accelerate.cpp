@@ -1,8 +1,8 @@
 //===- Accelerate.cpp - Hugging Face Accelerate's YAML --------------------===//
 //
 // For accelerate 1.15: commands/config/config_args.py (which refuses unknown
-// keys at the top), parallelism_config.py, utils/launch.py. The strategy
-// decides which of Accelerate's four engines runs it.
+// keys at the top level), parallelism_config.py, utils/launch.py. The strategy
+// decides which of the four engines of Accelerate is used.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -37,7 +37,7 @@ static std::function<bool(const Job &)> on(Engine engine) {
   return [engine](const Job &job) { return engineOf(job) == engine; };
 }
 
-/// Appends `more` for the strategies that `engine` runs.
+/// Appends `more`, rules for the strategies that `engine` runs.
 static void append(Rules &rules, Engine engine, Rules more) {
   for (Rule &rule : more) {
     std::string text = "Accelerate: " + rule.text;

@@ -3,8 +3,8 @@
 // The trace of a rank has a node for each instruction of a simulated step, in
 // the order of dpc-run --trace. A node depends on the node before it in its
 // queue and on the nodes whose events it waits for. Durations are whole
-// microseconds. A communication node has its bytes, from which a network
-// simulator computes its time.
+// microseconds. A communication node states its number of bytes, from which a
+// network simulator computes its time.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_EXPORT_CHAKRA_H

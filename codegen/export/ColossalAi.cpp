@@ -2,7 +2,7 @@
 //
 // The keyword arguments of booster/plugin/*.py of colossalai 0.5, as JSON and
 // in the form of Open-Sora's configurations. The strategy decides which plugin
-// runs it.
+// is used.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -143,7 +143,7 @@ static ordered_json geminiOf(const Job &job) {
   return kwargs;
 }
 
-/// Adds the loss scale of fp16. Equal bounds keep a fixed scale.
+/// Adds the loss scale of fp16. If both bounds are equal, the scale is fixed.
 static void addLossScale(ordered_json &kwargs, const Job &job) {
   const LossScale &scale = job.lossScale;
   if (!scale.isUsed || job.precision != "fp16")

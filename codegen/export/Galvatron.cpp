@@ -46,8 +46,8 @@ static Rules galvatronRules() {
   };
 }
 
-/// The layers of each stage: those of the plan, or an even division whose first
-/// stages take the remainder.
+/// The number of layers in each stage: as in the plan, or divided evenly, with
+/// the remainder in the first stages.
 static std::vector<int64_t> divisionOf(const Job &job) {
   bool isKnown =
       !job.stageLayers.empty() &&

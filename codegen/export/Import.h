@@ -1,4 +1,4 @@
-//===- Import.h - Strategies of other programs ------------------*- C++ -*-===//
+//===- Import.h - Reads strategies of other programs ------------*- C++ -*-===//
 //
 // `--strategy=@FILE` reads the strategy of a configuration of DeepSpeed or of
 // the flags of Megatron-LM. A setting that changes how ranks share the work and
@@ -20,7 +20,7 @@ struct StatedSize {
   std::string flag; ///< The name in the file: "--num-layers".
   int64_t value = 0;
   int64_t ModelShape::*size = nullptr;
-  /// Only models of tokens count the size in this way.
+  /// The size is compared only for models of tokens.
   bool isOfTokens = false;
   /// The model may have any size from `value` to `most`, because of padding.
   int64_t most = 0;
@@ -36,7 +36,7 @@ struct Imported {
 };
 
 /// The first of `sizes` that contradicts `model`, as "--num-layers 24, but the
-/// model has 4 layers"; "" if there is none.
+/// model has 4 layers"; "" if none does.
 std::string whyOtherModel(const std::vector<StatedSize> &sizes,
                           const ModelShape &model);
 

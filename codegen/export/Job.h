@@ -19,9 +19,9 @@ struct ModelShape {
   int64_t layers = 0;
   int64_t sequence = 0, hidden = 0, heads = 0, kvHeads = 0, headSize = 0;
   int64_t feedForward = 0, vocabulary = 0;
-  int64_t experts = 1; ///< Of the largest mixture.
+  int64_t experts = 1; ///< In the largest mixture.
   bool hasRmsNorm = false, hasRope = false, hasSwiglu = false;
-  bool hasBias = false; ///< A GEMM is followed by a bias.
+  bool hasBias = false; ///< A bias is added after a GEMM.
   ModelKind kind = ModelKind::other;
 
   /// Whether all sizes of a layer are known.
@@ -50,7 +50,8 @@ struct RateSchedule {
 struct LossScale {
   bool isUsed = false;
   double initial = 1;
-  int64_t interval = 0; ///< Good steps until it doubles; 0: never.
+  /// Steps without overflow until the scale doubles; 0: never.
+  int64_t interval = 0;
 };
 
 /// A training run that another program is to execute.
@@ -68,16 +69,17 @@ struct Job {
   /// Layers of each virtual stage of the plan; empty if there is one stage or
   /// if layers cannot be counted.
   std::vector<int64_t> stageLayers;
-  bool cutsStagesFreely = false; ///< stageLayers is open and may be anything.
-  /// The outermost level of the cluster, from 0, that connects the ranks of an
-  /// axis ("tp", "pp", "dp").
+  /// stageLayers is undecided: stages may have any numbers of layers.
+  bool cutsStagesFreely = false;
+  /// For each axis ("tp", "pp", "dp"), the outermost level of the cluster,
+  /// counted from 0, that connects its ranks.
   std::map<std::string, int64_t> levels;
 
   int64_t ranks() const { return strategy.ranks(); }
   int64_t nodes() const {
     return (ranks() + devicesPerNode - 1) / devicesPerNode;
   }
-  /// Samples of one data-parallel rank in a step.
+  /// The largest number of samples that a data-parallel rank takes in a step.
   int64_t localBatch() const {
     return (globalBatch + strategy.dp - 1) / strategy.dp;
   }
@@ -89,8 +91,8 @@ struct Job {
   int64_t stages() const { return strategy.pp * strategy.vpp; }
   /// Whether stages have different numbers of layers.
   bool hasUnevenStages() const;
-  /// Whether tensor-parallel ranks share each expert. Otherwise each holds
-  /// experts of its own.
+  /// Whether tensor-parallel ranks share each expert. Otherwise each rank holds
+  /// different experts.
   bool splitsEachExpert() const { return strategy.dp % strategy.ep == 0; }
 };
 

@@ -221,7 +221,7 @@ static void addModel(Command &command, const ModelShape &model) {
     command.add("position-embedding-type", "rope");
 }
 
-/// What the user must add because the graph does not show it.
+/// What the user must add because the graph does not contain it.
 static std::vector<std::string> modelRemarks(const ModelShape &model) {
   std::vector<std::string> remarks;
   if (!model.isTransformer())

@@ -33,7 +33,8 @@ private:
   std::string word(const std::string &flag);
   /// A number of at least 1, or nullopt.
   std::optional<int64_t> findNumber(const std::string &flag);
-  /// The same; `missing` without the flag, an error for any other word.
+  /// The same, but `missing` if the flag is missing, and an error for any other
+  /// word.
   int64_t number(const std::string &flag, int64_t missing);
   void refuseOthers();
   void readRanks();
@@ -241,8 +242,8 @@ void MegatronReader::readRecompute() {
   has("recompute-num-layers");
 }
 
-/// Sizes of the model. A word that is no number, such as a variable with a
-/// value from outside the script, states nothing.
+/// Reads the sizes of the model. A word that is not a number, such as a
+/// variable whose value is set outside the script, is ignored.
 void MegatronReader::readSizes() {
   struct Flag {
     const char *name;
@@ -296,8 +297,8 @@ void MegatronReader::readRest() {
   if (format != flags.end() && format->second == Words{"hybrid"}) {
     result.precision = "fp8";
     used.insert({"fp8-format", "fp8-recipe"});
-    // dpc scales each tensor by its largest element, unlike Megatron-LM's
-    // default.
+    // dpc scales each tensor by its largest element; the default of Megatron-LM
+    // is delayed scaling.
     std::string recipe = has("fp8-recipe") ? word("fp8-recipe") : "delayed";
     if (recipe != "tensorwise")
       result.ignored.push_back("--fp8-recipe " + recipe);

@@ -31,8 +31,8 @@ void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest) {
   }
 }
 
-/// The axes with more than one rank, innermost first. Axes that `named` lacks
-/// follow in the usual order; parts of dp ("dpi") are left out.
+/// The axes with more than one rank, innermost first. Axes that are not in
+/// `named` follow in the default order; parts of dp ("dpi") are left out.
 static std::vector<std::string> orderOf(const Job &job,
                                         std::vector<std::string> named) {
   const Strategy &strategy = job.strategy;
@@ -80,7 +80,7 @@ Rule saying(Rule rule, const std::string &text) {
   return rule;
 }
 
-/// `key` has this value.
+/// The rule that `key` has this value.
 template <typename Value>
 static Rule only(std::string text, Value StrategyNumbers::*key, Value value) {
   return {std::move(text),
@@ -91,7 +91,7 @@ static Rule only(std::string text, Value StrategyNumbers::*key, Value value) {
           }};
 }
 
-/// `degree` is 1; other degrees take its ranks.
+/// The rule that `degree` is 1. Other degrees take over its ranks.
 static Rule noRanksAlong(std::string text, int64_t StrategyNumbers::*degree) {
   return {std::move(text),
           [=](const Job &job) { return job.strategy.*degree == 1; },
@@ -207,7 +207,7 @@ Rule zeros(const std::string &whose, const std::set<int64_t> &known) {
   return strategyRule(
       whose + " has these ZeRO stages: " + joined(known),
       [=](const Strategy &s) { return known.count(s.zero) > 0; },
-      [=](Strategy &s) { // The next stage that takes less memory, or the last.
+      [=](Strategy &s) { // The next known ZeRO stage, or the last one.
         auto more = known.lower_bound(s.zero);
         s.zero = more == known.end() ? *known.rbegin() : *more;
       });

@@ -1,7 +1,7 @@
 //===- Rules.h - Rules that several targets share ---------------*- C++ -*-===//
 //
-// The text of each rule begins with `whose`, the name of the target or of the
-// part of it that has the rule.
+// The text of each rule begins with `whose`: the name of the target, or of the
+// part of the target to which the rule applies.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_EXPORT_RULES_H
@@ -21,7 +21,7 @@ Rule noGrid(const std::string &whose);
 Rule evenShares(const std::string &whose);
 /// The batch divides into whole micro-batches on every data-parallel rank.
 Rule evenBatch(const std::string &whose);
-/// The placement is the usual one, or one of `orders`.
+/// The ranks are in the default order, or in one of `orders`.
 Rule usualPlacement(const std::string &whose, const Words &orders = {});
 Rule schedules(const std::string &whose, const Words &known);
 Rule recomputes(const std::string &whose, const Words &known);
@@ -37,19 +37,19 @@ Rule noPipeline(const std::string &whose);
 Rule noTensor(const std::string &whose);
 Rule noChunks(const std::string &whose);
 Rule evenLayers(const std::string &whose);
-/// Interleaved stages take micro-batches in rounds of one per stage.
+/// If vpp > 1, the number of micro-batches is a multiple of pp.
 Rule wholeRounds(const std::string &whose);
 Rule precisions(const std::string &whose, const Words &known);
 
-/// A rule that reads only the strategy, and that `mend` always makes hold.
+/// A rule that reads only the strategy. `mend` always makes the rule hold.
 Rule strategyRule(std::string text,
                   std::function<bool(const cost::Strategy &)> holds,
                   std::function<void(cost::Strategy &)> mend);
 
-/// `rule`, for the jobs for which `when` is true.
+/// Applies `rule` only to jobs for which `when` is true.
 Rule onlyIf(Rule rule, std::function<bool(const Job &)> when);
 
-/// `rule` with another text.
+/// Returns `rule` with a different text.
 Rule saying(Rule rule, const std::string &text);
 
 /// Reduces a degree to `rest`. Data parallelism takes the freed ranks if the
@@ -60,8 +60,8 @@ void giveToOthers(Job &job, int64_t StrategyNumbers::*axis, int64_t rest);
 /// The largest divisor of `number` that is at most `most`.
 int64_t largestDivisor(int64_t number, int64_t most);
 
-/// Whether ranks have the usual order (`order` is "auto") or the one of
-/// `order`, innermost axis first. Axes of one rank do not count.
+/// Whether the axes of the mesh are in the order `order`, innermost axis first;
+/// "auto" is the default order. Axes with one rank are ignored.
 bool isPlacedAs(const Job &job, const std::string &order);
 
 /// The values in their order, with `separator` between them.

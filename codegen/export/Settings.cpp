@@ -1,11 +1,11 @@
-//===- Settings.cpp - Options of training that a target lacks -------------===//
+//===- Settings.cpp - Training options that a target lacks ----------------===//
 #include "codegen/export/Settings.h"
 
 #include <sstream>
 
 namespace dpc::exports {
 
-/// Without trailing zeros: 0.001, 65536.
+/// The number without trailing zeros: 0.001, 65536.
 static std::string number(double value) {
   std::ostringstream text;
   text.precision(10);

@@ -1,4 +1,4 @@
-//===- Settings.h - Options of training that a target lacks --*- C++ -*-===//
+//===- Settings.h - Training options that a target lacks --------*- C++ -*-===//
 #ifndef DPC_CODEGEN_EXPORT_SETTINGS_H
 #define DPC_CODEGEN_EXPORT_SETTINGS_H
 
@@ -10,8 +10,8 @@ namespace dpc::exports {
 
 enum class Setting { optimizer, clipping, schedule, lossScale, frozen };
 
-/// "not expressed: ...; ...": the options of `job` that are not in `expressed`,
-/// or "".
+/// Returns "not expressed: ...; ...", which lists the options of `job` that are
+/// not in `expressed`, or "" if there are none.
 std::string notExpressed(const Job &job, const std::set<Setting> &expressed);
 
 /// Adds the text of notExpressed as a remark on the first file.

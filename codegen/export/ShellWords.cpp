@@ -59,7 +59,7 @@ private:
       ++at;
     return at;
   }
-  /// Consumes and returns the next character if `any` has it, else returns 0.
+  /// Consumes and returns the next character if it is in `any`, else returns 0.
   char take(const char *any) {
     bool isHere = skip() < text.size() &&
                   std::string(any).find(text[at]) != std::string::npos;

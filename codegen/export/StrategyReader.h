@@ -1,4 +1,4 @@
-//===- StrategyReader.h - Base of the readers of files ----------*- C++ -*-===//
+//===- StrategyReader.h - Base of the configuration readers -----*- C++ -*-===//
 #ifndef DPC_CODEGEN_EXPORT_STRATEGYREADER_H
 #define DPC_CODEGEN_EXPORT_STRATEGYREADER_H
 
@@ -6,7 +6,7 @@
 
 namespace dpc::exports {
 
-/// Fills an Imported step by step. The first error stays.
+/// Fills an Imported step by step. Keeps only the first error.
 class StrategyReader {
 protected:
   /// Every error begins with `prefix`.
@@ -17,7 +17,7 @@ protected:
     if (error.empty())
       error = prefix + why;
   }
-  /// Sets these degrees, and dp so that the strategy uses all devices.
+  /// Sets these degrees, and chooses dp so that the strategy uses all devices.
   void setDegrees(int64_t tp, int64_t pp, int64_t cp) {
     cost::Strategy &strategy = result.strategy;
     strategy.tp = tp;

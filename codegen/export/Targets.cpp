@@ -1,5 +1,4 @@
-//===- Targets.cpp - Programs that exports are written
-// for------------------===//
+//===- Targets.cpp - Programs that exports are written for ----------------===//
 #include "codegen/export/Targets.h"
 
 #include <algorithm>
@@ -36,7 +35,7 @@ static void normalize(cost::Strategy &strategy) {
     strategy.ep = 1;
 }
 
-/// The keys that the rules of every target decide about.
+/// The keys that the rules of every target check.
 static constexpr std::string_view kKeysOfAllTargets[] = {
     "dp",        "tp",          "pp",      "vpp",        "cp",
     "cp_kind",   "ep",          "sp",      "zero",       "hybrid_shard",

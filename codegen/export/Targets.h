@@ -1,7 +1,7 @@
 //===- Targets.h - Programs that exports are written for --------*- C++ -*-===//
 //
-// Each target has a file that defines it, for the version that the head of the
-// file names.
+// Each target is defined in a file of its own. The comment at the top of that
+// file names the supported version of the target.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_EXPORT_TARGETS_H
@@ -18,8 +18,9 @@ namespace dpc::exports {
 struct Rule {
   std::string text; ///< In the target's terms: "pipelines run with ZeRO 0 or 1"
   std::function<bool(const Job &)> holds;
-  /// Makes the rule hold with the smallest change of the strategy. Returns
-  /// false if no strategy with as many ranks satisfies the rule. May be null.
+  /// Changes the strategy as little as possible so that the rule holds. Returns
+  /// false if no strategy with the same number of ranks satisfies the rule. May
+  /// be null.
   std::function<bool(Job &)> mend;
   /// The rule depends on the model or the command line, not on the strategy.
   bool isOfJob = false;
@@ -31,18 +32,19 @@ struct Rule {
 struct Legality {
   std::string rule;     ///< The text of the first broken rule; "" if all hold.
   bool isOfJob = false; ///< No strategy satisfies the broken rule.
-  /// The mended strategy, with as many ranks, if mending succeeded.
+  /// The mended strategy, which has the same number of ranks, if a
+  /// rule was broken and mending succeeded.
   std::optional<cost::Strategy> nearest;
 
   bool ok() const { return rule.empty(); }
 };
 
-/// Checks `rules` in their order and mends the strategy until all hold. A key
-/// that no rule mentions must be neutral.
+/// Checks `rules` in their order and mends the strategy until all hold. Keys
+/// that no rule checks must have their neutral values.
 Legality checkLegality(const Job &job, const std::vector<Rule> &rules);
 
-/// Whether all rules hold for `job` with `strategy`, if the stages may be cut
-/// anywhere.
+/// Whether all rules hold for `job` with `strategy`, on the assumption
+/// that stages may have any numbers of layers.
 bool isExpressible(const Job &job, const cost::Strategy &strategy,
                    const std::vector<Rule> &rules);
 
@@ -53,8 +55,8 @@ struct Target {
   Rules (*rules)();
   /// Requires that all rules hold for `job`.
   Exported (*write)(const Job &job);
-  /// The software profile (cost-model/machine/Software.h) fitted to published
-  /// runs of the target, or "".
+  /// The software profile (cost-model/machine/Software.h) that was fitted to
+  /// published runs of the target; "" if there is none.
   std::string_view software = "";
 };
 

@@ -1,8 +1,9 @@
 //===- Torchtitan.cpp - A configuration of torchtitan ---------------------===//
 //
-// Two dialects: TOML up to v0.2.2 (torchtitan/config/job_config.py), and since
-// 0.3.0 Python (torchtitan/config/configs.py), as a function that adds the plan
-// to the configuration of any model.
+// Writes one of two dialects: up to v0.2.2 TOML
+// (torchtitan/config/job_config.py), and since 0.3.0 Python
+// (torchtitan/config/configs.py), a function that adds the plan to the
+// configuration of any model.
 //
 //===----------------------------------------------------------------------===//
 #include "codegen/export/Rules.h"
@@ -32,14 +33,14 @@ static void setFullSharding(Strategy &strategy) {
   strategy.hybridShard = 1;
 }
 
-/// PyTorch's interleaved schedule takes micro-batches in rounds of about one
-/// per stage.
+/// With PyTorch's interleaved schedule, the number of micro-batches must divide
+/// into rounds of about one micro-batch per stage.
 static bool hasWholeRounds(const Job &job) {
   int64_t rounds = std::max<int64_t>(1, job.microBatches() / job.strategy.pp);
   return job.strategy.vpp == 1 || job.microBatches() % rounds == 0;
 }
 
-/// What FSDP demands of the other degrees.
+/// The rules of FSDP for the other degrees.
 static Rules shardingRules() {
   return {
       strategyRule(
@@ -102,7 +103,7 @@ static Rules torchtitanRules() {
   return rules;
 }
 
-/// Further rules of v0.2.2.
+/// Additional rules of v0.2.2.
 static Rules tomlRules() {
   return {
       {"v0.2.2 has tensor parallelism with sequence parallelism only (sp=true)",

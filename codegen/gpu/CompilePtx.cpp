@@ -28,8 +28,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// A low version, which old drivers accept and which has all instructions that
-/// kernels use.
+/// A low version that old drivers accept; it has all instructions that kernels
+/// use.
 static constexpr const char *kPtxVersion = "+ptx80";
 
 bool checkTargetGpu(llvm::StringRef name, std::string &error) {
@@ -150,9 +150,9 @@ static std::set<std::string> takeMarks(ModuleOp module) {
   return names;
 }
 
-/// Threads of a multiprocessor such that each has 64 registers. They are eight
-/// warps for each of its quarters, which has 16,384 registers, and keep enough
-/// loads in flight.
+/// The number of threads of a multiprocessor that gives each thread 64
+/// registers. Each quarter of the multiprocessor has 16,384 registers and runs
+/// eight of these warps, which keep enough loads in flight.
 constexpr int64_t kThreadsOfSm = 1024;
 
 static void markKernels(llvm::Module &module,

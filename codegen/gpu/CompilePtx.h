@@ -16,7 +16,7 @@ namespace dpc::codegen {
 bool checkTargetGpu(llvm::StringRef name, std::string &error);
 
 /// A unit attribute of functions that keep many values in registers. The
-/// assembler gives them more registers, so that none is spilled.
+/// assembler gives these functions more registers, so that no value is spilled.
 inline constexpr llvm::StringLiteral kKeepsManyValues = "dpc.keeps_many_values";
 
 /// Lowers `module` (func, scf, arith, math and llvm ops; consumed) and writes

@@ -35,7 +35,7 @@
 // * A stage writes each element once, unless the same team writes it again.
 //
 // A reduction with fewer results than teams is split in `parts`: one stage
-// computes parts in scratch memory, and the next stage combines them.
+// stores the parts in scratch memory, and the next stage combines them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_GPU_GPUKERNEL_H
@@ -51,7 +51,7 @@ struct GpuKernel {
   GpuThreads &threads;
   EmittedKernel result;
   std::vector<mlir::func::FuncOp> functions; ///< of `result.stages`
-  /// Results that earlier stages stored and later ones read.
+  /// Results that earlier stages stored and later stages read.
   SmallVector<unsigned> storedResults;
 };
 
@@ -74,11 +74,11 @@ void emitStage(GpuKernel &k, int64_t teams, TeamShape shape,
 /// Tells the assembler to give the threads of this stage more registers.
 void keepValues(GpuKernel &k);
 
-/// Stages whose threads share the elements of a nest (GpuNests.cpp).
+/// Stages whose threads divide the elements of a nest (GpuNests.cpp).
 void emitElementwiseStage(GpuKernel &k, ArrayRef<unsigned> results);
 void emitFillStage(GpuKernel &k, unsigned result, double value);
 
-/// The stage of a group of tensors (GpuGroups.cpp).
+/// The stage of a kernel for a group of tensors (GpuGroups.cpp).
 mlir::func::FuncOp createGroupFunction(ElementEmitter &b,
                                        const std::string &name);
 void emitGroupStage(GpuKernel &k);

@@ -77,8 +77,8 @@ static void emitVectors(ElementEmitter &b, GpuThreads &threads,
   int64_t rank = sizes.size(), last = rank - 1;
   while (last > 0 && sizes[last] == 1)
     --last;
-  // The sizes of the merged loops, and the dimension whose variable each of
-  // them becomes.
+  // The sizes of the merged loops, and for each merged loop the dimension whose
+  // variable it becomes.
   SmallVector<int64_t> groups, owners;
   int64_t pending = 1;
   for (int64_t d = 0; d <= last; ++d) {
@@ -130,7 +130,7 @@ static void emitTiles(KernelBuilder &b, const GridThread &grid,
   auto tilesOf = [&](int64_t d) {
     return llvm::divideCeilSigned(sizes[d], kTile);
   };
-  // The other dimensions, and the tiles of these two.
+  // The dimensions outside the tile, and the tiles of the two dimensions.
   SmallVector<int64_t> outer, places;
   for (int64_t d = 0; d < last; ++d)
     if (d != crossed) {
@@ -160,7 +160,7 @@ static void emitTiles(KernelBuilder &b, const GridThread &grid,
       Index i = b.space.loop(b.space.push(kTile, own));
       indices[crossed] = LoopSpace::add(
           &b, LoopSpace::scale(&b, parts[parts.size() - 2], kTile), i);
-      b.openScope(); // the next step's loop has the same number
+      b.openScope(); // the loop of the next step has the same number
       inside(indices[last], sizes[last], [&] {
         inside(indices[crossed], sizes[crossed], [&] { body(indices); });
       });

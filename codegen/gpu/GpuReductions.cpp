@@ -105,7 +105,7 @@ static SmallVector<int64_t> squareTeams(SumSquaresOp op) {
   return teams;
 }
 
-/// The sum of the squares of the elements that the team takes from one input.
+/// The sum of the squares of the elements that part `part` covers of one input.
 static Value squaresOf(GpuKernel &k, Value input, Value part, int64_t parts) {
   ElementEmitter &b = k.b;
   GpuThreads &threads = k.threads;
@@ -133,7 +133,8 @@ static Value squaresOf(GpuKernel &k, Value input, Value part, int64_t parts) {
   })[0];
 }
 
-// One stage covers all inputs; each team takes part of one of them.
+// The first stage covers all inputs: each team sums the squares of a slice of
+// one input. The second stage adds these sums.
 static void emitSquareStages(GpuKernel &k, SumSquaresOp op, unsigned number,
                              int64_t offset) {
   ElementEmitter &b = k.b;
@@ -179,7 +180,7 @@ static void emitSquareStages(GpuKernel &k, SumSquaresOp op, unsigned number,
 //===----------------------------------------------------------------------===//
 
 /// The row of the table that the id at `position` selects, and whether this
-/// shard has it.
+/// shard contains that row.
 static std::pair<Value, Value> rowOfId(ElementEmitter &b, EmbeddingGradOp op,
                                        Value position, Indices &indices) {
   b.pushDims(position, shapeOf(op.getIds()), indices);
@@ -295,10 +296,10 @@ static void emitEmbeddingWalk(GpuKernel &k, EmbeddingGradOp op, unsigned number,
   });
 }
 
-// Rows of one id are added in their order, without atomics. The first stage
-// links each position to the next one with the same id and marks the first
-// position of each id. In the second stage the team of each first position
-// follows its links.
+// Rows with the same id are added in the order of their positions, without
+// atomics. The first stage links each position to the next position with the
+// same id and marks the first position of each id. In the second stage, the
+// team of each first position follows the links.
 static void emitEmbeddingStages(GpuKernel &k, EmbeddingGradOp op,
                                 unsigned number, int64_t offset) {
   int64_t count = countOf(op.getIds());

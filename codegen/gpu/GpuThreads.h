@@ -32,10 +32,10 @@ int64_t vectorWidth(const KernelSpec &spec, int64_t size);
 /// The team for which a stage is emitted.
 struct Team {
   TeamShape shape;
-  int64_t sharedBytes = 0; ///< of the block's memory that folds use
+  int64_t sharedBytes = 0; ///< shared memory of the block that folds use
   bool inPhase = false;
   bool hasStored = false;    ///< since the last barrier
-  bool needsBarrier = false; ///< before the team reads
+  bool needsBarrier = false; ///< before the team reads memory
 };
 
 /// The thread of an elementwise stage; its teams are blocks.
@@ -44,8 +44,8 @@ struct GridThread {
   int64_t teams = 0;
 };
 
-/// The work of the threads of a team. The virtual functions differ between PTX
-/// and its emulation.
+/// Emits the code of the threads in a team. The virtual functions differ
+/// between PTX and its emulation.
 class GpuThreads : public LoopTarget {
 public:
   using ThreadBody = std::function<Values(Value)>;
@@ -87,7 +87,8 @@ protected:
   virtual void inFirstThread(const std::function<void()> &body) = 0;
   /// Makes the stores of each thread visible to the team.
   virtual void synchronize() = 0;
-  /// The values of the threads for each type: values, or arrays of them.
+  /// For each type, the value of `body` in each thread: one SSA value in PTX,
+  /// an array in the emulation.
   virtual Values partsOf(ArrayRef<Type> types, const ThreadBody &body) = 0;
   virtual Values combineParts(Values parts, ArrayRef<Type> types,
                               const Combine &combine) = 0;

@@ -76,7 +76,7 @@ void PtxThreads::synchronize() {
               constantI32(b, 0));
 }
 
-/// The value of the thread whose number differs in the bit `distance`.
+/// The value of the thread whose number differs only in the bit `distance`.
 static Value shuffle(KernelBuilder &b, Value value, int64_t distance) {
   Type type = value.getType(), i32 = b.getI32Type();
   unsigned width = type.getIntOrFloatBitWidth();
@@ -117,8 +117,8 @@ static Value sharedMemory(KernelBuilder &b) {
   return LLVM::AddressOfOp::create(b, pointer, kSharedMemory);
 }
 
-/// Shuffles combine the values of each warp. Then each thread combines the
-/// results of the warps, all in one order. One barrier suffices, because each
+/// Shuffles combine the values of each warp. Then every thread combines the
+/// results of the warps in the same order. One barrier suffices, because each
 /// fold of a stage has its own part of shared memory.
 Values PtxThreads::combineParts(Values values, ArrayRef<Type>,
                                 const Combine &combine) {

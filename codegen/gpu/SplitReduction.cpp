@@ -10,8 +10,8 @@ namespace dpc::codegen {
 
 /// The number of teams that keeps a device busy.
 static constexpr int64_t kBusy = 512;
-/// The minimal number of elements of a part for each thread of a team, or of
-/// rows for a thread.
+/// The minimal number of elements per part for each thread of a team, or of
+/// rows for a thread that computes columns.
 static constexpr int64_t kLeast = 16;
 
 /// The maximal number of columns of a thread.

@@ -1,5 +1,4 @@
-//===- SplitReduction.h - Reductions over dimensions on a GPU ----------*- C++
-//-*-===//
+//===- SplitReduction.h - Reductions over dimensions on a GPU ---*- C++ -*-===//
 #ifndef DPC_CODEGEN_GPU_SPLITREDUCTION_H
 #define DPC_CODEGEN_GPU_SPLITREDUCTION_H
 
@@ -9,9 +8,9 @@ namespace dpc::codegen {
 
 /// Reductions of values of one shape over the same dimensions. If the last
 /// dimension is reduced, a team computes each part of a result; else a thread
-/// computes a part of the results of several columns. If there are several
-/// parts, scratch memory holds them, those of one result next to each other,
-/// and another stage combines them.
+/// computes a part of the results of several columns. If results have several
+/// parts, scratch memory holds the parts, with those of one result next to each
+/// other, and another stage combines them.
 struct SplitReduction {
   struct Term {
     ReduceKind kind = ReduceKind::sum;

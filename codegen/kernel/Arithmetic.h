@@ -7,7 +7,7 @@
 
 namespace dpc::codegen {
 
-// Names that all code of kernels uses.
+// Names for all code that emits kernels.
 using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;

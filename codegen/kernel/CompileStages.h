@@ -1,5 +1,4 @@
-//===- CompileStages.h - The compilation steps that all targets share -*- C++
-//-*-===//
+//===- CompileStages.h - Compilation steps of all targets -------*- C++ -*-===//
 #ifndef DPC_CODEGEN_KERNEL_COMPILESTAGES_H
 #define DPC_CODEGEN_KERNEL_COMPILESTAGES_H
 

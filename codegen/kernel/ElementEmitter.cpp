@@ -35,7 +35,7 @@ static Indices positionsIn(ElementEmitter &b, ArrayRef<LocalFactor> factors,
 }
 
 /// Emits the position in [0, size) that is closest to `position`. Loads must
-/// stay inside their operand even where the result is not used.
+/// stay inside their operand even if their result is not used.
 static Index clamped(ElementEmitter &b, Value position, int64_t size) {
   return LoopSpace::opaque(minS(b, maxS(b, position, 0), size - 1));
 }
@@ -140,8 +140,8 @@ static Value padAt(ElementEmitter &b, PadOp op, ArrayRef<Index> indices) {
   return select(b, inside, x, b.math.constant(x.getType(), 0));
 }
 
-// emitCut() cuts nests at D / 2, so that the half is usually known here. The
-// selects serve ropes that are read at other places.
+// emitCut() cuts nests at D / 2, so that the half is known here in most cases.
+// The selects are for ropes whose elements are read in a different order.
 static Value ropeAt(ElementEmitter &b, RopeOp op, ArrayRef<Index> indices) {
   int64_t size = shapeOf(op.getX()).back(), half = size / 2;
   Indices other(indices), table(indices.take_back(2));
@@ -211,7 +211,7 @@ static Value crossEntropyGradAt(ElementEmitter &b, CrossEntropyGradOp op,
   Value one =
       select(b, isLabel, b.math.constant(type, 1), b.math.constant(type, 0));
   Value dloss = b.at(op.getDloss(), row);
-  // Ignored rows have dloss 0, and any lse.
+  // Ignored rows have a dloss of 0, and their lse can be any number.
   Value result = b.math.mul(b.math.sub(prob, one), dloss);
   Value zero = b.math.constant(type, 0);
   Value ignored = cmp(b, FloatPredicate::OEQ, dloss, zero);
@@ -420,7 +420,8 @@ Value ElementEmitter::at(Value value, ArrayRef<Index> indices) {
   return element;
 }
 
-/// Ops whose result depends on the position, or reads several positions.
+/// Computes ops whose result depends on the position, or that read several
+/// positions.
 static Value computePlaced(ElementEmitter &b, Value value,
                            ArrayRef<Index> indices) {
   unsigned number = cast<OpResult>(value).getResultNumber();

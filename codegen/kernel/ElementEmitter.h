@@ -53,7 +53,8 @@ private:
   Value loadConstant(ConstantOp op, ArrayRef<Index> indices);
 };
 
-/// Returns the row of `id` in this rank's shard, and whether the shard has it.
+/// Returns the row of the shard that `id` selects, and whether the shard
+/// contains it.
 std::pair<Value, Value> lookUp(ElementEmitter &b, Operation *op, Value id,
                                int64_t localSize);
 
@@ -63,8 +64,8 @@ Value maskTerm(ElementEmitter &b, Value mask, ArrayRef<Index> indices);
 /// A dense operand of the kernel as one long row; nullopt for other values.
 std::optional<MemoryRef> flatOperand(ElementEmitter &b, Value value);
 
-/// Adds the square of an element of `x`, as f64, to `sum`. `indices` are those
-/// of `flat`, if any.
+/// Adds the square of an element of `x`, as f64, to `sum`. `indices` are
+/// indices of `flat` if it is given, else of `x`.
 Value addSquare(ElementEmitter &b, Value sum, Value x,
                 const std::optional<MemoryRef> &flat, ArrayRef<Index> indices);
 
@@ -79,8 +80,8 @@ Value maxPoolGradAt(ElementEmitter &b, MaxPoolGradOp op,
 Indices delinearize(ImplicitLocOpBuilder *b, const LoopSpace &space,
                     Index linear, ArrayRef<int64_t> shape);
 
-/// If `op` only moves elements, the indices of the operand element that it
-/// reads; else nullopt. Emits nothing if `b` is null.
+/// If `op` only moves elements, returns the indices of the operand element that
+/// it moves to `indices`; else nullopt. Emits nothing if `b` is null.
 std::optional<Indices> movedIndices(ImplicitLocOpBuilder *b,
                                     const LoopSpace &space, Operation *op,
                                     ArrayRef<Index> indices);

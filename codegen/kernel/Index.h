@@ -24,7 +24,7 @@ struct Index {
   /// nest, when nothing is emitted, `isOpaque` is set and `opaque` is null.
   Value opaque;
   bool isOpaque = false;
-  /// A divisor of the opaque part.
+  /// A number that divides the opaque part.
   int64_t multiple = 1;
 
   bool operator==(const Index &) const = default;
@@ -58,7 +58,7 @@ public:
     x.constant += offset;
     return x;
   }
-  /// Adds `offset` to the last of several indices, or to none.
+  /// Adds `offset` to the last index, if there are indices.
   static Indices advance(Indices indices, int64_t offset) {
     if (!indices.empty())
       indices.back() = shift(indices.back(), offset);

@@ -44,7 +44,7 @@ struct KernelSpec {
   llvm::SmallVector<StridedView> outputs;
   /// The number of the operand whose memory result i shares, or -1.
   llvm::SmallVector<int64_t> aliases;
-  /// True if that memory is also passed as another operand.
+  /// True if the memory of such an operand is also passed as another operand.
   bool overlaps = false;
   /// For a launch that applies the kernel to a group of tensors, the number of
   /// elements of each (GpuGroups.cpp); else empty.
@@ -62,10 +62,11 @@ struct KernelStage {
   std::vector<int> buffers = {}, writes = {};
 };
 
-/// The code of a kernel. On a CPU it is one stage.
+/// The code of a kernel. On a CPU, a kernel has one stage.
 struct EmittedKernel {
   std::vector<KernelStage> stages;
-  /// Size of the buffer after the results, through which stages pass values.
+  /// The size of the scratch buffer, which follows the results and passes
+  /// values between stages.
   int64_t scratchBytes = 0;
 };
 

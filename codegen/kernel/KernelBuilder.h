@@ -27,11 +27,13 @@ public:
 
   bool isForGpu() const { return target != KernelTarget::cpu; }
 
-  /// A loop from `lower` to below `upper`, which carries values from `init` on.
+  /// A loop from `lower` to below `upper` that carries values, which begin as
+  /// `init`.
   Values stepLoop(Value lower, Value upper, int64_t step, ValueRange init,
                   const FoldBody &body);
   void stepLoop(Value lower, Value upper, int64_t step, const LoopBody &body);
-  /// The same from 0. A single iteration is emitted without a loop.
+  /// A loop from 0 to below `upper`. A single iteration is emitted without a
+  /// loop.
   Values foldLoop(Value upper, ValueRange init, const FoldBody &body);
   void forLoop(Value upper, const LoopBody &body);
 
@@ -59,14 +61,14 @@ public:
   void closeScope() { memos.pop_back(); }
   /// Closes all scopes and opens the outermost scope of a function.
   void resetScopes() { memos.assign(1, Memo()); }
-  /// The element if an open scope knows it, else null.
+  /// The element if it was computed in an open scope, else null.
   Value recall(Value value, ArrayRef<Index> indices) const;
   void remember(Value value, ArrayRef<Index> indices, Value element);
 
   const KernelTarget target;
   ScalarMath math;
   LoopSpace space;
-  /// Bodies of loops that have accesses that are not contiguous.
+  /// The bodies of loops with accesses that are not contiguous.
   llvm::SmallPtrSet<mlir::Block *, 8> strided;
 
 private:
@@ -74,12 +76,11 @@ private:
   std::vector<Memo> memos;
 };
 
-/// A function that accumulates two lists of values; list item i has kind
-/// `kinds[i]`.
+/// A function that combines two lists of values, item i by `kinds[i]`.
 Combine accumulation(KernelBuilder &b, ArrayRef<ReduceKind> kinds);
 
-/// Tells LLVM not to vectorize the `strided` loops, because that needs much
-/// code and makes them hardly faster.
+/// Tells LLVM not to vectorize the `strided` loops: vector code for them is
+/// long and hardly faster.
 void annotateLoops(KernelBuilder &b, mlir::func::FuncOp function);
 
 } // namespace dpc::codegen

@@ -43,7 +43,7 @@ func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
 }
 
 // The code is in a separate function because only arguments can be `noalias`.
-// Without `noalias` LLVM vectorizes no loop.
+// Without `noalias`, LLVM does not vectorize any loop.
 void emitEntry(KernelBuilder &b, func::FuncOp impl, const std::string &name) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   impl.setPrivate();

@@ -8,7 +8,7 @@ namespace dpc::codegen {
 
 /// Creates a function without body. Its arguments are the kernel's operands,
 /// results, scratch memory (if `hasScratch`) and scalars, in this order. Emits
-/// a diagnostic if a GPU cannot take that many.
+/// a diagnostic if these are more arguments than a GPU kernel can have.
 mlir::func::FuncOp createFunction(ElementEmitter &b, const std::string &name,
                                   bool hasScratch);
 

@@ -57,7 +57,7 @@ static void noteStride(KernelBuilder &b, const Index &linear) {
 }
 
 /// The alignment in bytes of an access. Buffers begin at multiples of 64 bytes;
-/// more than 16 bytes do not help.
+/// alignments above 16 bytes do not help.
 static unsigned alignmentOf(const KernelBuilder &b, const Index &linear,
                             Type storage) {
   int64_t step = linear.constant;
@@ -84,8 +84,9 @@ static std::pair<Value, unsigned> address(KernelBuilder &b,
   return {pointer, b.isForGpu() ? alignmentOf(b, linear, storage) : 0};
 }
 
-/// Converts the stored bits of `half` to f32. bf16 is the upper half of f32; as
-/// integer code the conversion is vectorized on every CPU.
+/// Converts the stored bits of `half` to f32. A bf16 number is the upper half
+/// of an f32 number; written as integer code, this conversion is vectorized on
+/// every CPU.
 static Value widen(KernelBuilder &b, Value element, Type half) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   if (auto format = narrowFormat(half))

@@ -15,16 +15,16 @@ struct MemoryRef {
   Type element;
 };
 
-/// The compute type of a value's elements: f32 for narrower floats, which are
-/// widened by loads and rounded by stores; signless integers of at least 8
-/// bits; and else the type itself.
+/// The compute type of a value's elements. For narrow floats it is f32: loads
+/// widen such elements and stores round them. For integers it is a signless
+/// type of at least 8 bits. Other types are their own compute types.
 Type computeTypeOf(Value value);
 
 /// The type that loads and stores use for elements of `elementType`: bytes for
 /// booleans, integers for bf16 and narrower floats.
 Type storageTypeOf(Type elementType);
 
-/// A constant whose elements are converted to their compute type.
+/// Converts the elements of a constant to their compute type.
 mlir::DenseElementsAttr computedElements(mlir::DenseElementsAttr value);
 
 /// Emits the load or the store of an element. `elementType` and the type of
@@ -34,8 +34,8 @@ Value loadElement(KernelBuilder &b, const MemoryRef &memory, Type elementType,
 void storeElement(KernelBuilder &b, Value scalar, const MemoryRef &memory,
                   ArrayRef<Index> indices);
 
-/// Converts an element between types of values; `x` and the result have the
-/// compute types of `from` and `to`.
+/// Converts an element from type `from` to type `to`; `x` and the result have
+/// the compute types of `from` and `to`.
 Value convertElement(KernelBuilder &b, Value x, Type from, Type to);
 
 } // namespace dpc::codegen

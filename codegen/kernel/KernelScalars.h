@@ -1,5 +1,4 @@
-//===- KernelScalars.h - The arguments of a kernel that differ by rank -*- C++
-//-*-===//
+//===- KernelScalars.h - Kernel arguments that differ by rank ---*- C++ -*-===//
 //
 // A kernel is compiled once for all ranks and micro-batches. Numbers that
 // differ by rank, such as the offset and the valid size of a shard, are int64
@@ -14,7 +13,7 @@
 
 namespace dpc::codegen {
 
-/// One factor of a dimension of an op that depends on indices.
+/// One factor of a dimension, for ops that depend on global indices.
 struct LocalFactor {
   int64_t size = 1;  ///< global
   int64_t local = 1; ///< capacity of a shard
@@ -22,8 +21,8 @@ struct LocalFactor {
   std::vector<std::string> axes;
 };
 
-/// The factors of dimension `dim` of the sharded type `global`. Without one,
-/// the dimension is one factor of `localSize` that is not sharded.
+/// The factors of dimension `dim` of the sharded type `global`. Without
+/// `global`, the dimension is one factor of `localSize` that is not sharded.
 llvm::SmallVector<LocalFactor> factorsOf(std::optional<mlir::Type> global,
                                          int64_t dim, int64_t localSize);
 

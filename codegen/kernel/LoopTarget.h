@@ -16,7 +16,7 @@ struct RowFold {
   Combine combine;
 };
 
-/// A box of indices, the values to compute there, and their memory.
+/// A box of indices, the values to compute there, and the memory for them.
 struct Nest {
   ArrayRef<Value> values; ///< empty if all targets get the same element
   ArrayRef<MemoryRef> targets;
@@ -25,7 +25,7 @@ struct Nest {
 
 /// Runs loops over nests and rows on a CPU, or in the threads of a GPU. The
 /// code of row ops is written once, in terms of these functions. `limit` is the
-/// number of columns to visit (null: all of `size`).
+/// number of columns to visit (null: all `size` columns).
 class LoopTarget {
 public:
   virtual ~LoopTarget() = default;
@@ -36,15 +36,15 @@ public:
                        const std::function<void(Index)> &body) = 0;
   /// Visits the columns from `limit` to the end.
   virtual void restLoop(int64_t size, Value limit, const LoopBody &body) = 0;
-  /// Runs `body` once per row; it may store.
+  /// Runs `body` once per row; `body` may store values.
   virtual void once(const std::function<void()> &body) = 0;
   /// Computes all elements at an index before it stores any, since results may
   /// share the memory of operands.
   virtual void nest(const Nest &nest, const ElementsBody &elements) = 0;
 
-  /// Called before each load: earlier stores must be visible.
+  /// Called before each load, which must see all earlier stores.
   virtual void beforeLoad() {}
-  /// Returns true if the target keeps the store and emits it later.
+  /// Returns true if the target keeps the store in order to emit it later.
   virtual bool keepsStore(Value /*scalar*/, const MemoryRef & /*memory*/,
                           ArrayRef<Index> /*indices*/) {
     return false;

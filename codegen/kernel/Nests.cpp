@@ -162,7 +162,8 @@ static void addCuts(Operation &op, int64_t dim, ArrayRef<int64_t> shape,
   }
 }
 
-/// More boxes than this need more code than they save.
+/// With more boxes than this, the code for the boxes is longer than the code it
+/// saves.
 static constexpr int64_t kMaxPieces = 12;
 
 void emitCut(ElementEmitter &b, ArrayRef<unsigned> results) {
@@ -203,8 +204,8 @@ void fill(ElementEmitter &b, const MemoryRef &target, Type elementType,
   });
 }
 
-// Concatenations and pads are written box by box, so that no element needs a
-// choice.
+// Concatenations and pads are written box by box, so that no code chooses an
+// operand for each element.
 static void emitBox(ElementEmitter &b, Value value, const MemoryRef &target) {
   ArrayRef<int64_t> shape = shapeOf(value);
   SmallVector<int64_t> zeros(shape.size(), 0), ones(shape.size(), 1);
@@ -236,8 +237,8 @@ static void emitBox(ElementEmitter &b, Value value, const MemoryRef &target) {
                [&] { b.store(b.at(value, indices), target, indices); });
 }
 
-/// The boxes of a GPU's stage are written concurrently, so none may be written
-/// twice.
+/// On a GPU, a stage writes its boxes concurrently, so no element may be in two
+/// boxes.
 static bool isWrittenByBoxes(Value value, bool onGpu) {
   Operation *op = value.getDefiningOp();
   return isa_and_nonnull<ConcatOp>(op) ||

@@ -8,20 +8,20 @@ namespace dpc::codegen {
 
 struct NestLoops {
   SmallVector<bool> merges; ///< [d]: loops d and d + 1 may become one
-  /// A loop along which some access is contiguous while it is strided along the
+  /// A loop along which some access is contiguous that is strided along the
   /// last loop; -1 if there is none.
   int64_t crossed = -1;
 };
 NestLoops analyzeNest(const Nest &nest, ArrayRef<StridedView> inputs);
 
-/// The loop indices, moved to the beginning of a box.
+/// Adds `begin`, the start of a box, to the loop indices.
 Indices shifted(ImplicitLocOpBuilder *b, ArrayRef<Index> indices,
                 ArrayRef<int64_t> begin);
 
 /// Computes and stores the given results; results of equal shapes share a nest.
 void emitResults(ElementEmitter &b, ArrayRef<unsigned> results);
-/// The same for results of one shape. The nest is cut where ops switch between
-/// operands.
+/// Computes and stores results of one shape. Cuts the nest where ops, such as
+/// concatenations, switch between operands.
 void emitCut(ElementEmitter &b, ArrayRef<unsigned> results);
 
 /// Fills memory with `value`, in loops of one thread.

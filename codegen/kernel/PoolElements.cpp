@@ -35,8 +35,8 @@ static Value orZero(ElementEmitter &b, Value condition, Value x) {
   return select(b, condition, x, constantI64(b, 0));
 }
 
-// The loop finds both results at once. The other one is remembered for later
-// use at the same indices.
+// The loop finds both results at once. The result that is not returned is
+// remembered for later use at the same indices.
 Value maxPoolAt(ElementEmitter &b, MaxPoolOp op, unsigned result,
                 ArrayRef<Index> indices) {
   ArrayRef<int64_t> image = shapeOf(op.getX()).drop_front(2);

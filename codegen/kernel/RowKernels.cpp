@@ -56,8 +56,9 @@ static RowFold foldOf(ElementEmitter &b, ArrayRef<ReduceKind> kinds,
           accumulation(b, kinds)};
 }
 
-/// Stores the results that the row op needs (`before`), or those that depend on
-/// it. Later code reads them back, because the row is in the L1 cache.
+/// Stores the results that the row op needs (`before`), or the results that
+/// depend on it. Later code reads them back, because the row is in the L1
+/// cache.
 static void storeRowResults(ElementEmitter &b, Operation *rowOp,
                             ArrayRef<Index> row, bool before) {
   ArrayRef<int64_t> shape = shapeOf(rowOp->getOperand(0));

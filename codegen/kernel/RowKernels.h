@@ -8,12 +8,12 @@ namespace dpc::codegen {
 
 /// The op of a kernel's body that needs whole rows, or null.
 Operation *findRowOp(KernelOp kernel);
-/// Whether one thread computes the whole row, because the op takes its elements
-/// in order.
+/// Whether one thread must compute the whole row, because the op reads the
+/// elements of the row in order.
 bool isSerial(Operation *rowOp);
 
-/// Emits the code for one row: the results that the row op needs, the row op,
-/// and the results that depend on it.
+/// Emits the code for one row: first the results that the row op needs, then
+/// the row op, then the results that depend on it.
 void emitRow(ElementEmitter &b, Operation *rowOp, ArrayRef<Index> row);
 
 /// True for reduce, sum_squares and embedding_grad.

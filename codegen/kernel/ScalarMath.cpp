@@ -9,7 +9,7 @@ using namespace mlir;
 namespace dpc::codegen {
 
 namespace {
-// The compiler may fuse multiply-adds, and change nothing else.
+// The compiler may fuse multiply-adds, but may change nothing else.
 constexpr auto kContract = arith::FastMathFlags::contract;
 constexpr auto kReorder =
     arith::FastMathFlags::contract | arith::FastMathFlags::reassoc;

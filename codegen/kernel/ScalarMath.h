@@ -64,7 +64,7 @@ public:
   /// their compute types.
   Value convertElement(Value x, Type from, Type to);
 
-  /// Converts a code to f32, and an f32 to its code.
+  /// Converts the code of a narrow float to f32, and an f32 to its code.
   Value decodeFloat(Value code, const rt::NarrowFloat &format);
   Value encodeFloat(Value x, const rt::NarrowFloat &format);
 

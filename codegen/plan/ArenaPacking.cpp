@@ -11,9 +11,9 @@
 
 namespace dpc::codegen {
 
-/// The most comparisons for the improvement of a layout: about one second.
+/// The maximum number of comparisons to improve a layout: about one second.
 static constexpr double kComparisons = 2e8;
-/// The most changes to one order.
+/// The maximum number of changes to one order.
 static constexpr double kMostRounds = 4000;
 /// Buffers smaller than 1/kSmallShare of the arena are placed last.
 static constexpr int64_t kSmallShare = 1000;
@@ -22,7 +22,8 @@ static int64_t roundUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// The live bytes from each step at which they change to the next such step.
+/// The number of live bytes, from each step at which it changes to the next
+/// such step.
 static std::map<int64_t, int64_t>
 liveBytes(const std::vector<Lifetime> &buffers, int64_t alignment) {
   std::map<int64_t, int64_t> live;
@@ -54,9 +55,9 @@ public:
       : buffers(buffers), alignment(alignment) {}
 
   /// Places the buffers in `order`, each in the smallest gap where it fits or,
-  /// with `lowest`, in the lowest one.
+  /// if `lowest` is set, in the lowest such gap.
   ArenaLayout place(const std::vector<size_t> &order, bool lowest);
-  /// Places the buffers of `order` beside those already placed.
+  /// Places the buffers of `order` around those already placed.
   void add(const std::vector<size_t> &order, bool lowest, ArenaLayout &layout);
   /// Places one buffer at a given offset.
   void fix(size_t buffer, int64_t offset);
@@ -197,7 +198,8 @@ void OrderSearch::trySorted(const std::function<double(size_t)> &key) {
   trials.push_back({std::move(order), std::move(layout)});
 }
 
-/// For each buffer, the most live bytes at any step of its lifetime.
+/// For each buffer, the largest number of live bytes at any step of its
+/// lifetime.
 std::vector<double> OrderSearch::fullest() const {
   std::map<int64_t, int64_t> live = liveBytes(buffers, /*alignment=*/1);
   std::vector<double> loads;
@@ -217,13 +219,15 @@ void OrderSearch::trySortedOrders() {
   trySorted([&](size_t i) { return double(buffers[i].bytes) * span(i); });
   trySorted([&](size_t i) { return -double(buffers[i].first); });
   trySorted([&](size_t i) { return double(buffers[i].last); });
-  // Where the arena is fullest there is least choice: place these first.
+  // Buffers that are live where the arena is fullest have the fewest possible
+  // offsets; place these buffers first.
   std::vector<double> loads = fullest();
   trySorted([&](size_t i) { return loads[i]; });
   trySorted([&](size_t i) { return loads[i] * std::sqrt(span(i)); });
 }
 
-/// Places long-lived and large buffers first, with random weights of the two.
+/// Orders buffers by lifetime and size, both descending, with random weights
+/// for the two.
 void OrderSearch::tryMixtures() {
   for (int round = 0; round < 24 && !isTight(best().layout); ++round) {
     double weight = double(random() % 1000) / 500.0;
@@ -265,9 +269,9 @@ void OrderSearch::improve(Trial &trial, int64_t rounds) {
   }
 }
 
-/// Improves several of the best orders, because the best start does not always
-/// lead to the best end. The number of comparisons bounds the work, so the
-/// result does not depend on the machine.
+/// Improves several of the best orders, because the best initial order does not
+/// always lead to the best final order. The number of comparisons limits the
+/// work, so the result does not depend on the machine.
 void OrderSearch::improveBest() {
   std::sort(trials.begin(), trials.end(), [](const Trial &a, const Trial &b) {
     return std::tie(a.layout.bytes, a.order) <
@@ -305,7 +309,7 @@ ArenaLayout packArena(const std::vector<Lifetime> &buffers, int64_t alignment) {
     last = std::max(last, buffer.last);
   }
   // The search is quadratic. It leaves out buffers that are always live, and
-  // small ones, which fit into gaps at the end.
+  // small buffers, which fit into gaps at the end.
   int64_t bound = arenaLowerBound(buffers, alignment);
   std::vector<size_t> lasting, large, small;
   for (size_t i = 0; i < buffers.size(); ++i) {

@@ -1,12 +1,12 @@
 //===- ArenaPacking.h - Offsets of buffers in one arena ---------*- C++ -*-===//
 //
 // Buffers that are never live together may share bytes. Finding the smallest
-// arena is NP-hard; no arena is smaller than the largest sum of live bytes
-// (arenaLowerBound). Training steps write buffers in the forward pass and read
-// them in reverse order in the backward pass, so live ranges nest. On such
-// steps the arena is within 2 % of the bound if each buffer is placed in turn
-// at the lowest offset where it fits. packArena tries several orders of the
-// buffers and keeps the smallest arena.
+// arena is NP-hard. No arena is smaller than the largest number of bytes that
+// are live at one step (arenaLowerBound). Training steps write buffers in the
+// forward pass and read them in reverse order in the backward pass, so live
+// ranges nest. On such steps the arena is within 2 % of the bound if buffers
+// are placed one after the other, each at the lowest offset where it fits.
+// packArena tries several orders of the buffers and keeps the smallest arena.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_CODEGEN_PLAN_ARENAPACKING_H
@@ -31,12 +31,12 @@ struct ArenaLayout {
   int64_t bytes = 0;
 };
 
-/// The largest sum of live bytes over the steps, each rounded up to
-/// `alignment`.
+/// The largest total size of the buffers that are live at one step. Each size
+/// is rounded up to `alignment`.
 int64_t arenaLowerBound(const std::vector<Lifetime> &buffers,
                         int64_t alignment = 64);
 
-/// Places all buffers. Equal inputs have equal layouts.
+/// Places all buffers. Equal inputs give equal layouts.
 ArenaLayout packArena(const std::vector<Lifetime> &buffers,
                       int64_t alignment = 64);
 

@@ -21,30 +21,31 @@ Item makeItem(int phase, rt::OpVariant op, std::string name,
 /// order() sorts them by phase.
 struct InstructionList {
   std::vector<Item> items;
-  std::vector<Item> tails;       ///< at the ends of their phases
+  std::vector<Item> tails;       ///< instructions at the ends of their phases
   std::vector<int> outputsAtEnd; ///< buffers read after the step
-  SourceOps source;              ///< of the next instructions
+  SourceOps source;              ///< ops that emit() names as sources
 
   rt::Instruction &emit(int phase, rt::OpVariant op, std::string name,
                         rt::Queue queue = rt::Queue::Compute);
   void order(const StepSchedule &schedule);
 };
 
-/// Ids of the buffers that an instruction accesses; for a view, its buffer.
+/// The ids of the buffers that an instruction accesses. For a view, this is the
+/// id of the buffer that contains it.
 struct Touched {
   llvm::SmallVector<int> reads, writes;
 };
 Touched touchedBy(const rt::Instruction &instruction, const rt::Plan &plan);
 
-/// The buffer of which `id` is a view; `id` itself if it is none.
+/// The buffer that contains the view `id`; `id` itself if it is not a view.
 int rootOfBuffer(const rt::Plan &plan, int id);
 
 /// Adds waits and signals where `items` of different queues conflict
 /// (Events.cpp).
 void addEvents(std::vector<Item> &items, const rt::Plan &plan, int &numEvents);
 
-/// Adds the missing events between the entries of the schedule of `stage`,
-/// whose buffers have offsets.
+/// Adds the events that addEvents cannot determine, between the entries of the
+/// schedule of `stage`. The buffers of `stage` must have offsets.
 void completeEvents(rt::Plan &plan, int64_t stage, int &numEvents);
 
 } // namespace dpc::codegen

@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// The group along `axes`. With `ordered` they must be in mesh order, which is
-/// the order in which collectives stack shards.
+/// The group along `axes`. If `ordered` is set, the axes must be in mesh order,
+/// which is the order in which collectives stack shards.
 static FailureOr<int> groupOf(StageDraft &s, Operation *op, ArrayAttr axes,
                               bool ordered) {
   std::vector<std::string> names, sorted;

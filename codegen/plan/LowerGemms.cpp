@@ -15,8 +15,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// Adds one call for each index of the outer batch dimensions: a call has two
-/// batch dimensions.
+/// Adds one call for each index of the outer batch dimensions, because a call
+/// has only two batch dimensions.
 static void emitBatched(rt::MatmulOp op, ArrayRef<GemmLayout::Batch> batches,
                         SmallVector<rt::MatmulOp> &out) {
   if (batches.size() > 2) {
@@ -96,8 +96,8 @@ static double flopsOf(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 /// Makes the only call of a matmul marked kFp8 multiply fp8 codes. This
-/// requires one GEMM without batch dimensions whose rows of C begin at
-/// multiples of 16 bytes; a matmul without them runs in bf16 and is counted in
+/// requires one GEMM without batch dimensions in which the rows of C begin at
+/// multiples of 16 bytes. Other matmuls run in bf16 and are counted in
 /// `s.uncoded`.
 static void encodeInFp8(StageDraft &s, MatmulOp op, rt::MatmulOp &call) {
   auto formats = op->getAttrOfType<ArrayAttr>(attr::kFp8);
@@ -120,8 +120,8 @@ static void encodeInFp8(StageDraft &s, MatmulOp op, rt::MatmulOp &call) {
       s.slots.addWorkspace(op.getContext(), bytes.getInt(), "codes of fp8")};
 }
 
-// Predictions of time and memory know the sizes of operands but not their
-// layout in buffers.
+// When time and memory are predicted, the sizes of operands are known, but not
+// their layout in buffers.
 void remarkOnUncoded(const StageDraft &s) {
   if (s.uncoded > 0)
     func::FuncOp(s.step).emitRemark()
@@ -201,7 +201,7 @@ static void bindEpilogue(StageDraft &s, KernelOp op, rt::Epilogue epilogue,
   }
 }
 
-/// Makes an instruction of each op in the kernel.
+/// Lowers each op in the kernel to an instruction.
 static LogicalResult lowerUnfused(StageDraft &s, KernelOp op) {
   if (AccumulateOp sum = sumInPlace(op)) { // has its own buffer now
     sum->removeAttr(attr::kView);

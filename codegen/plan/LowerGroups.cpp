@@ -1,4 +1,4 @@
-//===- LowerGroups.cpp - One launch for kernels of one body ---------------===//
+//===- LowerGroups.cpp - One launch for kernels with equal bodies ---------===//
 //
 // An optimizer updates hundreds of tensors, most of them so small that a launch
 // takes longer than its work. On GPUs consecutive elementwise kernels become
@@ -67,7 +67,8 @@ static std::optional<FlatKernel> flatKernel(const StageDraft &s, KernelOp op) {
       flat.written.push_back(
           s.slots.at(op.getInputs()[flat.aliases.back()]).buffer);
   }
-  // A buffer that is also another operand would have to be read first.
+  // If such a buffer were also another operand, that operand would have to be
+  // read first.
   for (int buffer : flat.written)
     if (llvm::count(flat.buffers, buffer) > 1)
       return {};

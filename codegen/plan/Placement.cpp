@@ -160,7 +160,8 @@ private:
 } // namespace
 
 /// Extends lifetimes to the accesses of each item. A communication accesses its
-/// buffers until another queue waits for it; with frames, not after its phase.
+/// buffers until another queue waits for it. If there are frames, it does so at
+/// most until the end of its phase.
 void Lifetimes::addAccesses(const rt::Plan &plan, bool hasFrames) {
   std::vector<Touched> touched;
   std::vector<int64_t> lastOfPhase(update + 1, -1);
@@ -226,7 +227,9 @@ static int packFrame(rt::Plan &plan, int64_t stage, const Lifetimes &lifetimes,
   std::vector<Lifetime> lives;
   for (int id : frame.buffers) {
     Lifetime life = lifetimes.lives[id];
-    if (!frame.isOrdered) // then positions are no times
+    // If the order of execution is unknown, the buffers count as live all the
+    // time.
+    if (!frame.isOrdered)
       life = {life.bytes, 0, std::numeric_limits<int64_t>::max() / 2};
     lives.push_back(life);
   }
@@ -257,7 +260,7 @@ static int packFrame(rt::Plan &plan, int64_t stage, const Lifetimes &lifetimes,
   return id;
 }
 
-/// Places host and disk buffers, which all persist, one after the other.
+/// Places host and disk buffers, which are all persistent, one after the other.
 static void placeInSpaces(rt::Plan &plan, int64_t stage) {
   for (auto [space, sizes] : {std::pair(rt::Space::Host, &plan.hostBytes),
                               std::pair(rt::Space::Disk, &plan.diskBytes)}) {

@@ -6,20 +6,21 @@
 
 namespace dpc::codegen {
 
-/// The frame of a chunk: buffers that a micro-batch keeps between phases.
+/// The frame of a chunk: the buffers that a micro-batch keeps between phases.
 struct FramePlan {
   int64_t chunk = 0;
-  int id = -1;                    ///< in the plan, once placed
-  llvm::SmallVector<int> buffers; ///< that several phases access
-  llvm::SmallVector<bool> uses;   ///< by phase: it accesses one of them
+  int id = -1;                    ///< of the frame in the plan, once placed
+  llvm::SmallVector<int> buffers; ///< buffers that several phases access
+  llvm::SmallVector<bool> uses;   ///< by phase: whether it accesses a buffer
   int64_t count = 1;              ///< micro-batches alive at once
   /// Each micro-batch runs the phases that use the frame in ascending order.
   bool isOrdered = true;
-  std::vector<int64_t> slots; ///< by micro-batch
+  std::vector<int64_t> slots; ///< the slot of each micro-batch
 };
 
 /// The frames of a stage, by chunk. Empty if each micro-batch ends before the
-/// next one starts: then lifetimes alone decide which buffers share bytes.
+/// next one starts, because lifetimes alone then decide which buffers share
+/// bytes.
 std::vector<FramePlan> findFrames(const rt::Plan &plan, int64_t stage,
                                   const StepSchedule &schedule,
                                   const InstructionList &list);

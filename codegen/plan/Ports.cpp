@@ -76,8 +76,8 @@ static LogicalResult bindSpace(StageDraft &s, DictionaryAttr attrs,
                             << "\"disk\"";
 }
 
-/// The element of `list`, tensors or inputs of the plan, that an earlier stage
-/// has added under this name; the end of `list` without one.
+/// The element of `list` (tensors or inputs of the plan) that an earlier stage
+/// added under this name, or the end of `list`.
 template <typename List>
 static auto findEarlier(StageDraft &s, List &list, const std::string &name) {
   return llvm::find_if(list, [&](const auto &other) {

@@ -25,9 +25,10 @@ static rt::ScheduleEntry entryOf(const StageDraft &s,
   return result;
 }
 
-/// The schedule of a rank with `share` micro-batches: `longest`, the schedule
-/// of the rank with most, without the entries of other micro-batches. This is
-/// valid because a micro-batch waits for its own phases only.
+/// The schedule of a rank with `share` micro-batches. It is `longest`, the
+/// schedule of the rank with the most micro-batches, without the entries of
+/// micro-batches that the rank lacks. This is valid because a micro-batch waits
+/// only for its own phases.
 static std::vector<rt::ScheduleEntry>
 entriesOf(const std::vector<rt::ScheduleEntry> &longest, int64_t share) {
   std::vector<rt::ScheduleEntry> entries;
@@ -86,7 +87,7 @@ static LogicalResult addStage(StageDraft &s) {
   return success();
 }
 
-/// Fills the fields of the plan that no stage decides.
+/// Fills the fields of the plan that do not depend on a stage.
 static LogicalResult startDraft(SharedDraft &shared, func::FuncOp first,
                                 const CodegenOptions &options) {
   std::string error;

@@ -5,10 +5,10 @@
 // of the instructions and from the schedule:
 //
 //   StepSchedule   phases and their order            (StepSchedule.h)
-//   StepBuffers    ops in this order, shared buffers (ir/StepBuffers.h)
+//   StepBuffers    ordered ops and shared buffers    (ir/StepBuffers.h)
 //   ValueSlots     the buffer and view of a value    (ValueSlots.h)
 //   lower()        instructions of an op             (Lower*.cpp)
-//   bindResults()  and the other ports               (Ports.cpp)
+//   bind*()        mesh, arguments and results       (Ports.cpp)
 //   addEvents()    between queues                    (Events.cpp)
 //   placeBuffers() frames and offsets                (Placement.cpp)
 //
@@ -26,7 +26,7 @@ namespace dpc::codegen {
 /// The parts of a draft that all stages share.
 struct SharedDraft {
   PlanDraft draft;
-  llvm::StringMap<EmittedKernel> kernels; ///< by the text of the body
+  llvm::StringMap<EmittedKernel> kernels; ///< by the texts of their bodies
   KernelTarget target = KernelTarget::cpu;
   int numEvents = 0;
 };
@@ -49,12 +49,12 @@ struct StageDraft {
   StepBuffers buffers;
   ValueSlots slots;
   InstructionList list;
-  int64_t ringShifts = 0; ///< the tag of the next one
+  int64_t ringShifts = 0; ///< the tag of the next ring shift
   int64_t uncoded = 0;    ///< GEMMs that were predicted in fp8 but run in bf16
 };
 
-/// Add the step's mesh, arguments and results to the plan (Ports.cpp). They
-/// fail with a diagnostic.
+/// These functions add the mesh, arguments and results of the step to the plan
+/// (Ports.cpp). They fail with a diagnostic.
 mlir::LogicalResult bindMesh(StageDraft &s);
 mlir::LogicalResult bindArguments(StageDraft &s);
 mlir::LogicalResult bindResults(StageDraft &s);
@@ -78,11 +78,12 @@ mlir::LogicalResult lowerKernel(StageDraft &s, KernelOp op);
 mlir::LogicalResult lowerAccumulate(StageDraft &s, AccumulateOp op);
 /// The number of the operand whose buffer `result` reuses, or -1.
 int64_t tiedInput(const StageDraft &s, mlir::OpResult result);
-/// Adds `result`, in the buffer of the operand `tied` or in a new one (-1), to
-/// the slots and to the buffers that `call` writes.
+/// Adds `result` to the slots and to the buffers that `call` writes. It gets
+/// the buffer of operand `tied`, or a new buffer if `tied` is -1.
 const Slot &addResult(StageDraft &s, mlir::OpResult result, int64_t tied,
                       rt::KernelOp &call);
-/// The slot of `value`, a sum, in a new buffer that the setup phase clears.
+/// Returns a slot for `value`, a sum, in a new buffer that the setup phase
+/// clears.
 Slot clearedSlot(StageDraft &s, mlir::Value value);
 /// The code for `spec`, or null after a diagnostic.
 const EmittedKernel *kernelFor(SharedDraft &shared, const KernelSpec &spec);
@@ -97,14 +98,14 @@ struct KernelCall {
 mlir::LogicalResult emitCalls(StageDraft &s, const KernelSpec &spec,
                               rt::KernelOp call, KernelCall how);
 
-/// An elementwise kernel on dense tensors of one shape, and scalars.
+/// An elementwise kernel on dense tensors of one shape and on scalars.
 struct FlatKernel {
   KernelOp op;
   int phase = 0;
   int64_t elements = 0;
-  std::string text; ///< equal for bodies that differ in shapes alone
-  /// Buffers of scalar operands, of all other operands, and of those among the
-  /// latter that results reuse.
+  std::string text; ///< equal for bodies that differ only in shapes
+  /// `scalars` are the buffers of scalar operands, and `buffers` those of all
+  /// other operands. `written` are the `buffers` that results reuse.
   llvm::SmallVector<int> scalars, buffers, written;
   llvm::SmallVector<int64_t> aliases; ///< see KernelSpec
 };

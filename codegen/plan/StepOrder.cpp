@@ -8,8 +8,8 @@ using namespace mlir;
 
 namespace dpc::codegen {
 
-/// How `op` becomes instructions; nullopt without a lowering, which only
-/// terminators lack after checkLowerings.
+/// How `op` becomes instructions; nullopt if it has no lowering. After
+/// checkLowerings, only terminators have none.
 static std::optional<LoweringKind> kindOfLowering(Operation *op) {
   auto lowering = dyn_cast<LoweringOpInterface>(op);
   if (!lowering)
@@ -25,7 +25,7 @@ static bool standsAlone(Operation *op) {
          op->hasTrait<mlir::OpTrait::IsTerminator>();
 }
 
-/// Whether `op` is a constant with a buffer of its own.
+/// Whether `op` is a constant that has its own buffer.
 static bool isStoredConstant(Operation *op) {
   auto constant = dyn_cast<ConstantOp>(op);
   return constant && !constant.getValue().isSplat();

@@ -8,14 +8,14 @@
 
 namespace dpc::codegen {
 
-/// Fails with a diagnostic at an op without a lowering, with a type that cannot
-/// be executed, or with an index into a dimension of several factors.
+/// Fails with a diagnostic at an op that has no lowering, has a type that
+/// cannot be executed, or indexes a dimension of several factors.
 mlir::LogicalResult checkStep(mlir::func::FuncOp step);
 
 /// Wraps each op that only kernels can execute in a kernel.
 void wrapLooseOps(mlir::func::FuncOp step);
-/// A kernel that yields the values which `emit` creates from the arguments of
-/// the body.
+/// Creates a kernel that yields the values that `emit` creates from the
+/// arguments of the body.
 KernelOp createKernel(
     mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueRange operands,
     mlir::TypeRange types,
@@ -24,7 +24,8 @@ KernelOp createKernel(
 KernelOp wrap(mlir::Operation *op);
 
 /// Orders the ops by phase. Fails if an op runs before one of its operands, or
-/// in a phase that the schedule lacks. `phaseText` names phases in diagnostics.
+/// in a phase that is not in the schedule. `phaseText` names phases in
+/// diagnostics.
 mlir::FailureOr<StepBuffers>
 orderOf(mlir::func::FuncOp step, const StepSchedule &schedule,
         llvm::function_ref<std::string(int)> phaseText);

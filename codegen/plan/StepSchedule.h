@@ -23,14 +23,15 @@ struct LoopEntry {
 
 /// The order in which a stage runs its phases.
 struct StepSchedule {
-  /// Setup, the phases of the loop in the order of one micro-batch, update.
+  /// Setup, the phases of the loop in the order in which a micro-batch runs
+  /// them, and update.
   std::vector<StepPhase> phases;
   std::vector<LoopEntry> loop;
 
   int setup() const { return 0; }
   int update() const { return static_cast<int>(phases.size()) - 1; }
   bool inLoop(int phase) const { return phase > 0 && phase < update(); }
-  /// Index of the phase of `op`, or -1 when the schedule lacks it.
+  /// The index of the phase of `op`, or -1 if the schedule does not contain it.
   int phaseOf(mlir::Operation *op) const;
 };
 

@@ -12,7 +12,7 @@
 
 namespace dpc::codegen {
 
-/// The buffer that contains a value, and how the value lies in it.
+/// The buffer that contains a value, and the layout of the value in it.
 struct Slot {
   int buffer = -1; ///< never a view
   StridedView view;
@@ -32,18 +32,18 @@ public:
 
   /// Adds a buffer that contains only `value`, the result of an op.
   Slot make(mlir::Value value);
-  /// Adds a buffer that contains `value` transposed by `dims`; the slot is a
-  /// view of it in the order of `value`.
+  /// Adds a buffer that contains `value` transposed by `dims`. The slot is a
+  /// view of this buffer in which the dimensions have the order of `value`.
   Slot makePermuted(mlir::Value value, llvm::ArrayRef<int64_t> dims);
   /// Adds a buffer that contains only `value`, and the slot of `value`.
   int addBuffer(mlir::Value value, rt::BufferKind kind, std::string name);
   int addBuffer(mlir::RankedTensorType type, rt::BufferKind kind,
                 std::string name);
-  /// Adds a buffer of bytes for the temporary data of one instruction.
+  /// Adds a buffer of `bytes` bytes for the temporary data of one instruction.
   int addWorkspace(mlir::MLIRContext *context, int64_t bytes, std::string name);
-  /// The buffer that contains exactly the elements of `value`, which is a new
-  /// view buffer if they are a part of another one; nullopt if they are
-  /// strided.
+  /// The buffer that contains exactly the elements of `value`. If they are a
+  /// part of a larger buffer, this is a new view buffer. Returns nullopt if
+  /// they are strided.
   std::optional<int> denseBuffer(mlir::Value value);
 
 private:

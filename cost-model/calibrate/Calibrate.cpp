@@ -1,10 +1,10 @@
 //===- Calibrate.cpp - Device constants from measurements -----------------===//
 //
-// Several passes measure everything, and the least time counts: other work on
-// the machine adds time, but rarely to the same measurement in every pass.
-// GEMMs are measured at every point of a table (GemmTable.h). Streaming and
-// reducing are measured with two sizes, whose difference does not include the
-// call.
+// Everything is measured in several passes, and the shortest time counts: other
+// work on the machine adds time, but rarely to the same measurement in every
+// pass. GEMMs are measured at every point of a table (GemmTable.h). Streaming
+// and all_reduce are measured with two sizes, because the difference of the
+// times does not include the overhead of a call.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@ constexpr int kPasses = 3;
 constexpr double kStreamed[] = {32 * kMebi, 256 * kMebi};
 constexpr double kReduced[] = {4096, 16 * kMebi};
 
-/// The least seconds of all passes.
+/// For each measurement, the shortest time of all passes.
 struct Times {
   double launch = 0;
   double scalars = 0;
@@ -65,7 +65,8 @@ static std::string nameOf(const GemmShape &shape) {
          std::to_string(shape.n) + " x " + std::to_string(shape.k);
 }
 
-/// Lowers `seconds` (0 = not measured yet) to `more`. A failure remains.
+/// Lowers `seconds` (0 = not measured yet) to `more` if that is less. A failure
+/// in `seconds` remains.
 static void keepLeast(double &seconds, double more) {
   seconds = seconds == 0 ? more : std::min(seconds, more);
 }
@@ -94,7 +95,7 @@ static void measureOnce(const CalibrationProbe &probe,
     keepLeast(times.allReduce[i], probe.allReduce(kReduced[i]));
 }
 
-/// The rates of `products` simultaneous GEMMs.
+/// Sets the rates of `products` simultaneous GEMMs.
 static Status
 fitGemms(const std::array<std::vector<double>, numTranspositions> &measured,
          double launchSeconds, double products, GemmTable &table) {
@@ -202,7 +203,8 @@ static ordered_json tableJson(const GemmTable &table,
   return rates;
 }
 
-/// The measured tables, and unused constants of the formula that they replace.
+/// Writes the measured tables, and the constants of the formula, which are
+/// unused because the tables replace them.
 static ordered_json gemmJson(const GemmModel &gemm,
                              const std::string &measured) {
   const std::string unused = "not used: GEMMs were measured";

@@ -13,13 +13,13 @@
 
 namespace dpc::cost {
 
-/// Measures this machine with all cores busy, as when ranks fill it, and some
-/// kernels on one core alone. Every function returns the seconds of one run, or
-/// a value <= 0 on failure. The calibration calls all functions in turn several
-/// times, so that a long disturbance affects each of them once; the least time
-/// counts.
+/// Measures kernels on this machine: most with all cores busy, as when every
+/// core runs a rank, and some on one core. Every function returns the seconds
+/// of one run, or a value <= 0 on failure. The calibration runs several rounds
+/// and calls each function once per round, so that a long disturbance affects
+/// each function only once; the shortest time counts.
 struct CalibrationProbe {
-  /// Every core runs one f32 GEMM of this shape.
+  /// Each core runs its own f32 GEMM of this shape.
   std::function<double(const GemmShape &)> gemm;
   /// All cores together run one f32 GEMM of this shape; may be empty.
   std::function<double(const GemmShape &)> sharedGemm;
@@ -27,8 +27,8 @@ struct CalibrationProbe {
   std::function<double(double bytes)> stream;
   /// One core reads and writes `bytes` while the others are idle; may be empty.
   std::function<double(double bytes)> coreStream;
-  /// Every core runs `scalarOperations` (CostOpInterface) in kernels that are
-  /// bound by computation; may be empty.
+  /// Every core runs `scalarOperations` operations (as CostOpInterface counts
+  /// them) in compute-bound kernels; may be empty.
   std::function<double()> scalars;
   double scalarOperations = 0;
   std::function<double()> launch; ///< An empty kernel call.
@@ -40,7 +40,7 @@ struct CalibrationProbe {
 };
 
 /// Runs the probe and returns the text of a device file for `cpu-local`. Fails
-/// if a function of the probe does.
+/// if a function of the probe fails.
 Expected<std::string> calibrateDevice(const CalibrationProbe &probe);
 
 /// A readable table of the result of calibrateDevice: the rates of square GEMMs
@@ -48,7 +48,7 @@ Expected<std::string> calibrateDevice(const CalibrationProbe &probe);
 /// `text` is not a device file.
 Expected<std::string> describeCalibration(const std::string &text);
 
-/// A line of such a table: "  memory    21.3 GB/s".
+/// A line of the table of describeCalibration: "  memory    21.3 GB/s".
 std::string calibrationLine(const std::string &what, double value,
                             const std::string &unit);
 

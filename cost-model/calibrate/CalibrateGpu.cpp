@@ -130,7 +130,8 @@ std::string knownGpu(const GpuMeasurements &measured) {
   return best;
 }
 
-/// The bytes per second of the largest buffer. Smaller ones include launches.
+/// The bytes per second for the largest buffer. For smaller buffers, launches
+/// take a large part of the time.
 static double rateOf(const std::vector<MeasuredBytes> &measured) {
   auto largest = std::ranges::max_element(measured, {}, &MeasuredBytes::bytes);
   return largest == measured.end() ? 0 : largest->bytes / largest->seconds;
@@ -138,7 +139,7 @@ static double rateOf(const std::vector<MeasuredBytes> &measured) {
 
 namespace {
 
-/// A fitted constant with its range, and the first value if the device file has
+/// A constant to fit, its range, and its initial value if the device file has
 /// none.
 struct FittedConstant {
   double GemmModel::*member;
@@ -173,8 +174,8 @@ static double meanSquare(const std::vector<double> &values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// The pattern search: steps along each constant in turn, and halves the steps
-/// if none is better.
+/// The pattern search: tries a step along each constant in turn, and halves the
+/// steps if no step is better.
 static void fitGemm(Device &device, DType type,
                     const std::vector<MeasuredProduct> &products) {
   constexpr double kFirstStep = 0.4, kLastStep = 0.002;
@@ -202,7 +203,7 @@ static void fitGemm(Device &device, DType type,
   }
 }
 
-/// bf16, or the type with the most GEMMs.
+/// Returns bf16 if it was measured, else the type with the most GEMMs.
 static DType typeToFit(const std::vector<MeasuredProduct> &products) {
   std::map<DType, int> counts;
   for (const MeasuredProduct &product : products)
@@ -222,7 +223,7 @@ static Device unknownDevice(const GpuMeasurements &measured) {
     peak = std::max(peak, product.shape.flops() / product.seconds);
   }
   double &f32 = device.peakFlops[static_cast<int>(DType::F32)];
-  if (f32 == 0) // Every device needs a peak of f32.
+  if (f32 == 0) // Every device needs a peak for f32.
     f32 = std::ranges::max(device.peakFlops);
   device.memoryBytesPerSecond = rateOf(measured.streams);
   device.gemm.tileM = 256;
@@ -239,7 +240,7 @@ static ordered_json constant(double value, const std::string &source) {
 }
 
 /// The device file, with keys in the order of other device files. Keys without
-/// a measurement have the values of `base`, a known device file or null.
+/// a measurement get their values from `base`, a known device file or null.
 static ordered_json toJson(const Device &device, const json &base,
                            const std::string &measured,
                            const std::string &fitted) {

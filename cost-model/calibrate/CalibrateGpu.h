@@ -16,7 +16,7 @@ struct MeasuredProduct {
   double seconds = 0;
 };
 
-/// A number of bytes and the measured seconds of moving them.
+/// A number of bytes, and the measured seconds to move them.
 struct MeasuredBytes {
   double bytes = 0, seconds = 0;
 };
@@ -40,21 +40,22 @@ Expected<GpuMeasurements> parseGpuMeasurements(const std::string &text,
 /// multiprocessors; "" if there is none.
 std::string knownGpu(const GpuMeasurements &measured);
 
-/// A device file, and a readable table of it.
+/// The text of a device file, and the same values as a readable table.
 struct GpuCalibration {
   std::string device, table;
 };
 
 /// Fits a device file to the measurements. Peaks and constants without a
-/// measurement come from the known device file (`knownGpu`). The peaks of an
-/// unknown GPU are the rates of its fastest GEMMs, and the bandwidth is
-/// measured.
+/// measurement come from the device file that `knownGpu` names. For an unknown
+/// GPU, the rates of its fastest GEMMs count as its peaks, and the measured
+/// bandwidth as its bandwidth.
 ///
 /// The peak fraction, operand cost, ramp, half k and misaligned fraction of
-/// ComputeCost.h are fitted to all bf16 GEMMs, or to those of the most frequent
-/// type. A pattern search (Hooke and Jeeves, J. ACM 8, 1961) in the logarithms
-/// of the constants minimizes the mean square of the logarithm of predicted
-/// over measured time. Launch and bandwidth are measured directly.
+/// ComputeCost.h are fitted to all bf16 GEMMs, or, without any, to the GEMMs of
+/// the most frequent type. A pattern search (Hooke and Jeeves, J. ACM 8, 1961)
+/// in the logarithms of the constants minimizes the mean square of the
+/// logarithm of predicted over measured time. Launch and bandwidth are measured
+/// directly.
 Expected<GpuCalibration> calibrateGpu(const GpuMeasurements &measured);
 
 } // namespace dpc::cost

@@ -55,7 +55,7 @@ private:
   };
   std::map<std::string, Group> groups;
   bool isKindKnown = false;
-  size_t timeColumn = 0; ///< 0 before the head of the table.
+  size_t timeColumn = 0; ///< 0 until the table header is read.
 };
 
 } // namespace
@@ -68,7 +68,7 @@ Status TableReader::read(const std::string &line) {
 }
 
 /// Reads "#  Rank  0 Group  0 Pid 42 on host device  0 ...", the name of the
-/// collective, and the head of the table.
+/// collective, and the table header.
 Status TableReader::readComment(const std::vector<std::string> &words) {
   auto at = [&](const char *word) {
     return static_cast<size_t>(std::ranges::find(words, word) - words.begin());
@@ -160,7 +160,7 @@ Expected<LinkMeasurement> parseLinkMeasurement(const std::string &text,
   return found;
 }
 
-/// The index of the level that joins the ranks, or nothing.
+/// The index of the level that joins the ranks, or nullopt.
 static std::optional<size_t> levelOf(const Cluster &cluster,
                                      const LinkMeasurement &measured) {
   int64_t least = measured.ranks;
@@ -187,9 +187,9 @@ static GroupPlacement placementOf(const Cluster &cluster, size_t level,
   return group;
 }
 
-/// The argument between `low` and `high` for which `seconds` is `wanted`, or
-/// the nearer end. `falls`: whether `seconds` falls with its argument, else it
-/// rises.
+/// Returns the argument between `low` and `high` for which `seconds` returns
+/// `wanted`, or the nearer end. `falls`: `seconds` falls as its argument grows;
+/// otherwise it rises.
 template <typename F>
 static double bisect(double low, double high, double wanted, bool falls,
                      F seconds) {
@@ -262,7 +262,7 @@ Expected<std::string> withMeasuredLevels(const std::string &text,
     if (level.contains("oversubscription"))
       level["oversubscription"] = cluster.levels[i].oversubscription;
   }
-  // Paths of device files are relative to the old cluster.json.
+  // The text has paths of device files relative to the old cluster.json.
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   for (ordered_json &group : json["groups"])
     if (ordered_json &device = group["device"];

@@ -4,14 +4,15 @@
 // reduce_scatter_perf) and of `dpc-run --measure-links`, which has the same
 // format, and fits the bandwidth and latency of the level that joins the
 // measured ranks. This is the innermost level that joins at least as many
-// devices, and for ranks on several hosts the innermost level beyond a node.
-// Groups that run at the same time (split masks of nccl-tests) each have the
-// links of one device.
+// devices as there are ranks; for ranks on several hosts, it is also beyond a
+// node. Each of several groups that run at the same time (split masks of
+// nccl-tests) has the links of one device.
 //
 // With fixed inner levels, bisection finds the bandwidth for which
 // `estimateCollective` gives the measured time of the largest message, then the
-// latency for the smallest message, and repeats both several times. Times fall
-// with the bandwidth and rise with the latency.
+// latency that gives the measured time of the smallest message. Both steps are
+// repeated several times. Bisection works because times fall with the bandwidth
+// and rise with the latency.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_CALIBRATE_LINKMEASUREMENTS_H
@@ -38,16 +39,17 @@ struct LinkMeasurement {
 Expected<LinkMeasurement> parseLinkMeasurement(const std::string &text,
                                                const std::string &file);
 
-/// Sets the bandwidth and latency of the measured levels, in the order of
-/// rising hosts and ranks. Fails if no level of the cluster joins as many
-/// ranks.
+/// Sets the bandwidth and latency of the measured levels. Measurements with few
+/// hosts, and among these with few ranks, come first. Fails if no level of the
+/// cluster joins as many ranks as were measured.
 Status applyLinkMeasurements(Cluster &cluster,
                              std::vector<LinkMeasurement> measurements);
 
 /// A readable table of the changed levels.
 std::string describeLevels(const Cluster &was, const Cluster &now);
 
-/// `text`, a cluster.json, with the levels of `cluster`.
+/// Returns `text`, the content of a cluster.json, with its levels replaced by
+/// those of `cluster`.
 Expected<std::string> withMeasuredLevels(const std::string &text,
                                          const std::string &file,
                                          const Cluster &cluster);

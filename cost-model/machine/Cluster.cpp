@@ -221,7 +221,7 @@ static void readGroups(const json *groups, const std::string &where,
                   "at most " + std::to_string(maxDevices));
 }
 
-/// The profile of this compiler for these devices.
+/// The default profile: that of this compiler for these devices.
 static Expected<Software> ownSoftware(const Cluster &cluster) {
   bool isCuda = std::ranges::all_of(cluster.groups, [](const NodeGroup &group) {
     return group.device.hasFusedAttention();
@@ -229,7 +229,8 @@ static Expected<Software> ownSoftware(const Cluster &cluster) {
   return isCuda ? loadSoftware("dpc-cuda") : Software();
 }
 
-/// Why the cluster's devices have no rates for `software`, or "".
+/// Returns why the devices of the cluster lack a rate that `software` needs, or
+/// "".
 static std::string missingRate(const Cluster &cluster,
                                const Software &software) {
   if (software.attention != AttentionKernels::Fused &&
@@ -316,7 +317,7 @@ static double physicalBytes() {
   return bytes > 0 ? bytes : 8 * gibi;
 }
 
-/// Scales the device of a machine to one of its `ranks` ranks.
+/// Scales `device`, which describes the whole machine, to one of `ranks` ranks.
 static void takeShare(Device &device, int64_t ranks) {
   int64_t cores = device.multiprocessors;
   int64_t threads = std::max<int64_t>(1, cores / ranks);
@@ -371,8 +372,8 @@ static Expected<Device> machineDevice(const std::string &calibratedDevice) {
   return device;
 }
 
-/// One NVMe disk (PCIe 4.0 x4) during long writes, and PCIe 4.0 x16 without its
-/// protocol overhead.
+/// The bandwidth of one NVMe disk (PCIe 4.0 x4) during long writes, and of PCIe
+/// 4.0 x16 without its protocol overhead.
 constexpr double kDiskBytesPerSecond = 3e9, kHostLinkBytesPerSecond = 25e9;
 
 double hostLinkBytesPerSecond(const Cluster &cluster, bool disk) {
@@ -411,7 +412,8 @@ Expected<Cluster> makeLocalCluster(int64_t ranks,
   cluster.levels.push_back(level);
   cluster.host.memoryBytes = device->memoryBytes * static_cast<double>(ranks);
   cluster.host.holdsDevices = true;
-  // The host memory of a rank is the same memory: offload copies like ranks do.
+  // Here host memory and device memory are the same RAM, so offload copies run
+  // at the bandwidth of copies between ranks.
   cluster.host.pcieBytesPerSecond = level.bytesPerSecond;
   cluster.host.nvmeBytesPerSecond = kDiskBytesPerSecond * share;
   return cluster;

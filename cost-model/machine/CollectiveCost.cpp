@@ -17,7 +17,8 @@ int64_t GroupPlacement::size() const {
 
 namespace {
 
-/// The link of a flat algorithm, with the names of the file comment.
+/// The link that a flat algorithm uses. The fields have the names of the file
+/// comment.
 struct Link {
   double n = 1;
   double b = 0;
@@ -52,7 +53,8 @@ static std::vector<size_t> activeLevels(const Cluster &cluster,
   return active;
 }
 
-/// The link of all ranks: the lowest bandwidth and the largest latency.
+/// The link for a flat algorithm over all levels: the lowest bandwidth and the
+/// largest latency.
 static Link flatLink(const Cluster &cluster, const GroupPlacement &group,
                      const std::vector<size_t> &active) {
   Link flat = linkAt(cluster, group, active.front());
@@ -150,15 +152,16 @@ static double bytesSent(Algorithm algorithm, Collective kind, double bytes,
   return kind == Collective::SendRecv ? bytes : remote;
 }
 
-/// The seconds of the best flat algorithm, or of `only`. `algorithm` is set to
-/// it and stays None if none applies. `isOne`: the link is that of one level.
+/// Returns the seconds of the best flat algorithm, or of `only`, and sets
+/// `algorithm` to it. If no algorithm applies, `algorithm` stays None. `isOne`:
+/// the link belongs to a single level.
 static double bestAtLevel(Collective kind, double bytes, const Link &link,
                           Algorithm &algorithm, bool isOne = true,
                           std::optional<Algorithm> only = {}) {
   double best = std::numeric_limits<double>::infinity();
   for (Algorithm candidate : {Algorithm::Direct, Algorithm::Ring,
                               Algorithm::Tree, Algorithm::InSwitch}) {
-    // A switch adds up the buffers of one level only.
+    // A switch only adds buffers within one level.
     if ((candidate == Algorithm::InSwitch && !isOne) ||
         (only && *only != candidate))
       continue;
@@ -171,8 +174,8 @@ static double bestAtLevel(Collective kind, double bytes, const Link &link,
   return best;
 }
 
-/// Distributes the bytes of a flat algorithm over the levels that its ring or
-/// pairs cross.
+/// Distributes the bytes of a flat algorithm over the levels that its messages
+/// cross.
 static void spreadBytes(CollectiveEstimate &estimate, double sent,
                         Collective kind, const GroupPlacement &group,
                         const std::vector<size_t> &active) {
@@ -189,7 +192,7 @@ static void spreadBytes(CollectiveEstimate &estimate, double sent,
                        ? placed * (ranks - 1) / (n - 1)
                        : n / (placed * ranks) * (ranks - 1) / n;
     placed *= ranks;
-    // A ring closes over the outermost level.
+    // The last message of a ring crosses the outermost level.
     if (kind != Collective::AllToAll && i == active.back())
       share = 1 - edges;
     edges += share;
@@ -247,8 +250,8 @@ CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
   best.bytesPerLevel.assign(cluster.levels.size(), 0.0);
   if (group.size() <= 1 || bytes <= 0)
     return best;
-  // This function is called very often, so it computes the bytes of the best
-  // algorithm only.
+  // This function is called very often, so it computes bytes only for the best
+  // algorithm.
   std::vector<size_t> active = activeLevels(cluster, group);
   Link link = flatLink(cluster, group, active);
   best.seconds =
@@ -279,7 +282,7 @@ GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size) {
     int64_t span = cluster.levels[i].span;
     bool isAll = span >= cluster.numDevices() || i + 1 == cluster.levels.size();
     int64_t ranks = isAll ? rest : 1;
-    // The largest part whose groups are each within one unit of this level.
+    // The largest part of the axis that fits within one unit of this level.
     if (!isAll && span % (stride * placed) == 0)
       ranks = std::gcd(rest, span / (stride * placed));
     group.ranksPerLevel.push_back(ranks);

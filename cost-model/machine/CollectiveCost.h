@@ -1,7 +1,8 @@
 //===- CollectiveCost.h - Time of collectives on the levels -----*- C++ -*-===//
 //
-// Each algorithm takes latency + bytes / bandwidth: n ranks, a buffer of B
-// bytes, a link of b bytes per second and device, a seconds per message.
+// Each algorithm takes latency + bytes / bandwidth, for n ranks, a buffer of B
+// bytes, a link with b bytes per second for each device, and a latency of a
+// seconds per message.
 //
 //   B is the *full* buffer. all_reduce: the buffer of a rank; reduce_scatter:
 //   the input of a rank; all_gather: the output of a rank; all_to_all: the
@@ -27,25 +28,27 @@
 //     reduce_scatter, all_gather   a + (n-1)/n * B/b (no gain in bytes)
 //   Hierarchical. The group has n_i ranks at level i of levels 0..L-1.
 //     reduce_scatter(B) runs inside level 0, then on B/n_0 bytes at level 1,
-//     ...; all_gathers run back: only B / (n_0...n_{i-1}) bytes enter level i.
+//     and so on; the all_gathers run in reverse order. Only B / (n_0...n_{i-1})
+//     bytes enter level i.
 //     all_to_all: level i carries the messages between ranks whose outermost
 //     different level is i: B * (p_i - p_{i-1}) / n with p_i = n_0*...*n_i. The
-//     latencies of the levels add up. Their links are different, so transfers
-//     overlap and the slowest level counts.
-//     broadcast: along the outermost level first, then inwards; levels add up.
+//     latencies of the levels add up. The levels have different links, so
+//     transfers overlap and the slowest level counts.
+//     broadcast: along the outermost level first, then inwards; the times of
+//     the levels add up.
 //
 //   b is the bandwidth of the level times the fraction that collectives
 //   achieve, divided by its oversubscription. Each device has this bandwidth:
-//   groups of other ranks use other links (cluster.json divides adapters that
-//   devices of a node share), and the collectives of a rank run one after the
-//   other. On a ring-shaped level an all_to_all message crosses n/4 links on
-//   average, so its bytes count n/4 times (at least once). On a full mesh a
-//   pair uses one of the (span - 1) links of a device, so send_recv gets that
-//   fraction of b.
+//   disjoint groups of ranks use different links (cluster.json divides adapters
+//   that the devices of a node share), and the collectives of a rank run one
+//   after another. On a ring-shaped level an all_to_all message crosses n/4
+//   links on average, so its bytes count n/4 times (at least once). On a full
+//   mesh, a pair of devices uses one of the (span - 1) links of a device, so
+//   send_recv gets b / (span - 1).
 //
 // A flat algorithm over several levels has the bandwidth of the slowest level
 // and the largest latency. Trees do not scatter: reduce_scatter and all_gather
-// are ring, in-switch or hierarchical.
+// use a ring, the switch or the hierarchical algorithm.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_COLLECTIVECOST_H
@@ -84,9 +87,9 @@ struct CollectiveEstimate {
   std::vector<double> bytesPerLevel;
 };
 
-/// The estimate of the fastest algorithm, the first of `Algorithm` on ties, or
-/// of `only`: infinite seconds if it does not apply. A group of one rank costs
-/// 0.
+/// Returns the estimate of the fastest algorithm (on ties, the first in
+/// `Algorithm`). If `only` is set, returns the estimate of that algorithm, with
+/// infinite seconds if it does not apply. A group of one rank costs 0.
 CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
                                       double bytes, const GroupPlacement &group,
                                       std::optional<Algorithm> only = {});
@@ -96,8 +99,8 @@ CollectiveEstimate estimateCollective(const Cluster &cluster, Collective kind,
 /// stride 2 on nodes of 4), the outer level has more traffic.
 GroupPlacement placeAxis(const Cluster &cluster, int64_t stride, int64_t size);
 
-/// Places two devices, by number, at the innermost level that joins them. Equal
-/// devices are a group of one.
+/// Places two devices, given by number, at the innermost level that joins them.
+/// If `first` equals `second`, the group has one rank.
 GroupPlacement placePair(const Cluster &cluster, int64_t first, int64_t second);
 
 } // namespace dpc::cost

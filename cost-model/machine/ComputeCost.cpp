@@ -26,7 +26,7 @@ static double ceilDiv(double value, double divisor) {
   return std::ceil(value / divisor);
 }
 
-/// Whether rows of operands (k elements) and of the result are aligned.
+/// Whether the rows of operands (k elements) and of the result are aligned.
 static bool isAligned(const GemmShape &shape, DType type, int64_t alignBytes) {
   int64_t width = bytesPerElement(type),
           result = shape.resultBytes > 0 ? shape.resultBytes : width;

@@ -6,25 +6,26 @@
 // and k split into s parts:
 //   tiles  = batch * ceil(m/tm) * ceil(n/tn) * s  tile quantization, split k
 //   waves  = ceil(tiles / S)                      wave quantization
-//   depth  = k/s + halfK                          prologue, epilogue of a tile
-//   steps  = waves * tm * tn * depth              multiply-adds of one SM
+//   depth  = k/s + halfK      halfK: prologue and epilogue of a tile, as extra
+//   k steps  = waves * tm * tn * depth              multiply-adds of one SM
 //   intensity = (1 + c (1/TM + 1/TN)) / (1 + c (1/tm + 1/tn))
-//            a step of a tile does tm*tn multiply-adds and loads tm + tn
-//            operands, each of which costs c multiply-adds (operandCost);
-//            TM x TN is the largest tile of the device file
+//            for each index of k, a tile does tm*tn multiply-adds and loads
+//            tm + tn operands; loading an operand costs as much as c
+//            multiply-adds (operandCost); TM x TN is the largest tile of the
+//            device file
 //   aligned = misalignedFraction if the bytes of k operand elements or of n
-//            result elements are no multiple of alignBytes, else 1
+//            result elements are not a multiple of alignBytes, else 1
 //   time   = steps / (peak/2/S * peakFraction * intensity * aligned)
 //            + 8 s m n batch / bandwidth if s > 1: f32 partial sums are written
 //            and read
-// Like the heuristics of libraries, the formula takes the fastest tile (TM x
-// TN, TN x TM, and both sides halved up to twice) and the fastest s (a power of
-// two up to mostParts, only if there are fewer tiles than multiprocessors). A
-// GEMM takes the larger of this time and the memory time, plus the launch and
-// the ramp, in which the device fills and drains. NVIDIA's plot of cuBLAS on
-// A100 (f16, n = 512, 1024, 2048, 4096, 8192: 27, 90, 195, 260, 290 TFLOP/s)
-// gives 9 us for ramp and launch, and 0.92 of the peak under short load; the
-// peak fraction of the device file is that under sustained load.
+// As a library's heuristics would, the formula takes the fastest tile (TM x TN,
+// TN x TM, and both sides halved up to twice) and the fastest s (a power of two
+// up to mostParts, only if there are fewer tiles than multiprocessors). A GEMM
+// takes the larger of this time and the memory time, plus the launch and the
+// ramp, in which the device fills and drains. NVIDIA's plot of cuBLAS on A100
+// (f16, n = 512, 1024, 2048, 4096, 8192: 27, 90, 195, 260, 290 TFLOP/s) gives 9
+// us for ramp and launch, and 0.92 of the peak under short load; the peak
+// fraction in the device file holds under sustained load.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_COMPUTECOST_H
@@ -42,14 +43,14 @@ struct GemmShape {
   int64_t k = 0;
   /// Whether the operands are stored as [k, m] and [n, k].
   bool transA = false, transB = false;
-  /// The elements of operands and results in memory; 0 = those of the GEMM. A
-  /// convolution has fewer, because it reads its image instead of the matrix of
-  /// windows.
+  /// The elements of operands and results in memory; 0 = as many as the shape
+  /// has. A convolution has fewer elements than its GEMM, because it reads the
+  /// image itself instead of the im2col matrix.
   int64_t elements = 0;
   /// The largest number of parts of k.
   int64_t mostParts = 8;
-  /// Bytes of an element of the result; 0 = as in the operands. GEMMs in fp8
-  /// have bf16 or f32 results.
+  /// Bytes per element of the result; 0 = as many as in the operands. GEMMs in
+  /// fp8 have bf16 or f32 results.
   int64_t resultBytes = 0;
 
   /// A multiply-add counts as two.
@@ -79,16 +80,17 @@ struct AttentionShape {
   int64_t depth = 0, valueDepth = 0; ///< head_dim of keys and of values.
   bool causal = false;
   bool backward = false;
-  double flops = 0; ///< Without the masked half.
+  double flops = 0; ///< The scores that a causal mask removes do not count.
 };
 
-/// Seconds of attention with the kernels of `software` (see Software.h), which
-/// must not be those of the plan.
+/// Seconds of attention with the kernels of `software` (see Software.h).
+/// `software.attention` must not be `Planned`.
 double attentionSeconds(const Device &device, DType type,
                         const AttentionShape &shape, const Software &software);
 
-/// `wanted` if the device has a peak for it, else its replacement: the other
-/// 16-bit type (f16 for bf16 on V100), 16 bits for fp8, else f32.
+/// Returns `wanted` if the device has a peak for it. Otherwise returns the
+/// replacement: the other 16-bit type (f16 for bf16 on V100), 16 bits for fp8,
+/// else f32.
 DType computeType(const Device &device, DType wanted);
 
 /// Bytes per second that streaming kernels reach.

@@ -21,8 +21,9 @@ struct DataFolder {
 
   /// The names of the files and `always`, sorted.
   std::vector<std::string> names() const;
-  /// The path and the content of NAME.json; not for `always`. Fails and lists
-  /// the names if `name` has no file, so that no name is a path outside.
+  /// Returns the path and the content of NAME.json; `name` is not `always`.
+  /// Fails and lists the names if `name` has no file, so a name cannot be a
+  /// path out of the folder.
   Expected<std::pair<std::string, nlohmann::json>>
   read(const std::string &name) const;
 

@@ -37,7 +37,8 @@ static void readPeaks(const json &entry, const std::string &where,
   SourcedFields reader(fields, errors);
   for (int i = 0; i < numDTypes; ++i) {
     std::string key(stringify(static_cast<DType>(i)));
-    // Every device needs a peak of f32, which replaces types without a peak.
+    // Every device needs a peak for f32, because f32 replaces types without a
+    // peak.
     if (key == "f32")
       reader.number(key, device.peakFlops[i], positive, tera);
     else

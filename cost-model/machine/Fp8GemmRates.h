@@ -12,7 +12,7 @@ constexpr bool takesFp8(int64_t m, int64_t n, int64_t k) {
   return m > 0 && n > 0 && k > 0 && m % 16 == 0 && n % 16 == 0 && k % 16 == 0;
 }
 
-/// The workspace of such a GEMM (rt::Fp8Factors): 64 bytes of scales and the
+/// The workspace of an fp8 GEMM (rt::Fp8Factors): 64 bytes of scales and the
 /// fp8 values of both operands.
 constexpr int64_t fp8WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
   return 64 + m * k + n * k;

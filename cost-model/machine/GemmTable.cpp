@@ -16,8 +16,8 @@ int64_t GemmTable::numPoints() const {
 
 namespace {
 
-/// A size between two sizes of the table: the index of the lower one, and the
-/// weight of the upper one.
+/// The position of a size between two sizes of the table: the index of the
+/// lower size, and the weight of the upper size.
 struct Position {
   size_t low = 0;
   double share = 0;

@@ -40,7 +40,8 @@ namespace dpc::cost {
 /// FLOP/s of f32 GEMMs on a whole device.
 struct GemmTable {
   std::vector<int64_t> sizes; ///< Rising, each at least 1.
-  /// By transposition; (m * size + n) * size + k, each index into `sizes`.
+  /// By transposition, then at (m * sizes.size() + n) * sizes.size() + k, where
+  /// m, n and k are indices into `sizes`.
   std::array<std::vector<double>, numTranspositions> rates;
 
   bool empty() const { return sizes.empty(); }

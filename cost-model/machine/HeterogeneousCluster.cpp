@@ -178,8 +178,8 @@ double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
                   secondsOfShares(ranks, count * double(strategy.dp)) / count);
 }
 
-/// Whether a device in [first, end) belongs to `stage`. Stages take turns, each
-/// with `stride` devices.
+/// Whether a device in [first, end) belongs to `stage`. Devices are assigned to
+/// stages in turn, `stride` devices at a time.
 static bool holdsStage(int64_t first, int64_t end, int64_t stride,
                        int64_t stages, int64_t stage) {
   int64_t from = first / stride, to = (end - 1) / stride;

@@ -2,12 +2,13 @@
 //
 // Ranks fill a cluster's devices in order, group by group. On a heterogeneous
 // cluster most pipeline stages are then within one group, and fast devices have
-// longer stages. The order of the groups is chosen by cost: an arrangement is
-// the same cluster with its groups in another order, or with some groups only.
+// longer stages. An arrangement is the same cluster with its groups in a
+// different order, or with only some of its groups. The search chooses an
+// arrangement by cost.
 //
-// The ranks of one stage do the same work and synchronize in collectives, so
-// the slowest device decides their time, and the smallest memory decides what
-// fits.
+// The ranks of a stage do the same work and synchronize in collectives. So the
+// slowest device of the stage determines the time, and the smallest memory
+// determines what fits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_HETEROGENEOUSCLUSTER_H
@@ -21,18 +22,19 @@ namespace dpc::cost {
 /// Whether the groups have different devices.
 bool isHeterogeneous(const Cluster &cluster);
 
-/// The cluster with these groups only, in this order. Fails on a number that no
-/// group has.
+/// Returns the cluster with only `groups`, in this order. Fails if a number is
+/// not the index of a group.
 Expected<Cluster> arrangeGroups(const Cluster &cluster,
                                 const std::vector<int64_t> &groups);
 
-/// The orders of all groups to try, the order of cluster.json first: all orders
-/// of up to four groups, else the orders by rising and by falling speed. A
-/// single order if the cluster is not heterogeneous.
+/// Returns the orders of the groups to try. The order of cluster.json is first.
+/// With up to four groups, these are all orders; with more groups, also the
+/// orders by rising and by falling speed. If the cluster is not heterogeneous,
+/// there is one order.
 std::vector<std::vector<int64_t>> groupOrders(const Cluster &cluster);
 
-/// The proper subsets of the groups to try: all subsets of up to three groups,
-/// else each group alone. None if the cluster is not heterogeneous.
+/// Returns the proper subsets of the groups to try: with up to three groups all
+/// of them, else each group alone. Empty if the cluster is not heterogeneous.
 std::vector<std::vector<int64_t>> someGroups(const Cluster &cluster);
 
 /// For each device of arrangeGroups(cluster, groups), its position in `cluster`
@@ -44,14 +46,15 @@ std::vector<int64_t> placesOfDevices(const Cluster &cluster,
 double meanPeak(const Cluster &cluster, int64_t ranks);
 
 /// The time of computation relative to a cluster with the slowest devices only,
-/// in (0, 1]; an estimate from the peaks alone. Fast devices have longer
-/// stages. Without stages, data-parallel ranks take uneven shares of the batch
-/// (BatchShares.h) in whole micro-batches if the strategy allows that.
+/// in (0, 1]; an estimate from the peaks alone. Fast devices get longer stages.
+/// Without stages, data-parallel ranks take uneven shares of the batch
+/// (BatchShares.h) in whole micro-batches, if the strategy allows uneven
+/// shares.
 double heterogeneousShare(const Cluster &cluster, const Strategy &strategy,
                           int64_t microBatches, DType type);
 
-/// Replaces `cluster` by arrangeGroups and `places` by placesOfDevices unless
-/// `groups` is empty. Call it once.
+/// Replaces `cluster` by the result of arrangeGroups and `places` by the result
+/// of placesOfDevices, unless `groups` is empty. Call it once.
 Status arrangeInPlace(Cluster &cluster, const std::vector<int64_t> &groups,
                       std::vector<int64_t> &places);
 

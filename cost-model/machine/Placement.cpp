@@ -103,8 +103,8 @@ RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
       positions.push_back(i);
   if (positions.size() < 2 || cluster.levels.size() < 2)
     return order;
-  // The different groups of ranks: the cost of an order depends on their
-  // levels.
+  // The distinct groups of ranks. The cost of an order depends only on the
+  // levels that they use.
   std::vector<Traffic> groups;
   for (const Traffic &one : traffic) {
     bool isKnown = std::ranges::any_of(groups, [&](const Traffic &other) {

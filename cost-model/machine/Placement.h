@@ -14,7 +14,7 @@
 //
 // The text of a placement has the names of the axes, innermost first, and
 // optionally the groups of nodes in the order in which ranks fill them:
-// "tp.dp.pp@1.0". Axes that the text does not name follow in their usual order.
+// "tp.dp.pp@1.0". Axes that the text does not name follow in the default order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_MACHINE_PLACEMENT_H
@@ -28,13 +28,13 @@
 
 namespace dpc::cost {
 
-/// The axes that a placement may name, in their usual order, innermost first.
+/// The axes that a placement may name, in the default order, innermost first.
 /// "tp" means all axes of a grid, and "dp" includes "dpi", the inner axis of
 /// hybrid sharding.
 const std::vector<std::string_view> &placementAxes();
 
-/// The groups of the placement in a text of --strategy; empty if the text is
-/// not valid or names none.
+/// Returns the groups that the placement in `strategy`, a text of --strategy,
+/// names. Empty if the text is not valid or names no groups.
 std::vector<int64_t> groupsNamedIn(std::string_view strategy);
 
 struct RankAxis {
@@ -61,7 +61,7 @@ GroupPlacement placeNeighbours(const Cluster &cluster, const RankOrder &order,
 struct Traffic {
   Collective kind = Collective::AllReduce;
   std::vector<std::string> axes;
-  double bytes = 0; ///< As estimateCollective counts them.
+  double bytes = 0; ///< The `bytes` argument of estimateCollective.
   double times = 0;
 };
 
@@ -70,8 +70,8 @@ struct Traffic {
 double trafficSeconds(const Cluster &cluster, const RankOrder &order,
                       const std::vector<Traffic> &traffic);
 
-/// The order with the fewest seconds; on ties `order` itself, else the first
-/// order by position.
+/// The order with the fewest seconds. On ties, `order` itself is returned if it
+/// is among them, else the lexicographically first order.
 RankOrder cheapestOrder(const Cluster &cluster, const RankOrder &order,
                         const std::vector<Traffic> &traffic);
 

@@ -1,15 +1,15 @@
 //===- Software.h - What runs on the hardware, as data ----------*- C++ -*-===//
 //
-// A plan of this compiler and the frameworks of published runs use the same
-// devices and links differently. A profile, software/NAME.json, describes the
-// difference. "software" of a cluster.json names a profile; the default is that
-// of this compiler: "dpc-cuda" if all devices have rates of fused attention,
-// else "dpc" (the defaults of Software). A profile describes an era (kernels,
-// host path, overlap), never a single run.
+// Frameworks use the same devices and links differently from a plan of this
+// compiler. A profile, software/NAME.json, describes the differences. The field
+// "software" of a cluster.json names a profile; the default is the profile of
+// this compiler: "dpc-cuda" if all devices have rates of fused attention, else
+// "dpc" (the defaults of Software). A profile describes an era (kernels, host
+// path, overlap), never a single run.
 //
-//   attention   planned: the kernels of the plan. Otherwise it is one op:
+//   attention   planned: the kernels of the plan. Else attention is one op:
 //     unfused   two GEMMs in the forward pass, four in the backward pass, and
-//               row kernels over the scores, which are in memory in 16 bits.
+//               row kernels over the scores, which are stored in 16 bits.
 //               The forward pass reads and writes the scores (4 bytes per
 //               score), or half of them if causal; the backward pass reads them
 //               twice and writes them once (6 bytes). Dropout adds 5 bytes in
@@ -28,13 +28,13 @@
 //   host        a kernel starts after the host has issued it:
 //                 issued(i) = issued(i-1) + hostKernelSeconds
 //                 start(i)  = max(device free, operands ready, issued(i))
-//               in the forward and backward pass; an optimizer is one kernel
+//               in the forward and backward passes; an optimizer is one kernel
 //               for all tensors. The host waits for messages between stages, so
 //               its clock restarts with each phase of a pipeline
 //   overlap     if false, collectives and computation wait for each other. If
-//               true, a kernel that runs beside a collective takes 1 +
-//               overlapSlowdown times as long, because the collective uses
-//               multiprocessors and memory
+//               true, a kernel that runs concurrently with a collective takes 1
+//               + overlapSlowdown times as long, because the collective uses
+//               multiprocessors and memory bandwidth
 //   tensor_chunks
 //               with tp_overlap=chunked, a tensor-parallel collective of t
 //               seconds and the adjacent GEMM of g seconds run as a pipeline of
@@ -47,8 +47,8 @@
 //               16-bit copy, which ZeRO-3 shards; gradientBytes[16-bit type],
 //               which ZeRO-2 shards; updateBytes, which ZeRO-1 shards: the fp32
 //               master, both moments of AdamW and, for 16-bit gradients, their
-//               fp32 copy. logitBytes: per element of logits that a loss takes
-//               in f32, for all copies. Activations take activationSlack times
+//               fp32 copy. logitBytes: the bytes of all copies of a logit, for
+//               a loss computed in f32. Activations take activationSlack times
 //               their bytes, because some free blocks of the allocator do not
 //               fit. reservedBytes: context, libraries, communicators and
 //               buckets
@@ -99,12 +99,12 @@ struct Software {
   double attentionRate = 1.0;    ///< Relative to the device, when fused.
   double productRate = 1.0;      ///< Of GEMMs, relative to the device.
   double traffic = 1.0;
-  /// The bytes per element that accumulating gradients over micro-batches moves
-  /// in addition to the result of the GEMM; 0 = as in the plan.
+  /// The bytes per element that gradient accumulation over micro-batches moves,
+  /// besides writing the result of the GEMM; 0 = as in the plan.
   double accumulationBytes = 0;
   bool narrowActivations = false;
   double hostKernelSeconds = 0;
-  double hostStepSeconds = 0;        ///< Per step, without overlap.
+  double hostStepSeconds = 0; ///< Per step; does not overlap with the device.
   double collectiveStartSeconds = 0; ///< Per collective: launch and events.
   /// The fraction of the achieved bandwidth that collectives of data-parallel
   /// ranks (gradients and states) reach.
@@ -116,10 +116,11 @@ struct Software {
   /// the receivers gather them.
   bool scatteredMessages = false;
   /// Pipeline stages have equal numbers of layers if possible, not counting
-  /// embeddings and head; else embeddings and head count as a layer each; if
-  /// that is not possible either, stages take equal times.
+  /// embeddings and head; else embeddings and head count as a layer each;
+  /// otherwise stages take equal times.
   bool equalStages = false;
-  /// See `memory` in the file comment; if false, the buffers of the plan count.
+  /// Whether the framework's buffers count (`memory` in the file comment)
+  /// instead of the plan's buffers.
   bool keepsMemory = false;
   Checkpoints checkpoints = Checkpoints::Planned;
   double logitBytes = 4;
@@ -129,7 +130,8 @@ struct Software {
   double reservedBytes = 0;
 };
 
-/// An entry of a profile's file: its name, its range, and its unit in SI units.
+/// An entry of a profile's file: its name, its range, and the factor that
+/// converts its unit to SI units.
 struct SoftwareEntry {
   std::string_view name;
   NumberRange range = nonNegative;

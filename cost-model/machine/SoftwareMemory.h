@@ -1,6 +1,6 @@
 //===- SoftwareMemory.h - The memory of other frameworks --------*- C++ -*-===//
 //
-// Other frameworks keep other buffers than a plan of this compiler.
+// The buffers that other frameworks keep differ from those of a plan.
 // passes/price/SoftwareBuffers.h counts the live bytes of a plan by the rules
 // of the software. With its profile (Software.h, `memory`),
 //
@@ -25,7 +25,8 @@ struct StateBytes {
 };
 
 /// The states of one trained parameter whose compute type is `type`. ZeRO stage
-/// `zero` shards them over `ranks` ranks. In fp32 there is no second copy.
+/// `zero` shards the states over `ranks` ranks. With `type` fp32, there is no
+/// separate master copy.
 StateBytes stateBytes(const Software &software, DType type, int64_t zero,
                       double ranks);
 

@@ -161,8 +161,8 @@ static ordered_json predictedToJson(const Cluster &cluster,
   return json;
 }
 
-/// The keys of a candidate that are not predictions. "rejected" is the reason
-/// why a candidate cannot run or does not fit.
+/// Whether the candidate fits and why it was not chosen. "rejected" is the
+/// reason why a candidate cannot run or does not fit.
 static ordered_json verdictToJson(const Candidate &candidate) {
   ordered_json json = {
       {"strategy", strategyToJson(placedStrategy(

@@ -17,8 +17,8 @@ namespace dpc::cost {
 struct Verification {
   enum class Scope { none, full, shrunk };
   Scope scope = Scope::none;
-  std::string why; ///< Why nothing ran, for the scope none.
-  /// The strategy that ran, on the shrunk model for the scope shrunk.
+  std::string why; ///< If the scope is none: why nothing ran.
+  /// The strategy that ran. If the scope is shrunk, it ran on the shrunk model.
   Strategy strategy;
   int64_t ranks = 1, globalBatch = 1;
   bool inFp32 = false;       ///< fp32 replaced a narrower compute type.
@@ -40,7 +40,7 @@ struct Verification {
   std::map<int64_t, std::set<int64_t>> sizes; ///< New sizes by old size.
 };
 
-/// What the caller adds to a report.
+/// The contents of a report besides the search result.
 struct ReportContext {
   std::string model;                ///< Name or path of the model.
   std::vector<std::string> trained; ///< Parameter names.
@@ -72,13 +72,14 @@ inline constexpr size_t reportLines = 38;
 
 /// The report for a terminal: the winner, a table of the other candidates and
 /// the baselines with the reason why each loses, the verification, and remarks.
-/// Long lists show their first items; report.html has all items.
+/// Long lists are cut; report.html has all items.
 std::string reportToText(const Cluster &cluster, const SearchResult &result,
                          const ReportContext &context,
                          const TextForm &form = {});
 
-/// One sentence about the verification, or why there is none. With `isBrief` it
-/// does not list the sizes of a shrunk model.
+/// One sentence that describes the verification, or says why the plan was not
+/// verified. If `isBrief`, the sentence does not list the sizes of a shrunk
+/// model.
 std::string verificationText(const Verification &verification,
                              bool isBrief = false);
 

@@ -71,7 +71,7 @@ std::vector<TableRow> baselineRows(const SearchResult &result) {
       return isSame(other.candidate, baseline.candidate);
     });
     if (isWinner) {
-      row.strategy.clear(); // It is in the row above.
+      row.strategy.clear(); // The row above shows the strategy.
       row.why = "the winner";
     } else if (&*same != &baseline)
       row.why = "as " + same->name;

@@ -41,8 +41,8 @@ TableWidths widthsOf(const std::vector<TableRow> &candidates,
                      const std::vector<TableRow> &baselines,
                      const TableRow &header);
 
-/// The numbers, then the strategy and the reason, in as many lines as they
-/// need.
+/// Formats `row` in one or more lines: the numbers, then the strategy and the
+/// reason.
 Lines linesOf(const TableRow &row, const TableWidths &widths,
               const TextForm &form);
 
@@ -50,7 +50,8 @@ Lines linesOf(const TableRow &row, const TableWidths &widths,
 Block blockOf(const std::vector<TableRow> &rows, const TableWidths &widths,
               const TextForm &form, const char *more);
 
-/// `text` with spaces before (`toRight`) or after it, in `width` characters.
+/// Pads `text` to `width` characters with spaces, on the left if `toRight`,
+/// else on the right.
 std::string pad(const std::string &text, size_t width, bool toRight);
 
 } // namespace dpc::cost

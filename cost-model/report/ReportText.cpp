@@ -276,7 +276,7 @@ static std::string gainText(const Change &before, const Change &after) {
                                     : ": does not fit");
 }
 
-/// The changes from a baseline to the winner, an item for each.
+/// The changes from a baseline to the winner, with one item per change.
 static Block changesBlock(const SearchResult &result, const TextForm &form) {
   if (result.changes.size() < 2)
     return {};
@@ -296,8 +296,8 @@ static Block changesBlock(const SearchResult &result, const TextForm &form) {
   return block;
 }
 
-/// At most `lines` points of the Pareto front, with both ends; nothing if the
-/// front is one point.
+/// At most `lines` points of the Pareto front, including both ends. Empty if
+/// the front is a single point.
 static Block paretoBlock(const SearchResult &result, size_t lines,
                          const TextForm &form) {
   const std::vector<ParetoPoint> &points = result.pareto.points();
@@ -320,7 +320,7 @@ static Block paretoBlock(const SearchResult &result, size_t lines,
   return block;
 }
 
-/// An answer of --what-if in one or two lines: the change, the new throughput
+/// A result of --what-if in one or two lines: the change, the new throughput
 /// and the new strategy.
 static Lines linesOf(const WhatIf &whatIf, const SearchResult &result,
                      const TextForm &form) {
@@ -381,8 +381,8 @@ private:
 
 } // namespace
 
-/// The fraction of FLOPs in fp8: that of the chosen plan if known, else an
-/// upper bound.
+/// The fraction of FLOPs in fp8: the exact fraction of the chosen plan if it is
+/// known, else an upper bound.
 static std::string fp8Share(const ModelTotals &totals,
                             const StepDetail &detail) {
   if (totals.fp8Flops <= 0)

@@ -11,11 +11,12 @@ namespace dpc::cost {
 
 using nlohmann::ordered_json;
 
-/// The limits of a report, so that it opens fast.
+/// Limits of the size of a report, so that it opens quickly.
 static constexpr size_t kMostEntries = 16000, kMostIntervals = 8000,
                         kMostMoments = 500;
 
-/// A power of ten in which the step has at most nine digits.
+/// The tick: the power of ten, in seconds, for which times of the step have at
+/// most nine digits.
 static double tickOf(double seconds) {
   double tick = 1e-9;
   while (seconds / tick >= 1e9)
@@ -50,8 +51,8 @@ static size_t countIntervals(const StepDetail &detail, double gap) {
   return count;
 }
 
-/// The largest gap between intervals that is not shown, as a fraction of its
-/// phase.
+/// The largest gap between intervals that the report omits, as a fraction of
+/// the phase.
 static double gapOf(const StepDetail &detail) {
   double gap = 1e-6;
   while (gap < 1 && countIntervals(detail, gap) > kMostIntervals)

@@ -2,10 +2,10 @@
 //
 // The details of the chosen plan for the report: the schedule of every stage,
 // the queues of its phases, the memory of the fullest rank over time, the
-// messages over each link level, and the shardings of operators. They agree
-// with the prediction: the last end is the time of the step, the largest moment
-// is the peak, and the largest traffic of a stage is that of the level
-// (tested).
+// messages over each link level, and the shardings of operators. The details
+// agree with the prediction, as tests check: the last end is the time of the
+// step, the largest MemoryMoment is the peak, and for each level the largest
+// traffic of any stage is the predicted traffic.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_REPORT_STEPDETAIL_H
@@ -32,8 +32,7 @@ struct DetailPhase {
   std::string name; ///< "forward"; "forward.1" for later virtual stages.
   double seconds = 0;
   std::vector<BusyInterval> compute, communication, copy;
-  /// The time in which the phase waits for other stages, in seconds since its
-  /// begin.
+  /// When the phase waits for other stages, in seconds since the phase began.
   double waitBegin = 0, waitEnd = 0;
 };
 
@@ -55,13 +54,13 @@ struct DetailTraffic {
   int64_t stage = 0;
   int64_t label = 0; ///< Index in StepDetail::labels.
   double times = 0;
-  double seconds = 0; ///< Of the transfers, hidden or not.
+  double seconds = 0; ///< All transfer time, hidden or exposed.
   std::vector<double> bytesPerLevel;
 };
 
-/// The memory of a rank at one moment.
+/// The memory that a rank uses at one moment.
 struct MemoryMoment {
-  double at = 0; ///< Seconds since the first phase, one after the other.
+  double at = 0; ///< In seconds, if all phases ran one after another.
   MemoryBreakdown bytes;
 };
 
@@ -75,12 +74,13 @@ struct OperatorSharding {
   std::string shape;  ///< "4096 x 1024"
   std::string stored; ///< The stored sharding: "[dp, tp]"
   std::string used;   ///< The sharding that the operator reads.
-  std::string result; ///< Of the result: "[dp, -, tp]", "... partial over tp"
+  std::string result; ///< The sharding of the result: "[dp, -, tp]", "...
+                      ///< partial over tp"
 };
 
 struct StepDetail {
   double stepSeconds = 0;
-  double hostSeconds = 0;          ///< A part of the step, after all entries.
+  double hostSeconds = 0; ///< At the end of the step, after all entries.
   std::vector<std::string> labels; ///< "all_reduce over tp"
   std::vector<DetailStage> stages;
   std::vector<DetailTraffic> traffic;

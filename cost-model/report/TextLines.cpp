@@ -5,8 +5,8 @@
 
 namespace dpc::cost {
 
-/// The number of characters of `text` for one line of `room` columns. The line
-/// ends with a phrase if a phrase ends near the end of the line.
+/// Returns how many characters of `text` go into a line of `room` columns. If a
+/// phrase ends near the end of the line, the line ends there.
 static size_t breakOf(const std::string &text, size_t room) {
   constexpr size_t kNear = 36;
   if (text.size() <= room)

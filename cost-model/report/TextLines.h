@@ -1,7 +1,7 @@
 //===- TextLines.h - Lines of a report for a terminal -----------*- C++ -*-===//
 //
-// A report fits on a screen: a block of items shows as many items as it has
-// room for, and the number of the others.
+// A report fits on a screen: a block shows as many of its items as fit, and the
+// number of items that it leaves out.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_REPORT_TEXTLINES_H
@@ -34,7 +34,8 @@ struct TextForm {
 std::vector<std::string> wrapText(const std::string &text, size_t width,
                                   size_t indent);
 
-/// wrapText for `form` with a style.
+/// Wraps `text` to the width of `form`, as wrapText does; every line has the
+/// given style.
 Lines wrapLines(const std::string &text, const TextForm &form,
                 size_t indent = 4, LineStyle style = LineStyle::plain);
 
@@ -42,10 +43,11 @@ Lines wrapLines(const std::string &text, const TextForm &form,
 struct Block {
   Lines title;              ///< Shown if there is an item.
   std::vector<Lines> items; ///< The most important first.
-  std::string more;         ///< Follows "and N" for the other items.
+  std::string more;         ///< Text after "and N", where N items are left out.
 
   size_t lines() const;
-  /// At most `most` lines. Without room for an item, only `more` is shown.
+  /// The block in at most `most` lines. If no item fits, only the line with
+  /// `more` is shown.
   Lines fit(size_t most) const;
 };
 

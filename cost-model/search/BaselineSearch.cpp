@@ -9,7 +9,8 @@
 
 namespace dpc::cost {
 
-/// People who choose a strategy by hand use even shares of the batch.
+/// Fixes even shares of the batch, because users who choose a strategy by hand
+/// use even shares.
 static void shareEvenly(const Cluster &cluster,
                         std::vector<Strategy> &strategies) {
   for (Strategy &strategy : strategies)
@@ -17,8 +18,8 @@ static void shareEvenly(const Cluster &cluster,
       strategy.batchShares = BatchShares::even();
 }
 
-/// Data parallelism over `ranks` with a ZeRO stage, one strategy for each size
-/// of micro-batches.
+/// The strategies with data parallelism over `ranks` and a ZeRO stage: one for
+/// each micro-batch size.
 static std::vector<Strategy>
 dataParallelStrategies(const SearchProblem &problem, int64_t ranks,
                        int64_t zero) {
@@ -67,8 +68,8 @@ bool isMegatronLike(const Strategy &strategy, const Cluster &cluster) {
          strategy.offload == Offload::None;
 }
 
-/// The best plan by formula: of those that fit, or the one with the least
-/// memory.
+/// The best plan that fits according to the formulas; if none fits, the plan
+/// with the least memory.
 static Candidate bestEstimate(const SearchProblem &problem,
                               const std::vector<Strategy> &strategies) {
   std::optional<Candidate> best;
@@ -94,8 +95,8 @@ static bool mayFit(const SearchProblem &problem, const Candidate &candidate) {
              problem.feasibility.limitBytes();
 }
 
-/// Replaces estimates by evaluations, composed ones where all of the strategies
-/// have blocks.
+/// Replaces estimates by evaluations. The evaluations are composed if all
+/// strategies have blocks.
 static std::vector<Candidate> evaluateAll(const SearchProblem &problem,
                                           std::vector<Candidate> estimates) {
   Evaluator &evaluator = problem.evaluator;
@@ -130,10 +131,11 @@ static std::vector<Candidate> evaluateAll(const SearchProblem &problem,
   return estimates;
 }
 
-/// The strategy to evaluate after `tried`, which needs too much memory. Removes
-/// the strategies that are no smaller by formula. Of the rest it takes the best
-/// one that fits if the formula is as wrong for it as for `tried`, else the
-/// smallest one; nothing if none is left.
+/// Returns the strategy to evaluate after `tried`, which needs too much memory.
+/// First removes the strategies that are not smaller by formula. Then returns
+/// the best remaining strategy that fits if the formula has the same error as
+/// for `tried`. If none fits, returns the smallest one, or nullopt if none is
+/// left.
 static std::optional<Candidate> nextSmaller(const SearchProblem &problem,
                                             std::vector<Strategy> &strategies,
                                             const Candidate &tried) {
@@ -159,10 +161,10 @@ static std::optional<Candidate> nextSmaller(const SearchProblem &problem,
   return bestEstimate(problem, promising);
 }
 
-/// The best plan of each family of strategies. The formulas propose a plan and
-/// the evaluator answers where that may fit. Where it does not fit, the
-/// formulas propose a smaller plan. With `isFirstEasy` the first family's plan
-/// is evaluated even if it does not fit, unless that takes long.
+/// The best plan of each family of strategies. The formulas propose a plan,
+/// which is evaluated if it may fit. If it does not fit, the formulas propose a
+/// smaller plan. With `isFirstEasy`, the plan of the first family is evaluated
+/// even if it does not fit, unless the evaluation takes long.
 static std::vector<Candidate>
 bestOfEach(const SearchProblem &problem,
            std::vector<std::vector<Strategy>> families, bool isFirstEasy) {
@@ -248,8 +250,8 @@ OtherBaselines otherBaselines(const SearchProblem &problem,
   return others;
 }
 
-/// Whether two plans do the same under different names, as ZeRO 1 and ZeRO 2 do
-/// with one micro-batch.
+/// Whether two plans do the same under different names. For example, ZeRO 1 and
+/// ZeRO 2 are the same with one micro-batch.
 static bool isSame(const SearchProblem &problem, const Candidate &a,
                    const Candidate &b) {
   constexpr double kRounding = 1e-4;

@@ -36,8 +36,8 @@ void BlockSearch::takeSamples(const std::function<void(Pending &)> &estimate) {
   });
 }
 
-/// Groups entries into blocks, in the order of the blocks' first strategies.
-/// Threads group parts of the list, which are then joined in order.
+/// Groups entries into blocks. Blocks are ordered by their first strategies.
+/// Threads group parts of the list, and the results are joined in order.
 void BlockSearch::findBlocks() {
   struct Part {
     std::unordered_map<std::string, size_t> numbers;
@@ -90,7 +90,8 @@ void BlockSearch::addBlock(size_t first, PlaceNumbers &placeNumbers) {
   blocks.emplace_back().place = place->second;
 }
 
-/// A difference of 1 means a large change of the formulas' error.
+/// The coordinates of a strategy. They are scaled so that the error of the cost
+/// formulas changes a lot between strategies that differ by 1 in a coordinate.
 BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
   auto octaves = [](int64_t degree) {
     return std::log2(static_cast<double>(degree));
@@ -116,9 +117,9 @@ BlockSearch::Features BlockSearch::featuresOf(const Strategy &strategy) {
           strategy.offload == Offload::None ? 0.0 : 1.0};
 }
 
-/// What `block` promises in this turn; nothing where the turn excludes it.
-/// `near` is the entry whose neighbours are wanted, `fits` whether an entry
-/// fits.
+/// Returns the promise of `block` in this turn, or nullopt if the turn excludes
+/// the block. In a `Near` turn, `near` is the entry whose neighbours are
+/// searched. `fits`: some entry fits.
 std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
                                                            Turn turn,
                                                            const Pending *near,
@@ -138,7 +139,7 @@ std::optional<BlockSearch::Promise> BlockSearch::promiseOf(const Block &block,
     double seconds =
         std::max(sample.seconds * secondsFactor, sample.boundSeconds);
     bool isTooLarge = bytes > problem.feasibility.limitBytes();
-    bool isForBytes = isTooLarge && !fits; // The nearest miss is best.
+    bool isForBytes = isTooLarge && !fits; // The smallest block is best.
     Promise promise{isTooLarge,
                     isForBytes ? bytes : problem.value(seconds, bytes)};
     if (!least || promise < *least)
@@ -168,7 +169,7 @@ std::vector<size_t> BlockSearch::choose(Turn turn, size_t wanted) const {
   return chosen;
 }
 
-/// Entries that fit rank by their value, others by their bytes.
+/// Ranks entries that fit by their value, and the others by their bytes.
 BlockSearch::Promise BlockSearch::rankOf(const Pending &entry) const {
   const Evaluation &known = *entry.composed;
   double bytes = known.memory.total();
@@ -187,7 +188,7 @@ const Pending *BlockSearch::best() const {
   return found;
 }
 
-/// The seconds above which evaluations are only bounded.
+/// Strategies that take more seconds than this are only bounded.
 double BlockSearch::limit() const {
   std::vector<double> seconds;
   for (size_t i : known) {
@@ -204,7 +205,8 @@ double BlockSearch::limit() const {
   return seconds[kept - 1];
 }
 
-/// Corrects the formulas by their error for the best strategy of `block`.
+/// Corrects the formulas by the error that they have for the best strategy of
+/// `block`.
 void BlockSearch::learn(const Block &block) {
   const Pending *found = nullptr;
   for (size_t k = block.begin; k < block.end; ++k) {
@@ -226,7 +228,7 @@ void BlockSearch::learn(const Block &block) {
 }
 
 /// Corrects the formulas where all strategies of `block` are slower than the
-/// limit: their error is at least the bound over the estimate.
+/// limit: the error is at least bound / estimate.
 void BlockSearch::learnFromBounds(const Block &block) {
   double least = std::numeric_limits<double>::infinity();
   for (size_t k = block.begin; k < block.end; ++k) {
@@ -305,7 +307,7 @@ void BlockSearch::run(int64_t most, bool all) {
     measure(chosen);
     count += static_cast<int64_t>(chosen.size());
     const Pending *found = best();
-    // The search goes on as long as nothing fits.
+    // The search continues as long as nothing fits.
     idle += found && !rankOf(*found).first;
     if (found && (rankOf(*found).first < least.first ||
                   rankOf(*found).second < (1 - kBetter) * least.second)) {

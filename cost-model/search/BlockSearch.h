@@ -2,17 +2,18 @@
 //
 // Private to the search. A block is a set of strategies that share segments
 // (Evaluator::blockOf). Measuring the segments of a block gives the composed
-// evaluations of all its strategies, so that few measurements tell about many
-// strategies. A block promises the best estimate of its strategies, corrected
-// by the errors that the formulas had for measured blocks; the more similar a
-// measured block is, the more its error counts. Rounds of three kinds take
+// evaluations of all its strategies, so a few measurements evaluate many
+// strategies. The promise of a block is the best estimate among its strategies,
+// corrected by the errors of the formulas for measured blocks. The more similar
+// a measured block is, the more its error counts. Rounds of three kinds take
 // turns and measure several blocks each:
 //   * the neighbours of the best block so far,
 //   * the most promising blocks of all, and
 //   * the most promising blocks with layouts of Megatron-LM.
 // The search ends after some rounds that find nothing better. While nothing
-// fits, it does not end, and of the blocks that seem too large the smallest is
-// the most promising one. The result does not depend on the number of threads.
+// fits, the search does not end, and among blocks that seem too large, the
+// smallest is the most promising. The result does not depend on the number of
+// threads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_BLOCKSEARCH_H
@@ -30,13 +31,13 @@ namespace dpc::cost {
 
 class BlockSearch {
 public:
-  /// Sets the composed evaluations of `pending`. `estimate` sets the estimate
-  /// of an entry.
+  /// Sets the composed evaluations of `pending`. `estimate` computes the
+  /// estimate of an entry and stores it there.
   BlockSearch(const SearchProblem &problem, std::vector<Pending> &pending,
               const std::function<void(Pending &)> &estimate);
 
-  /// Measures blocks until `most` of them are measured; unless `all`, only
-  /// blocks with layouts of Megatron-LM.
+  /// Measures blocks until `most` blocks are measured. Unless `all`, only
+  /// blocks with layouts of Megatron-LM are measured.
   void run(int64_t most, bool all);
   int64_t measured() const { return count; }
   /// Called after every round.
@@ -62,8 +63,8 @@ private:
     Features features{};
     Factor seconds, bytes;
   };
-  /// What promises need of an entry. Every round reads all samples, so they
-  /// lie side by side.
+  /// The values of an entry from which promises are computed. Samples are
+  /// contiguous, because every round reads all of them.
   struct Sample {
     double seconds, boundSeconds, stateBytes, otherBytes;
     bool isMegatron;
@@ -71,12 +72,12 @@ private:
   struct Block {
     std::vector<size_t> members;
     size_t place = 0;
-    /// A range of `samples`. Interleaved strategies have none, because virtual
-    /// stages change little.
+    /// The range of the block's samples in `samples`. Interleaved strategies
+    /// have no samples, because virtual stages change little.
     size_t begin = 0, end = 0;
     bool isMeasured = false;
   };
-  /// Whether the block does not seem to fit, and its value.
+  /// True if the block seems too large, and the value of its best strategy.
   using Promise = std::pair<bool, double>;
   enum class Turn { Near, Any, Megatron };
 

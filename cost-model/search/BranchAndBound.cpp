@@ -63,11 +63,11 @@ bool BranchAndBound::isPruned(const Pending &entry, double worst) const {
              worst;
 }
 
-/// Why an entry need not be evaluated; empty when it must be.
+/// Returns why `entry` need not be evaluated, or "" if it must be evaluated.
 std::string BranchAndBound::whyPruned(const Pending &entry, double worst,
                                       bool isFirst) const {
   double limit = problem.feasibility.limitBytes();
-  // When nothing fits, the smallest candidate is still worth an exact number; a
+  // If nothing fits, the smallest candidate is still evaluated exactly. A
   // strategy that the user fixed is always evaluated.
   if (entry.bounds.memoryBytes > limit)
     return isFirst ? ""
@@ -98,8 +98,9 @@ BranchAndBound::Promise BranchAndBound::promiseOf(const Pending &entry) const {
           promise};
 }
 
-/// The most promising entries that are open, at most `count`. With `isNear`
-/// only neighbours of the best candidate so far, if there are any.
+/// Returns at most `count` entries that are not done, the most promising ones
+/// first. If `isNear`, only neighbours of the best candidate so far are
+/// considered, if there are any.
 std::vector<size_t>
 BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
                               bool isNear) const {
@@ -118,7 +119,7 @@ BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
     std::pop_heap(order.begin(), order.end(), std::greater<>());
     size_t i = order.back().second;
     order.pop_back();
-    // One neighbour for each move of the degrees comes first.
+    // For each change of the degrees, one neighbour comes first.
     const Strategy &next = *pending[i].strategy;
     bool isFirstOfMove =
         !best || degrees.insert({next.dp, next.tp, next.pp, next.cp}).second;
@@ -129,9 +130,9 @@ BranchAndBound::mostPromising(const std::vector<Pending> &pending, size_t count,
   return found;
 }
 
-/// Evaluates those of `chosen` that bounds do not exclude, and returns how many
-/// these are. Where bounds exclude all of them, it marks them as pruned and
-/// returns nothing.
+/// Evaluates the entries of `chosen` that their bounds do not exclude, and
+/// returns their number. If the bounds exclude all entries, marks them as
+/// pruned and returns nullopt.
 std::optional<int64_t>
 BranchAndBound::evaluateSome(std::vector<Pending> &pending,
                              const std::vector<size_t> &chosen, bool isFirst) {
@@ -166,7 +167,7 @@ BranchAndBound::evaluateSome(std::vector<Pending> &pending,
   return static_cast<int64_t>(asked.size());
 }
 
-/// Evaluates candidates one by one. Where not all of them can be evaluated, it
+/// Evaluates candidates one by one. If there are too many to evaluate all,
 /// stops after some rounds that find nothing better.
 void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   estimateAll(pending);
@@ -179,7 +180,7 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
   int64_t idle = 0;
   while (evaluations < most && !(isLimited && idle >= kPatience)) {
     int64_t count = std::min(problem.evaluator.batchSize(), most - evaluations);
-    // The first evaluation decides whether others follow.
+    // The first evaluation decides whether the search continues.
     if (evaluations == 0 && std::isfinite(options.goesOnUpTo))
       count = 1;
     std::vector<size_t> next =
@@ -201,7 +202,7 @@ void BranchAndBound::evaluateEach(std::vector<Pending> pending) {
 }
 
 /// Counts the candidates that were not evaluated, and keeps the most promising
-/// of them, to show these where there is room.
+/// ones, which the report shows if there is room.
 void BranchAndBound::countSkipped(std::vector<Pending> &pending,
                                   int64_t evaluations) {
   double worst = pool.worstShown();
@@ -244,8 +245,8 @@ void BranchAndBound::search(std::vector<Pending> pending) {
   listed.clear();
 }
 
-/// Measures blocks, and evaluates the strategies one by one where that does not
-/// find a plan that fits.
+/// Measures blocks. If this does not find a plan that fits, evaluates the
+/// strategies one by one.
 void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   const SearchOptions &options = problem.options;
   int64_t asked = static_cast<int64_t>(pending.size());
@@ -259,8 +260,8 @@ void BranchAndBound::searchBlocks(std::vector<Pending> pending) {
   blocks.run(hasChoice ? options.maxEvaluations : kMegatronBlocks, hasChoice);
   keepComposed(pending);
   if (hasChoice && !anyFitsConfirmed(problem, pool)) {
-    // Composed evaluations may have seemed to fit: the search continues with
-    // the exact ones.
+    // Some composed evaluations may have seemed to fit, so the search continues
+    // with exact evaluations.
     for (Pending &entry : pending)
       if (const Candidate *known =
               entry.composed ? pool.find(*entry.strategy) : nullptr)

@@ -1,8 +1,8 @@
 //===- BranchAndBound.h - Which strategies are evaluated --------*- C++ -*-===//
 //
 // Private to the search. Candidates are listed and bounded, then evaluated in
-// the order of what the formulas promise. Evaluations correct the formulas.
-// Where the evaluations are limited, two rounds of three evaluate neighbours
+// the order of their estimates. Evaluations correct the formulas. If the number
+// of evaluations is limited, two of every three rounds evaluate neighbours
 // (Neighbours.h) of the best candidate so far. Strategies that share segments
 // are evaluated by blocks instead (BlockSearch.h). Search.h gives the rules
 // (P1) and (P2) by which candidates are pruned.
@@ -21,26 +21,29 @@ namespace dpc::cost {
 
 class BranchAndBound {
 public:
-  /// Adds what it evaluates to `pool`.
+  /// The evaluated candidates are added to `pool`.
   BranchAndBound(const SearchProblem &problem, CandidatePool &pool)
       : problem(problem), pool(pool) {}
 
   /// All strategies that `request` allows, each with its bounds. The entries
   /// are valid until the next `search` ends.
   std::vector<Pending> list(const StrategyRequest &request);
-  /// Corrects the formulas by a candidate that was evaluated elsewhere.
+  /// Corrects the formulas by the evaluation of a candidate that `search` did
+  /// not evaluate.
   void learn(const Candidate &candidate);
   /// Evaluates `pending`, the result of one call of `list`.
   void search(std::vector<Pending> pending);
 
-  /// The best of Megatron-LM's layouts that blocks have told, if any.
+  /// The best layout of Megatron-LM among the composed evaluations, if there is
+  /// one.
   const std::optional<Candidate> &bestMegatron() const { return megatron; }
   int64_t considered() const { return numConsidered; }
   int64_t pruned() const { return numPruned; }
   int64_t skipped() const { return numSkipped; }
 
 private:
-  /// Cannot fit, by how many bytes, does not seem to fit, value.
+  /// Whether the candidate cannot fit, its excess bytes, whether it does not
+  /// seem to fit, and its value.
   using Promise = std::tuple<bool, double, bool, double>;
 
   Pending bounded(const Strategy &strategy) const;

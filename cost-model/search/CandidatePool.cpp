@@ -52,7 +52,7 @@ bool isBefore(const SearchProblem &problem, const Candidate &a,
 }
 
 bool mayFitNearLimit(const SearchProblem &problem, const Candidate &candidate) {
-  constexpr double kError = 1.06; // Of the memory of composed evaluations.
+  constexpr double kError = 1.06; // For the memory of composed evaluations.
   return candidate.evaluation.memory.total() <
          kError * problem.feasibility.limitBytes();
 }

@@ -11,7 +11,7 @@
 
 namespace dpc::cost {
 
-/// What one search is asked. Nothing here changes during the search.
+/// The input of one search. It does not change during the search.
 struct SearchProblem {
   SearchProblem(const Cluster &cluster, Evaluator &evaluator,
                 const SearchOptions &options)
@@ -34,12 +34,13 @@ struct SearchProblem {
   bool allows(const Strategy &strategy) const {
     return options.request.allows(strategy, options.space.globalBatch);
   }
-  /// How many of the best candidates the search examines. The user may ask to
-  /// see fewer, which does not change what the search finds.
+  /// How many of the best candidates the search examines. This does not depend
+  /// on `top` up to 10, so a user who asks for fewer candidates gets the same
+  /// winner.
   size_t kept() const {
     return static_cast<size_t>(std::max<int64_t>(options.top, 10));
   }
-  /// How many candidates the user sees.
+  /// How many candidates are shown to the user.
   size_t shown() const {
     return static_cast<size_t>(std::max<int64_t>(options.top, 1));
   }
@@ -49,24 +50,24 @@ struct SearchProblem {
 enum class CandidateKind { Fits, TooLarge, Rejected, NotEvaluated };
 CandidateKind kindOf(const Candidate &candidate);
 
-/// A candidate with an evaluation that was made over the IR.
+/// A candidate that was evaluated from the lowered program.
 Candidate candidateOf(const SearchProblem &problem, const Strategy &strategy,
                       Evaluation evaluation);
 
-/// A candidate with an estimate by formula.
+/// A candidate that was estimated by formula.
 Candidate estimatedCandidate(const SearchProblem &problem,
                              const Strategy &strategy);
 
-/// Whether `a` is sorted before `b`: by kind, plans that fit by their value,
-/// plans that are too large by their memory.
+/// Whether `a` is sorted before `b`. Candidates are sorted by kind, then by
+/// value if they fit, or by memory if they are too large.
 bool isBefore(const SearchProblem &problem, const Candidate &a,
               const Candidate &b);
 
-/// Whether the memory of a composed evaluation is so close to the limit, or
-/// below it, that the true memory may fit.
+/// Whether a composed evaluation is so close to the memory limit, or below it,
+/// that the exact memory may fit.
 bool mayFitNearLimit(const SearchProblem &problem, const Candidate &candidate);
 
-/// The candidates that a search has evaluated so far, with the baselines.
+/// The candidates that a search has evaluated so far, and the baselines.
 class CandidatePool {
 public:
   explicit CandidatePool(const SearchProblem &problem) : problem(problem) {}
@@ -83,16 +84,19 @@ public:
   /// Whether `strategy` is evaluated. A baseline that has the strategy becomes
   /// a candidate.
   bool adoptEvaluated(const Strategy &strategy);
-  /// The value of the worst of the candidates that fit and are shown: what
-  /// others must beat. Infinite while there is room for more.
+  /// The value of the worst candidate that fits and is shown; a new candidate
+  /// must beat it to be shown. Infinite while fewer candidates than `shown()`
+  /// fit.
   double worstShown() const;
-  /// The value of the best candidate that fits; infinite where none does.
+  /// The value of the best candidate that fits; infinite if none fits.
   double best() const;
   /// The allowed candidate or baseline whose neighbours are evaluated next, or
-  /// null. A plan beyond its memory limit counts as slower than it is.
+  /// null. The time of a plan beyond its memory limit is increased for this
+  /// comparison.
   const Candidate *bestToExtend() const;
-  /// Gives baselines the evaluation of `candidate` where they have its strategy
-  /// and, unless `replacesEstimates`, were evaluated themselves.
+  /// Replaces the evaluation of each baseline that has the strategy of
+  /// `candidate`. Baselines that were only estimated change only if
+  /// `replacesEstimates`.
   void updateBaselines(const Candidate &candidate, bool replacesEstimates);
   /// Adds a candidate that fits and is allowed to the Pareto front.
   void addToFront(const Candidate &candidate);

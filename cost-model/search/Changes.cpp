@@ -7,8 +7,8 @@
 
 namespace dpc::cost {
 
-/// The baseline that the winner is compared with: Megatron-LM's layout; where
-/// that was not evaluated, the best baseline that fits. Null if there is none.
+/// The baseline that the winner is compared with: Megatron-LM's layout or, if
+/// it was not evaluated, the best baseline that fits. Null if there is none.
 static const Baseline *comparedBaseline(const SearchProblem &problem,
                                         const CandidatePool &pool) {
   auto isEvaluated = [](const Baseline &baseline) {
@@ -39,7 +39,7 @@ pathBetween(const Strategy &from, const Strategy &to, int64_t globalBatch) {
       if (isChanged(key))
         field(next) = field(to);
     });
-    // A micro-batch is no larger than a rank's share of the batch.
+    // A micro-batch is not larger than a rank's share of the batch.
     int64_t local = (globalBatch + next.dp - 1) / next.dp;
     next.microBatch = std::min(next.microBatch, local);
     if (next.pp == 1)
@@ -134,7 +134,7 @@ ChangesToWinner findChanges(const SearchProblem &problem, CandidatePool &pool) {
   std::optional<Strategy> last;
   for (const Candidate &plan : plans) {
     const Evaluation &found = plan.evaluation;
-    // A plan that cannot be built is joined with the next change.
+    // If a plan cannot be built, its change is joined with the next one.
     if (!found.rejected.empty())
       continue;
     // The other keys may change the placement, so it is a part of the change.

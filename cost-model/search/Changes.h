@@ -1,9 +1,9 @@
 //===- Changes.h - From a baseline to the winner ----------------*- C++ -*-===//
 //
 // Private to the search. The winner and the baseline that it is compared with
-// differ in some keys. These change group by group, and every plan between the
-// two is evaluated, so that the report says what each change brings. The
-// effects of all changes add up to the difference of the two plans.
+// differ in some keys. These keys change group by group, and every plan on the
+// way is evaluated, so that the report can show the effect of each change. The
+// effects of all changes add up to the difference between the two plans.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_CHANGES_H
@@ -20,7 +20,7 @@ struct ChangesToWinner {
 };
 
 /// Evaluates the plans between the baseline and the winner, and confirms the
-/// winner. Empty where there is no baseline, or where it is the winner.
+/// winner. Empty if there is no baseline, or if the baseline is the winner.
 ChangesToWinner findChanges(const SearchProblem &problem, CandidatePool &pool);
 
 } // namespace dpc::cost

@@ -2,7 +2,7 @@
 //
 // Private to the search. Composed and folded evaluations have small errors.
 // These functions evaluate the most promising candidates exactly, until the
-// first one is exact and no other one may be better.
+// first candidate is exact and no other candidate may be better.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_CONFIRMWINNER_H
@@ -15,19 +15,19 @@
 namespace dpc::cost {
 
 /// Sorts the pool and evaluates its composed candidates exactly, until the
-/// first candidate is exact and none is left that may be better. After `most`
-/// evaluations it only evaluates the first candidate, and the second one at the
-/// same time.
+/// first candidate is exact and no other candidate may be better. After `most`
+/// evaluations, only the first candidate is evaluated, with the second one at
+/// the same time.
 void settle(const SearchProblem &problem, CandidatePool &pool, size_t most);
 
-/// Whether a candidate fits. The first candidate is settled before, because the
-/// memory of a composed evaluation may be too low.
+/// Whether a candidate fits. Settles the first candidate before it answers,
+/// because the memory of a composed evaluation may be too low.
 bool anyFitsConfirmed(const SearchProblem &problem, CandidatePool &pool);
 
-/// Evaluates the first candidate whole, until it stays the first. Does so only
-/// where the options ask for it or where the candidate might not fit. Runs
-/// `meanwhile` next to the first such evaluation, which takes one thread a
-/// while.
+/// Evaluates the first candidate from the whole program, and repeats this until
+/// the first candidate stays the first. Does nothing unless the options require
+/// it or the candidate might not fit. Runs `meanwhile` concurrently with the
+/// first evaluation, which keeps one thread busy for a while.
 void confirmWinner(const SearchProblem &problem, CandidatePool &pool,
                    std::function<void()> meanwhile = nullptr);
 

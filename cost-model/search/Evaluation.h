@@ -1,9 +1,9 @@
-//===- Evaluation.h - What a strategy costs ---------------------*- C++ -*-===//
+//===- Evaluation.h - The cost of a strategy --------------------*- C++ -*-===//
 //
-// The values that describe one strategy: what was decided for it beyond its
-// keys (Decisions), what it costs (Evaluation), and what it cannot be below
-// (Bounds). Times are in seconds, sizes in bytes, counts of all ranks unless a
-// comment says otherwise.
+// The values that describe one strategy: the choices that its keys leave open
+// (Decisions), its cost (Evaluation), and lower bounds of the cost (Bounds).
+// Unless a comment says otherwise, times are in seconds, sizes in bytes, and
+// counts cover all ranks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_EVALUATION_H
@@ -19,42 +19,42 @@ namespace dpc::cost {
 
 struct StepDetail;
 
-/// What one pipeline stage costs. The seconds of phases are those of one
-/// micro-batch.
+/// The cost of one pipeline stage. The times of phases are per micro-batch.
 struct StageEvaluation {
   double forwardSeconds = 0;
   double backwardSeconds = 0;
   double weightSeconds = 0; ///< 0 unless the backward is split (zb-h1).
   double idleSeconds = 0;   ///< Waiting for other stages, per step.
   double memoryBytes = 0;   ///< At the stage's peak.
-  /// On a heterogeneous cluster: the slowest device of the stage, and the least
-  /// memory that a device of the stage has for a plan.
+  /// On a heterogeneous cluster: the slowest device of the stage, and the
+  /// smallest memory that a device of the stage has for a plan.
   std::string device;
   double memoryLimitBytes = 0;
 };
 
-/// The seconds that the devices of one group of nodes take for a step without
-/// stages: for each micro-batch, and for the rest of the step.
+/// The time of a step without stages on the devices of one group of nodes: the
+/// seconds per micro-batch, and the seconds outside the loop of micro-batches.
 struct LoopSeconds {
   double microBatch = 0, rest = 0;
-  double microBatchCompute = 0, restCompute = 0; ///< Parts of the above.
+  double microBatchCompute = 0,
+         restCompute = 0; ///< The parts that are computation.
 };
 
-/// Neighbouring data-parallel ranks that take equal shares of the batch.
+/// Adjacent data-parallel ranks that take equal shares of the batch.
 struct ShareOfRanks {
-  std::string device; ///< The slowest device of any of these ranks.
+  std::string device; ///< The slowest device among those of the ranks.
   int64_t dataRanks = 0;
   int64_t microBatches = 0; ///< Per rank.
   double seconds = 0;       ///< Per micro-batch.
 };
 
-/// What the evaluator chooses for a strategy where the strategy's keys leave it
-/// open. Lowering the strategy with the same decisions gives the program that
-/// was evaluated.
+/// The evaluator's choices where the keys of a strategy leave a choice open.
+/// Lowering the strategy with these decisions gives the program that was
+/// evaluated.
 struct Decisions {
   /// The order in which mesh axes are laid over the devices.
   RankOrder order;
-  /// Whether `order` differs from the usual order.
+  /// Whether `order` differs from the default order.
   bool isReordered = false;
   /// The order in which the pipeline fills the groups of nodes (see
   /// HeterogeneousCluster.h); empty = the order of cluster.json.
@@ -62,37 +62,37 @@ struct Decisions {
   /// The largest fraction of the work that each stage has memory for, used to
   /// cut stages on heterogeneous devices; empty = no limit.
   std::vector<double> stageRoom;
-  /// The bandwidth of the innermost links, in bytes per second, that op
-  /// shardings and stages are chosen for; 0 = the bandwidth of the cluster.
+  /// Op shardings and stages are chosen for this bandwidth of the innermost
+  /// links, in bytes per second; 0 = the bandwidth of the cluster.
   double linkSpeed = 0;
   /// Micro-batches by data-parallel rank, where uneven shares are faster than
   /// even ones (see BatchShares.h); empty = even shares.
   std::vector<int64_t> batchShares;
 };
 
-/// What one strategy costs, as far as it could be evaluated.
+/// The cost of one strategy, or the reason why it cannot be built.
 struct Evaluation {
-  /// Why the strategy cannot be built; empty when it can. The other fields have
-  /// no meaning when this one is not empty.
+  /// Why the strategy cannot be built; empty if it can. If this field is not
+  /// empty, the other fields have no meaning.
   std::string rejected;
   Decisions decisions;
   double stepSeconds = 0;
   double computeSeconds = 0; ///< Of one rank, a part of stepSeconds.
-  /// Communication that no computation hides, transfers to host or disk
-  /// included.
+  /// Exposed communication, including transfers to host or disk.
   double exposedCommunicationSeconds = 0;
   double transferSeconds = 0; ///< Between memory spaces, hidden or not.
   double bubbleFraction = 0;  ///< Idle fraction of the step, mean over stages.
   MemoryBreakdown memory;     ///< Of the fullest rank's device, at its peak.
-  /// What that device has for a plan; 0 = as much as any other device.
+  /// The memory that the device of the fullest rank has for a plan; 0 = the
+  /// largest that any device has.
   double memoryLimitBytes = 0;
   double hostBytes = 0;              ///< Offloaded to the host, fullest rank.
   double diskBytes = 0;              ///< Offloaded to disk, fullest rank.
   std::vector<double> bytesPerLevel; ///< Sent by one rank per step, per level.
-  /// The same traffic by mesh axes. It decides which ranks are neighbours.
+  /// The traffic by mesh axes, from which the order of the axes is chosen.
   std::vector<Traffic> traffic;
-  /// By group of nodes, on heterogeneous clusters whose ranks may take uneven
-  /// shares of the batch; else empty.
+  /// By group of nodes; empty unless the cluster is heterogeneous and its ranks
+  /// may take uneven shares of the batch.
   std::vector<LoopSeconds> groupSeconds;
   /// `decisions.batchShares` as runs of equal shares.
   std::vector<ShareOfRanks> shares;
@@ -101,17 +101,17 @@ struct Evaluation {
   std::vector<StageEvaluation> stages; ///< Of a pipeline, by stage.
   /// The evaluation is extrapolated from a program with few layers.
   bool isFolded = false;
-  /// The evaluation is folded and may be a few per cent off: the winner is
-  /// evaluated again.
+  /// The evaluation is folded and may be a few per cent off. If it wins, it is
+  /// replaced by an exact evaluation.
   bool isRough = false;
-  /// The evaluation is assembled from segments that strategies share: the
-  /// winner is evaluated again.
+  /// The evaluation is assembled from segments that strategies share. If it
+  /// wins, it is replaced by an exact evaluation.
   bool isComposed = false;
   std::shared_ptr<const StepDetail> detail; ///< Set by Evaluator::describe.
 };
 
-/// `strategy` with the placement and the batch shares of `decisions`, where
-/// these differ from the usual ones.
+/// Returns `strategy` with the placement and the batch shares of `decisions`
+/// where they differ from the defaults.
 Strategy placedStrategy(const Strategy &strategy, const Decisions &decisions);
 
 /// A composed evaluation.
@@ -122,7 +122,7 @@ struct Composition {
   bool isBound = false;
 };
 
-/// Values that the true evaluation cannot be below.
+/// Lower bounds of the true evaluation.
 struct Bounds {
   double stepSeconds = 0;
   double memoryBytes = 0;
@@ -136,17 +136,18 @@ struct ModelTotals {
   double gradientBytes = 0;            ///< Of a full set of gradients.
   double optimizerBytes = 0;           ///< States and masters.
   double flopsPerStep = 0;             ///< Forward + backward, global batch.
-  double activationBytesPerSample = 0; ///< Kept from forward for backward.
+  double activationBytesPerSample = 0; ///< Kept for the backward pass.
   double tokensPerSample = 1;          ///< For tokens_per_second.
   int64_t globalBatch = 1;
   int64_t layers = 1;              ///< Repeated blocks, bounds pp.
   double hiddenBytesPerSample = 0; ///< A block's output: pp and tp traffic.
-  int64_t experts = 1;             ///< Of a mixture's largest block; 1 = none.
-  double expertParameters = 0; ///< Count, of `parameters`: those of experts.
-  /// What goes in and out of one block's experts, forward.
+  int64_t experts = 1;             ///< In the largest block; 1 = no experts.
+  double expertParameters = 0; ///< How many of `parameters` belong to experts.
+  /// Bytes of the inputs and outputs of one block's experts, in the forward
+  /// pass.
   double routedBytesPerSample = 0;
   DType computeType = DType::F32;
-  double fp8Flops = 0; ///< Of `flopsPerStep`: products that may be in fp8.
+  double fp8Flops = 0; ///< Of GEMMs that may run in fp8.
   bool training = true;
 
   double tokensPerStep() const {

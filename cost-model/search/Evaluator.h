@@ -1,4 +1,4 @@
-//===- Evaluator.h - Who knows what strategies cost -------------*- C++ -*-===//
+//===- Evaluator.h - Evaluates strategies for the search --------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_SEARCH_EVALUATOR_H
 #define DPC_COST_MODEL_SEARCH_EVALUATOR_H
 
@@ -10,9 +10,9 @@
 
 namespace dpc::cost {
 
-/// What the search asks about a model and a cluster. passes/price/ implements
-/// it over the IR. `bound` and `blockOf` are called by several threads at once,
-/// the other functions by the thread that searches.
+/// The questions of the search about a model on a cluster. passes/price/
+/// answers them from the IR. Several threads call `bound` and `blockOf` at
+/// once; only the thread that searches calls the other functions.
 class Evaluator {
 public:
   virtual ~Evaluator();
@@ -20,27 +20,28 @@ public:
   /// Admissible (never above the true values) and cheap.
   virtual Bounds bound(const Strategy &strategy) = 0;
   virtual Evaluation evaluate(const Strategy &strategy) = 0;
-  /// Evaluates several strategies, perhaps at the same time. The result has
-  /// their order.
+  /// Evaluates several strategies, possibly at the same time. The results are
+  /// in the order of `strategies`.
   virtual std::vector<Evaluation>
   evaluateMany(const std::vector<Strategy> &strategies);
   /// How many strategies one call of evaluateMany should have.
   virtual int64_t batchSize() const { return 1; }
-  /// A key that is equal for strategies assembled from the same segments: a
-  /// measurement of one tells about all of them. Empty where there are no such
-  /// segments.
+  /// A key that is equal for strategies that are assembled from the same
+  /// segments, so that one measurement serves all of them. Empty if the
+  /// strategy cannot be assembled from segments.
   virtual std::string blockOf(const Strategy &) { return {}; }
   /// Each of `blocks` holds strategies of one block. Measures the segments of
-  /// each block and composes its strategies from them; gives nothing for a
-  /// strategy that cannot be composed. A strategy that certainly takes longer
-  /// than `limit` seconds is only bounded.
+  /// each block and composes its strategies from them. The result is nullopt
+  /// for a strategy that cannot be composed. A strategy that certainly takes
+  /// longer than `limit` seconds is only bounded.
   virtual std::vector<std::vector<std::optional<Composition>>>
   compose(const std::vector<std::vector<Strategy>> &blocks, double limit);
-  /// The most exact evaluation there is, however long it takes.
+  /// Returns the most exact evaluation, even if it takes long.
   virtual Evaluation evaluateWhole(const Strategy &strategy) {
     return evaluate(strategy);
   }
-  /// The same with `Evaluation::detail`. May run while evaluateMany runs.
+  /// Like evaluateWhole, but also sets `Evaluation::detail`. May run while
+  /// evaluateMany runs.
   virtual Evaluation describe(const Strategy &strategy) {
     return evaluateWhole(strategy);
   }

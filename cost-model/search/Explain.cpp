@@ -62,7 +62,8 @@ static std::string whyNotChosen(const SearchProblem &problem,
   return text;
 }
 
-/// Baselines that fit are only compared with a winner.
+/// Says why a baseline lost. A baseline that fits is only compared if there is
+/// a winner.
 static std::string whyNotBaseline(const SearchProblem &problem,
                                   const SearchResult &result,
                                   const Candidate &candidate) {

@@ -3,7 +3,7 @@
 
 namespace dpc::cost {
 
-/// What `bytes` are past `limit`; not 0 for a NaN.
+/// By how much `bytes` exceeds `limit`; not 0 if `bytes` is NaN.
 static double past(double bytes, double limit) {
   return bytes <= limit ? 0 : bytes - limit;
 }

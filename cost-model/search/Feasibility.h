@@ -7,12 +7,12 @@
 
 namespace dpc::cost {
 
-/// Decides whether plans fit the memory of a cluster. This is the only place
-/// that does. A plan fits when
+/// Decides whether plans fit the memory of a cluster. No other code decides
+/// this. A plan fits when
 ///   * its fullest device has at most `limitOf(evaluation)` bytes in use, and
 ///   * the ranks of a node together offload at most the node's host memory.
-/// Where the devices' memory is a part of the host's, offloaded bytes count as
-/// bytes of the device instead.
+/// If the devices' memory is part of the host's memory, offloaded bytes count
+/// as bytes of the device instead.
 class Feasibility {
 public:
   /// `cluster` outlives this.
@@ -26,8 +26,8 @@ public:
     return evaluation.memoryLimitBytes > 0 ? evaluation.memoryLimitBytes
                                            : mostBytes;
   }
-  /// The bytes that `evaluation` needs beyond what there is, on its fullest
-  /// device and on that device's host together; 0 when the plan fits.
+  /// The bytes by which `evaluation` exceeds the memory of its fullest device
+  /// and of that device's host, added up; 0 if the plan fits.
   double excessBytes(const Evaluation &evaluation) const;
   bool fits(const Evaluation &evaluation) const {
     return excessBytes(evaluation) == 0;

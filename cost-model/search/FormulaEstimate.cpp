@@ -3,12 +3,12 @@
 // With ranks N = dp * tp * pp * cp, local batch s = ceil(G / dp) and
 // m = ceil(s / mb) micro-batches:
 //
-//   memory    Parameters / (tp * pp), for ZeRO 3 / (dp * cp) as well; gradients
-//             the same, / (dp * cp) from ZeRO 2; optimizer states the same,
-//             / (dp * cp) from ZeRO 1 (hybrid_shard: / hybrid_shard).
-//             Activations of the micro-batches in flight, / (tp * pp * cp): m
-//             for GPipe, else min(m, pp), for interleaved 1F1B
-//             1 + (pp - 1) / (pp * vpp) times that. Without sp, tp keeps 10 of
+//   memory    Parameters, gradients and optimizer states / (tp * pp). Divided
+//             by dp * cp as well: optimizer states from ZeRO 1, gradients from
+//             ZeRO 2, parameters for ZeRO 3 (with hybrid_shard: by
+//             hybrid_shard). Activations of the micro-batches in flight, / (tp
+//             * pp * cp): m for GPipe, else min(m, pp); interleaved 1F1B has 1
+//             + (pp - 1) / (pp * vpp) times as many. Without sp, tp keeps 10 of
 //             34 parts of a block's activations whole (Korthikanti et al. 2022,
 //             equations 1 to 4); a tensor grid keeps nothing whole.
 //   compute   FLOPs of the padded share over the rate of the block's GEMMs,
@@ -22,24 +22,25 @@
 //             for ZB-H1.
 //   tp        2 all_reduces of a block's output in each of the forward and the
 //             backward pass, per block and micro-batch, all exposed. In a grid
-//             a x b each factor reduces what the other one has split.
-//   cp        Ring: keys and values travel around the ring in the forward pass,
-//             they and their gradients in the backward pass. Ulysses: 4
-//             all_to_alls of a block's output, twice.
+//             a x b, each factor reduces the parts that the other factor has
+//             split.
+//   cp        Ring: keys and values travel around the ring in the forward pass;
+//             keys, values and their gradients do so in the backward pass.
+//             Ulysses: 4 all_to_alls of a block's output, twice.
 //   ep        A fraction f of the parameters is split over the e ranks that
-//             share experts. Each holds 1 - f + f / e of the parameters, in
-//             memory and in what is gathered and reduced. The inputs and
-//             outputs of experts travel between all e ranks, forward and
-//             backward, in every block.
-//   offload   Offloaded values take no memory but that of two blocks in
-//             transfer. Optimizer states travel both ways once a step.
-//             Parameters arrive in every pass of every micro-batch and return
-//             once. All of that overlaps with computation.
+//             share experts. Each rank holds, gathers and reduces 1 - f + f / e
+//             of the parameters. The inputs and outputs of experts travel
+//             between all e ranks, forward and backward, in every block.
+//   offload   Offloaded values only take memory for two blocks in transfer.
+//             Optimizer states travel both ways once a step. Parameters arrive
+//             in every pass of every micro-batch and return once. All these
+//             transfers overlap with computation.
 //   dp        Gradients: all_reduce, or reduce_scatter + all_gather for ZeRO 1
 //             and 2. ZeRO 3 gathers parameters twice per micro-batch instead.
 //             Under hybrid_shard = h these collectives join h neighbours, whose
-//             shards of the gradients are reduced over the dp / h groups. Half
-//             of the last micro-batch's time hides all of it.
+//             shards of the gradients are reduced over the dp / h groups. These
+//             collectives are hidden behind half of the last micro-batch's
+//             time.
 //
 //===----------------------------------------------------------------------===//
 #include "cost-model/search/FormulaEstimate.h"
@@ -55,7 +56,7 @@ namespace dpc::cost {
 
 namespace {
 
-/// The quantities that every formula needs.
+/// The quantities that the formulas share.
 class Formula {
 public:
   Formula(const Cluster &cluster, const ModelTotals &totals,
@@ -66,7 +67,7 @@ private:
   void estimateMemory();
   double computeSeconds() const;
   double rate() const;
-  /// Adds a collective of a group, `times` times; returns its seconds.
+  /// Adds `times` collectives of a group, and returns their seconds.
   double communicate(Collective kind, double bytes, const GroupPlacement &group,
                      double times);
   double inFlight() const;
@@ -87,7 +88,8 @@ private:
   double shards;          ///< tp * pp: the ranks that split parameters.
   double zeroShards;      ///< The ranks that ZeRO splits states over.
   double expertRanks = 1; ///< Data-parallel ranks that share experts.
-  double kept = 1;        ///< Fraction of parameters that experts leave.
+  double kept = 1; ///< The fraction of the parameters that a rank holds if
+                   ///< experts are split.
   double microBatch, numMicroBatches;
   double layersPerStage;
   Evaluation result;

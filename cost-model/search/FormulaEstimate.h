@@ -8,8 +8,8 @@
 namespace dpc::cost {
 
 /// Estimates a strategy from the totals of the model alone, without the IR. The
-/// search orders candidates by these estimates, and takes them for baselines
-/// that it does not evaluate.
+/// search orders candidates by these estimates, and uses the estimates of
+/// baselines that it does not evaluate.
 Evaluation estimateByFormula(const Cluster &cluster, const ModelTotals &totals,
                              const Strategy &strategy);
 

@@ -98,8 +98,8 @@ static std::vector<ClusterPart> roundParts(int64_t nodes, int64_t inside) {
   return parts;
 }
 
-/// Whether `part` is the largest part of (I3): the whole without the nodes that
-/// give their number a large prime factor.
+/// Whether `part` is the largest part of (I3): the largest number of nodes
+/// without a prime factor above 7.
 static bool isRoundedDown(const Cluster &cluster, const ClusterPart &part) {
   return part.perNode == mostPerNode(cluster) &&
          part.nodes < numNodes(cluster) &&
@@ -116,7 +116,8 @@ std::vector<ClusterPart> partsToTry(const Cluster &cluster) {
       for (int64_t perNode = 1; perNode <= inside; ++perNode)
         parts.push_back({count, perNode});
   std::erase_if(parts, [&](const ClusterPart &part) {
-    // The same part as with one device less: no node has `perNode` devices.
+    // This part equals the part with one device less per node, because no node
+    // has `perNode` devices.
     bool isOther = part.perNode > 1 &&
                    devicesOf(cluster, part) ==
                        devicesOf(cluster, {part.nodes, part.perNode - 1});
@@ -178,8 +179,8 @@ private:
   };
 
   /// `isThorough`: searches all strategies of the part, without (I5) and (I6).
-  /// A search that skips candidates finds better ones with `baselines`, because
-  /// it evaluates their neighbours.
+  /// With `baselines`, a search that skips candidates finds better plans,
+  /// because it evaluates the neighbours of baselines.
   SearchResult searchOne(const Cluster &part, bool isThorough, bool baselines);
   bool mayWin(const ClusterPart &part) const;
   bool hasPlenty() const;
@@ -219,8 +220,8 @@ SearchResult PartSearch::searchOne(const Cluster &part, bool isThorough,
   options.baselines = baselines;
   objective = options.objective;
   if (!isExact && !isThorough) {
-    // The searches of all parts together take about as long as that of the
-    // whole.
+    // The searches of all parts together take about as long as the search of
+    // the whole cluster.
     constexpr int64_t kLeast = 8;
     options.maxEvaluations =
         std::max(kLeast, options.maxEvaluations / std::max(kFewest, numParts));
@@ -249,7 +250,7 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   if (isExact)
     return true;
   if (!best->search.hasWinner() || objective == Objective::Memory)
-    return false; // Fewer devices need more memory each.
+    return false; // With fewer devices, each one needs more memory.
   const Candidate &winner = best->search.candidates.front();
   const ModelTotals &totals = best->search.totals;
   auto ranks = static_cast<double>(winner.strategy.ranks());
@@ -273,8 +274,8 @@ bool PartSearch::mayWin(const ClusterPart &part) const {
   return computation * ranks / fewer < winner.evaluation.stepSeconds;
 }
 
-/// Whether every device has enough samples of its own. Where it has not, plans
-/// for all devices split samples, and fewer devices may be far better.
+/// Whether there are enough samples for every device. If not, plans for all
+/// devices split samples, and fewer devices may be far better.
 bool PartSearch::hasPlenty() const {
   constexpr double kSamples = 8;
   return !isExact && best->search.hasWinner() &&
@@ -309,7 +310,7 @@ bool PartSearch::isBetter(const SearchResult &result) const {
     return true;
   if (!result.hasWinner() || !best->search.hasWinner())
     return result.hasWinner();
-  // Parts with fewer devices come later, and win against equals.
+  // Parts with fewer devices come later, and win ties.
   return valueOf(objective, result.candidates.front().evaluation) <=
          valueOf(objective, best->search.candidates.front().evaluation);
 }
@@ -328,7 +329,8 @@ void PartSearch::keepBetter(SearchResult result, Cluster used) {
     best = {std::move(result), std::move(used)};
 }
 
-/// Searches all strategies of the parts whose short search came near the best.
+/// Searches all strategies of the parts whose short search came close to the
+/// best plan.
 void PartSearch::searchNear(std::vector<FoundPart> found) {
   constexpr double kNear = 1.1;
   constexpr size_t kMost = 3;
@@ -350,7 +352,7 @@ void PartSearch::searchNear(std::vector<FoundPart> found) {
   }
 }
 
-/// Searches the smaller parts. The baselines stay those on all devices.
+/// Searches the smaller parts. The baselines still use all devices.
 void PartSearch::searchFewer() {
   SearchResult whole = best->search;
   isExact = whole.skipped == 0;
@@ -393,7 +395,8 @@ static std::string worseBy(const Candidate &candidate, const Candidate &winner,
                                         : formatSeconds(more) + " slower";
 }
 
-/// Inserts a candidate that fits at its place, or as the last of `count`.
+/// Inserts a candidate that fits in sorted order, at the latest as the last of
+/// `count` candidates.
 void PartSearch::insert(Candidate candidate, size_t count) {
   std::vector<Candidate> &all = best->search.candidates;
   count = std::max(all.size(), count);

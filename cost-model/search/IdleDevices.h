@@ -7,32 +7,36 @@
 //   minimize  value(s)  over  p in parts(c), s in strategies(p)
 //
 // where the parts of c are (I1) c itself and (I2) all `nodes` x `perNode` with
-// nodes <= nodes(c) and perNode <= devices of the largest node of c. A part of
-// a cluster is, to the last bit, a part of the same cluster with more devices
-// or nodes, so that an answer never gets worse when a device is added.
+// nodes <= nodes(c) and perNode <= devices of the largest node of c. If devices
+// or nodes are added to a cluster, its old parts remain parts, with results
+// that are equal to the last bit. So adding a device never makes the result
+// worse.
 //
 // Large clusters have too many parts, and a search that skips candidates
-// (SearchResult::skipped) is not exact. These rules limit the work there:
+// (SearchResult::skipped) is not exact. These rules limit the work on large
+// clusters:
 //   (I3) Parts have 2^a or 3 * 2^a whole nodes, or 2^a devices of one node.
-//        Where the number of nodes has a prime factor above 7, the largest
-//        smaller number without such a factor joins them.
+//        If the number of nodes has a prime factor above 7, a part with the
+//        largest smaller number of nodes without such a factor is added.
 //   (I4) A part is left out if its computation alone takes longer than the best
 //        step so far. On r of n devices computation takes n / r times as long,
-//        if the devices are busy; on few devices half of that, because larger
-//        kernels are faster. If the devices are not busy (kernels are shorter
-//        than their launches, or ranks have no sample), the time of the GEMMs
-//        at the peak counts.
+//        if the devices are busy; on few devices, half of this time is assumed,
+//        because larger kernels are faster. If the devices are not busy
+//        (kernels are shorter than their launches, or ranks have no sample),
+//        the time of the GEMMs at the peak counts.
 //   (I5) The keys that split a block (tp, cp, ep, sp, zero, recompute) are as
 //        in the best plan so far. Only dp, pp, the schedule and micro-batches
-//        are searched, on all parts together about as long as on c. Afterwards
-//        all keys are searched on at most three parts whose plans are within a
-//        tenth of the best, and on the largest part of (I3): with 129 nodes,
-//        128 nodes are better than 43 stages.
+//        are searched, and the searches of all parts together take about as
+//        long as the search of c. Afterwards all keys are searched on at most
+//        three parts whose plans are within a tenth of the best, and on the
+//        largest part of (I3): with 129 nodes, 128 nodes are better than 43
+//        stages.
 //   (I6) On more than a few devices, a plan that is 1.15 times as slow as the
-//        best so far is not evaluated exactly. Where each device has eight
-//        samples, the search of a part ends with its first plan if that is 1.3
-//        times as slow. If the best plan of a part is twice as slow, smaller
-//        parts are not tried, because they are slower still.
+//        best so far is not evaluated exactly. If each device has eight
+//        samples, the search of a part ends after its first plan if this plan
+//        is 1.3 times as slow as the best so far. If the best plan of a part is
+//        twice as slow as the best so far, smaller parts are not tried, because
+//        they would be even slower.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SEARCH_IDLEDEVICES_H
@@ -45,7 +49,7 @@
 
 namespace dpc::cost {
 
-/// The most devices of a cluster of which all parts are tried.
+/// All parts are tried on clusters with at most this many devices.
 inline constexpr int64_t kFewDevices = 16;
 
 /// The first `perNode` devices of each of the cluster's first `nodes` nodes, or
@@ -63,7 +67,7 @@ int64_t devicesOf(const Cluster &cluster, const ClusterPart &part);
 /// Whether `part` is all of `cluster`.
 bool isWhole(const Cluster &cluster, const ClusterPart &part);
 
-/// `part` as a cluster of its own.
+/// Returns `part` as a separate cluster.
 Cluster partOf(const Cluster &cluster, const ClusterPart &part);
 
 /// The parts of (I2), or of (I3) on a large cluster, without the whole. Parts
@@ -84,16 +88,17 @@ struct SearchCounts {
   void writeTo(SearchResult &result) const;
 };
 
-/// Makes the search of one part.
+/// Creates the evaluator and the options for the search of one part.
 struct PartProblem {
-  /// The cluster outlives the evaluator.
+  /// The cluster that is passed outlives the evaluator.
   std::function<std::unique_ptr<Evaluator>(const Cluster &)> evaluator;
   std::function<SearchOptions(Evaluator &, const Cluster &)> options;
 };
 
 /// The best plan of all parts, and the part that it uses. A request that names
 /// all degrees (StrategyRequest::namesRanks) uses all devices; a request with
-/// `ranks` uses that many. Fails in one line when no part has that many.
+/// `ranks` uses that many. Fails with one line if no part has that many
+/// devices.
 struct PartResult {
   SearchResult search;
   Cluster used;

@@ -8,7 +8,7 @@ namespace dpc::cost {
 
 static constexpr int kFar = 100;
 
-/// 0 for equal numbers, 1 where one is about twice the other.
+/// Returns 0 for equal numbers, and 1 if one is about twice the other.
 static int octaves(int64_t a, int64_t b) {
   if (a == b)
     return 0;

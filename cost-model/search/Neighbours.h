@@ -11,8 +11,8 @@ namespace dpc::cost {
 /// schedule with its virtual stages; any other key.
 bool areNeighbours(const Strategy &a, const Strategy &b);
 
-/// The same for the keys that the segments of a strategy depend on. Stages,
-/// their schedule and the data-parallel degree do not count.
+/// Like areNeighbours, but compares only the keys that affect the segments of a
+/// strategy: not the stages, their schedule or the data-parallel degree.
 bool areNeighbourBlocks(const Strategy &a, const Strategy &b);
 
 } // namespace dpc::cost

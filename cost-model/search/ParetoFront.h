@@ -18,12 +18,13 @@ struct ParetoPoint {
   std::string method;
 };
 
-/// Strategies of which none is both faster and smaller than another.
+/// Strategies, none of which is both faster and smaller than another.
 class ParetoFront {
 public:
-  /// Adds a point unless an equal or better one is there.
+  /// Adds a point unless the front has an equal or better one.
   void add(const ParetoPoint &point);
-  /// Replaces the points of the same strategy by a more exact one.
+  /// Replaces the points with the strategy of `point` by `point`, which is more
+  /// exact.
   void replace(const ParetoPoint &point);
   /// Sorted by rising seconds, and therefore by falling memory.
   const std::vector<ParetoPoint> &points() const { return front; }

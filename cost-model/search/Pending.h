@@ -15,9 +15,9 @@ namespace dpc::cost {
 
 /// A strategy before it is evaluated.
 struct Pending {
-  const Strategy *strategy = nullptr; ///< In a list that outlives this.
+  const Strategy *strategy = nullptr; ///< In a list that outlives it.
   Bounds bounds;
-  /// The estimate by formula, which only decides what is evaluated first: the
+  /// The estimate by formula, which only affects the order of evaluations: the
   /// step's seconds, the bytes of parameters, gradients and optimizer states,
   /// and the other bytes.
   double seconds = 0;
@@ -25,10 +25,10 @@ struct Pending {
   double otherBytes = 0;
   size_t family = 0; ///< See familyOf.
   bool isDone = false, isPruned = false;
-  bool isAllowed = true;    ///< By the request; else for a baseline only.
+  bool isAllowed = true;    ///< If false, only a baseline.
   bool isMegatron = false;  ///< A layout of Megatron-LM.
   bool isEstimated = false; ///< The estimate is set.
-  /// The composed evaluation, where there is one.
+  /// The composed evaluation, or null.
   std::unique_ptr<Evaluation> composed;
 };
 
@@ -51,8 +51,8 @@ inline size_t familyOf(const Strategy &strategy) {
   return (recompute * 4 + schedule) * 8 + flags;
 }
 
-/// The error of the formulas for one family: the sums of the logarithms of the
-/// factors between evaluations and estimates.
+/// The error of the formulas for one family. The fields are sums of
+/// ln(evaluation / estimate).
 struct Correction {
   double seconds = 0;
   double otherBytes = 0;

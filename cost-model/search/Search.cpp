@@ -21,9 +21,9 @@ std::optional<Objective> symbolizeObjective(std::string_view name) {
   return std::nullopt;
 }
 
-/// Searches with offloading where nothing fits without it, the smallest part of
-/// the states first. Transfers take time in every step, so other plans are
-/// better where they fit.
+/// If nothing fits without offloading, searches with offloading, which first
+/// covers the smallest part of the states. Other plans are better if they fit,
+/// because transfers take time in every step.
 static void searchOffloading(const SearchProblem &problem, CandidatePool &pool,
                              BranchAndBound &branch) {
   StrategyRequest request = problem.options.request;
@@ -33,16 +33,17 @@ static void searchOffloading(const SearchProblem &problem, CandidatePool &pool,
     if (anyFitsConfirmed(problem, pool))
       return;
     request.offload = what;
-    // A transfer within one memory does not free any of it.
+    // If host and devices share their memory, offloading to the host frees
+    // nothing.
     if (problem.cluster.host.holdsDevices && !request.offloadTo)
       request.offloadTo = OffloadTarget::Disk;
     branch.search(branch.list(request));
   }
 }
 
-/// Searches all strategies with the baselines beside them, and settles the
-/// winner. Returns the plan on one device, which joins the baselines at the
-/// end.
+/// Searches all strategies, evaluates baselines concurrently, and settles the
+/// winner. Returns the plan on one device, which is added to the baselines at
+/// the end.
 static std::optional<Candidate> searchAll(const SearchProblem &problem,
                                           CandidatePool &pool,
                                           BranchAndBound &branch) {

@@ -1,18 +1,19 @@
 //===- Search.h - The outer loop over strategies ----------------*- C++ -*-===//
 //
-// The search evaluates candidates through an Evaluator and keeps the best:
+// The search evaluates candidates through an Evaluator and keeps the best ones:
 //   * SearchSpace.h lists the candidates, Evaluator::bound bounds them.
-//   * BranchAndBound.h evaluates candidates in the order of what the formulas
-//     promise (FormulaEstimate.h). BlockSearch.h replaces that where candidates
-//     share segments (Evaluator::blockOf): few measurements compose the
-//     evaluations of all candidates.
-//   * BaselineSearch.h evaluates the strategies that people use by default.
+//   * BranchAndBound.h evaluates candidates in the order of their estimates
+//     (FormulaEstimate.h). If candidates share segments (Evaluator::blockOf),
+//     BlockSearch.h is used instead: it composes the evaluations of all
+//     candidates from a few measurements.
+//   * BaselineSearch.h evaluates the baselines.
 //   * ConfirmWinner.h evaluates the best candidates exactly.
-//   * Changes.h and Explain.h say why the winner wins.
+//   * Changes.h and Explain.h explain why the winner wins.
 //
 // A candidate is pruned when its bounds prove that it cannot be shown:
 //   (P1) its memory bound is beyond the device's usable memory, or
-//   (P2) its time bound is beyond the worst of the `top` best that fit.
+//   (P2) its time bound is beyond the time of the worst of the `top` best
+//        candidates that fit.
 // Both rules are exact as long as the bounds are admissible (never above the
 // true value), so that pruning never changes the winner.
 //
@@ -35,8 +36,8 @@ enum class Objective { Throughput, Memory };
 /// objective because the batch of a step is fixed.
 std::optional<Objective> symbolizeObjective(std::string_view name);
 
-/// What `objective` minimizes: the step's seconds, or the bytes of the fullest
-/// device.
+/// The value that `objective` minimizes: the step's seconds, or the bytes of
+/// the fullest device.
 inline double valueOf(Objective objective, double seconds, double bytes) {
   return objective == Objective::Memory ? bytes : seconds;
 }
@@ -44,7 +45,7 @@ inline double valueOf(Objective objective, const Evaluation &evaluation) {
   return valueOf(objective, evaluation.stepSeconds, evaluation.memory.total());
 }
 
-/// A strategy with what was found about it.
+/// A strategy, its evaluation, and why it was not chosen.
 struct Candidate {
   Strategy strategy;
   Evaluation evaluation;
@@ -54,18 +55,18 @@ struct Candidate {
   std::string method = "graph";
   /// One line that says why the candidate is not chosen; empty for the winner.
   std::string why;
-  /// One line that says why the candidate was only estimated although nothing
-  /// excludes it; else empty.
+  /// If the candidate was only estimated although nothing excludes it: one line
+  /// that says why. Otherwise empty.
   std::string skipped;
 };
 
-/// A strategy that people use by default, evaluated or rejected.
+/// A default strategy to compare with, evaluated or rejected.
 struct Baseline {
   std::string name; ///< single, ddp, zero1, zero2, zero3, megatron-3d.
   Candidate candidate;
 };
 
-/// What a search has done so far.
+/// The progress of a search.
 struct SearchProgress {
   int64_t considered = 0;
   int64_t done = 0; ///< Evaluated, composed or excluded.
@@ -85,23 +86,23 @@ struct SearchOptions {
   StrategyRequest request;
   StrategySpace space;
   Objective objective = Objective::Throughput;
-  int64_t top = 10; ///< How many candidates the result has at most.
+  int64_t top = 10; ///< The largest number of candidates in the result.
   /// The most candidates that are evaluated, or blocks that are measured. The
   /// most promising come first; the other candidates are only bounded.
   /// Baselines do not count.
   int64_t maxEvaluations = INT64_MAX;
-  /// For a search whose winner is compared with a known plan, as values of the
-  /// objective: a winner above the first is not evaluated exactly, and a first
-  /// evaluation above the second ends the search.
+  /// For a search whose winner is compared with a known plan. Both are values
+  /// of the objective: a winner above `closeLookUpTo` is not evaluated exactly,
+  /// and the search ends if the first evaluation is above `goesOnUpTo`.
   double closeLookUpTo = std::numeric_limits<double>::infinity();
   double goesOnUpTo = std::numeric_limits<double>::infinity();
   /// Whether the baselines are wanted.
   bool baselines = true;
-  /// The request names one strategy, whose micro-batch does not apply to the
-  /// baselines: each takes the best one.
+  /// The request names one strategy. Its micro-batch size does not apply to the
+  /// baselines; each baseline uses the best size for itself.
   bool freesBaselines = false;
-  /// The winner is evaluated whole even if folding is exact enough, because its
-  /// plan will be written.
+  /// The winner is evaluated from the whole program even if folding is exact
+  /// enough, because its plan will be written.
   bool confirmsWinner = false;
   /// Called between evaluations, on the thread that searches.
   std::function<void(const SearchProgress &)> progress;
@@ -110,31 +111,31 @@ struct SearchOptions {
 struct SearchResult {
   /// The winner is first. Candidates that fit come first, sorted by the
   /// objective, then those that do not fit, then those that cannot be built. At
-  /// most `top`. Pruned candidates fill free places, with what their bounds
-  /// say. Empty only when the request allows no strategy.
+  /// most `top` candidates. If fewer were evaluated, pruned candidates with
+  /// their bounds are added. Empty only if the request allows no strategy.
   std::vector<Candidate> candidates;
   std::vector<Baseline> baselines;
   /// What limits the winner: "compute", "memory", "communication over LEVEL",
   /// "pipeline bubble", "transfers to host memory", "transfers to disk",
   /// "launch overhead".
   std::string bindingConstraint;
-  /// Where memory limits the winner: the fastest plan that does not fit, and
-  /// the memory that it needs. Else empty.
+  /// If memory limits the winner: the fastest plan that does not fit, and the
+  /// memory that it needs. Otherwise empty.
   std::string bindingDetail;
   ModelTotals totals;
   double memoryLimitBytes = 0; ///< Feasibility::limitBytes.
-  double seconds = 0;          ///< That the search took.
+  double seconds = 0;          ///< The duration of the search.
   int64_t considered = 0;
   int64_t pruned = 0;  ///< Proven worse by their bounds.
   int64_t skipped = 0; ///< Beyond maxEvaluations.
   /// The Pareto front of all evaluated candidates that fit.
   ParetoFront pareto;
-  /// The baseline that the winner is compared with, and the plans from it to
-  /// the winner, each evaluated. Empty where there is no such baseline, or it
-  /// is the winner.
+  /// The baseline that the winner is compared with, and the evaluated plans on
+  /// the path from the baseline to the winner. Empty if there is no such
+  /// baseline, or if it is the winner.
   std::string changedFrom;
   std::vector<Change> changes;
-  /// Why some devices are idle; empty where the plan uses all of them
+  /// Why some devices are idle; empty if the plan uses all devices
   /// (IdleDevices.h).
   std::string idle;
 
@@ -142,7 +143,7 @@ struct SearchResult {
 };
 
 /// Runs the search on all devices of `cluster`. A fixed strategy that does not
-/// fit is still returned, with `fits` false: the caller decides what follows.
+/// fit is still returned, with `fits` false; the caller handles this case.
 SearchResult searchStrategies(const Cluster &cluster, Evaluator &evaluator,
                               const SearchOptions &options);
 

@@ -1,4 +1,4 @@
-//===- WhatIf.h - The same question on a changed cluster --------*- C++ -*-===//
+//===- WhatIf.h - The search on a changed cluster ---------------*- C++ -*-===//
 #ifndef DPC_COST_MODEL_SEARCH_WHATIF_H
 #define DPC_COST_MODEL_SEARCH_WHATIF_H
 
@@ -13,8 +13,9 @@ struct ChangedCluster {
   std::string why; ///< Why the change is not possible; else empty.
 };
 
-/// The changes that --what-if asks about: one node more in the last group,
-/// twice the memory of every device, half the bandwidth of the outermost level.
+/// The changes of the cluster that --what-if tries: one more node in the last
+/// group, twice the memory of every device, half the bandwidth of the outermost
+/// level.
 std::vector<ChangedCluster> changedClusters(const Cluster &cluster);
 
 /// The winner after a change.
@@ -24,11 +25,12 @@ struct WhatIf {
   Strategy strategy; ///< The winner with its placement.
   double stepSeconds = 0, memoryBytes = 0;
   int64_t idleDevices = 0;
-  double tokensPerSecond = 0; ///< Or samples, see unitOf in Report.h.
+  double tokensPerSecond = 0; ///< Or samples per second (unitOf).
   std::string bindingConstraint;
 };
 
-/// The winner of a search on the changed cluster with `devices` devices.
+/// Describes the winner of `result`, the search on the changed cluster, which
+/// has `devices` devices.
 WhatIf answerOf(const std::string &change, const SearchResult &result,
                 int64_t devices);
 

@@ -22,27 +22,29 @@ namespace {
 
 using Table = std::vector<double>;
 
-/// A function of the options of the nodes in `scope`; entry index is the sum
-/// of option * stride.
+/// A function of the options of the nodes in `scope`. The index of an entry is
+/// the sum of option * stride over these nodes.
 struct Factor {
   std::vector<NodeId> scope;
   std::vector<uint64_t> strides;
   /// Shared between copies of a state, and with the problem's matrices.
   std::shared_ptr<const Table> table;
-  uint64_t base = 0; ///< The index of the options of fixed nodes.
+  uint64_t base = 0; ///< The part of the index that comes from fixed nodes.
 };
 
-/// The rest of the graph.
+/// The graph that remains to be solved.
 struct State {
   std::vector<Table> unary;
   std::vector<std::vector<NodeId>> neighbours; ///< Sorted.
   std::vector<std::vector<uint32_t>> factorsOf;
   std::vector<Factor> factors;
-  std::vector<int64_t> weight; ///< Of the table of its elimination.
+  std::vector<int64_t>
+      weight; ///< log2 of the size of the table that eliminating the node would
+              ///< build, as in `weights`.
   std::vector<bool> isLive;
   size_t live = 0; ///< The number of live nodes.
-  /// A heap, the least first, with the present weight of each live node. It
-  /// also has entries that are out of date.
+  /// A min-heap with the current weight of each live node. It also has outdated
+  /// entries.
   std::vector<std::pair<int64_t, NodeId>> queue;
   double constant = 0;
 
@@ -88,8 +90,9 @@ public:
   Expected<Solution> run();
 
 private:
-  /// Solves the rest; false when a limit is reached (see `failure`). The value
-  /// is infinity when nothing is feasible. Sets `choice` of the live nodes.
+  /// Solves the remaining graph and sets `choice` of the live nodes. `value` is
+  /// infinite if nothing is feasible. Returns false if a limit is reached (see
+  /// `failure`).
   bool solve(State &state, std::vector<uint32_t> &choice, double &value,
              uint64_t conditionings);
   bool condition(State &state, std::vector<uint32_t> &choice, double &value,
@@ -120,7 +123,8 @@ private:
   std::string failure;
 };
 
-/// The sum of several factors, walked over all options of a scope.
+/// The sum of several factors at a position that moves over all options of a
+/// scope.
 class FactorSum {
 public:
   FactorSum(const std::vector<const Factor *> &factors,
@@ -172,7 +176,7 @@ FactorSum::FactorSum(const std::vector<const Factor *> &factors,
   }
 }
 
-/// Inserts into a sorted list; false when it was there.
+/// Inserts `id` into a sorted list. Returns false if the list already has it.
 static bool insertSorted(std::vector<NodeId> &list, NodeId id) {
   auto it = std::lower_bound(list.begin(), list.end(), id);
   if (it != list.end() && *it == id)
@@ -235,7 +239,8 @@ State Eliminator::initialState() const {
   }
   for (const Edge &edge : problem.edges()) {
     const CostMatrix &matrix = problem.matrices()[edge.matrix];
-    // The problem outlives the state, so that its values are not copied.
+    // The problem outlives the state, so the values of its matrices need not be
+    // copied.
     std::shared_ptr<const Table> table(std::shared_ptr<const Table>(),
                                        &matrix.values);
     addFactor(state, Factor{{edge.producer, edge.consumer},
@@ -324,9 +329,9 @@ void Eliminator::fix(State &state, NodeId node, uint32_t option) const {
     addFactor(state, std::move(factor));
 }
 
-/// The options of a node by rising cost if every factor chooses the options of
-/// the other nodes independently. That cost is a lower bound (mini-buckets:
-/// Dechter and Rish, JACM 50(2), 2003).
+/// Returns the options of a node, sorted by a lower bound of their cost: the
+/// cost if every factor chooses the options of the other nodes independently
+/// (mini-buckets: Dechter and Rish, JACM 50(2), 2003).
 std::vector<uint32_t> Eliminator::promising(const State &state,
                                             NodeId node) const {
   Table least = state.unary[node];

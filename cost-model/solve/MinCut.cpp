@@ -36,7 +36,8 @@ bool FlowNetwork::findLevels(int32_t source, int32_t sink) {
   return level[sink] >= 0;
 }
 
-/// Sends as much as possible along one path of rising levels; 0 without one.
+/// Sends as much flow as possible along one path of rising levels, and returns
+/// its amount; 0 if there is no path.
 int64_t FlowNetwork::augment(int32_t source, int32_t sink) {
   std::vector<int32_t> path;
   int32_t node = source;
@@ -55,7 +56,7 @@ int64_t FlowNetwork::augment(int32_t source, int32_t sink) {
       continue;
     if (path.empty())
       return 0;
-    // At a dead end go back, and skip the edge that led here.
+    // At a dead end, go back and skip the edge that led here.
     node = edges[path.back() ^ 1].to;
     path.pop_back();
     ++next[node];

@@ -24,9 +24,10 @@ public:
   /// Adds an edge; capacity >= 0, at most kUnlimited.
   void addEdge(int32_t from, int32_t to, int64_t capacity);
 
-  /// The cheapest set of edges whose removal leaves no path from `source` to
-  /// `sink`: true for the nodes on the source's side (the smallest such side).
-  /// Call once. At least one cut must be below kUnlimited.
+  /// Finds the cheapest set of edges whose removal leaves no path from `source`
+  /// to `sink`. Returns true for the nodes on the source's side; on ties, this
+  /// side is the smallest one possible. Call once. At least one cut must be
+  /// below kUnlimited.
   std::vector<bool> sourceSide(int32_t source, int32_t sink);
 
   /// The value of the cut that sourceSide returned.
@@ -43,7 +44,8 @@ private:
   std::vector<Edge> edges; ///< Edge i's reverse is i ^ 1.
   std::vector<std::vector<int32_t>> outgoing;
   std::vector<int32_t> level;
-  std::vector<size_t> next; ///< By node, the first edge that may be useful.
+  std::vector<size_t>
+      next; ///< By node, the first edge that may still carry flow.
   int64_t value = 0;
 };
 

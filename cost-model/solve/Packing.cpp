@@ -33,7 +33,7 @@ struct Layout {
   int64_t bytes = INT64_MAX;
 };
 
-/// The comparisons after which no new order starts; about half a second.
+/// After this many comparisons (about half a second), no new order is tried.
 constexpr int64_t comparisonBudget = 200'000'000;
 
 /// An arena this close to its lower bound is not improved.
@@ -109,8 +109,8 @@ candidateOrders(const std::vector<Buffer> &items) {
 }
 
 /// Moves buffers that reach beyond the bound to an earlier place, one at a
-/// time. Layouts of equal size are kept too, because they may lead to smaller
-/// ones.
+/// time. Also keeps layouts of equal size, because they may lead to smaller
+/// layouts.
 static void improveOrder(const std::vector<Buffer> &items,
                          std::vector<uint32_t> order, int64_t lowerBound,
                          Layout &best, int64_t &comparisons) {
@@ -120,7 +120,7 @@ static void improveOrder(const std::vector<Buffer> &items,
   for (int64_t round = 0; round < mostRounds && comparisons < limit &&
                           !isTight(best.bytes, lowerBound);
        ++round) {
-    // Sometimes a buffer that only comes close to the bound moves.
+    // In some rounds, buffers that only come close to the bound move, too.
     int64_t top = lowerBound - lowerBound / 100 * (round % 20);
     std::vector<size_t> high;
     for (size_t i = 1; i < order.size(); ++i)

@@ -1,8 +1,8 @@
 //===- PeakMemory.h - Live bytes over time, offsets in an arena -*- C++ -*-===//
 //
-// Two computations over the same buffers, of which one checks the other:
-// `peakMemory` is the largest sum of live bytes over the steps, a lower bound
-// of every packing; `packBuffers` assigns offsets in an arena.
+// `peakMemory` computes the largest sum of live bytes in any step, and
+// `packBuffers` assigns offsets in an arena. The first result checks the
+// second, because it is a lower bound for every packing.
 //
 // A buffer is live in the steps first..last, both included.
 //
@@ -58,7 +58,7 @@ struct Buffer {
 /// The step with the most live bytes.
 struct MemoryPeak {
   int64_t bytes = 0;
-  int64_t step = 0; ///< The first step with that sum of live bytes.
+  int64_t step = 0; ///< The first step with this many live bytes.
   MemoryBreakdown categories;
 };
 

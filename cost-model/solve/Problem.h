@@ -9,9 +9,8 @@
 // Constraints
 //   (C1) x_v is one of v's options.
 //   (C2) cost_v[x_v] and C_e[...] are finite: infinity forbids a choice.
-// The problem has no constraint on memory: an option that shards a tensor needs
-// the least memory, and also the least time, because it reads, writes and
-// updates fewer bytes.
+// The problem has no constraint on memory: an option that shards a tensor saves
+// memory and also time, because it reads, writes and updates fewer bytes.
 // Conditions on the input, tested by check()
 //   (I1) every node has at least one option.
 //   (I2) costs are not NaN and not -infinity.
@@ -21,7 +20,7 @@
 //
 // Nodes and matrices are ids; callers keep a table from ids to ops. Edges with
 // equal costs share one matrix, so that a graph of thousands of identical
-// layers is small. Several edges may join the same nodes.
+// layers is small. Several edges may join the same two nodes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_SOLVE_PROBLEM_H

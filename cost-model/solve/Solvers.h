@@ -16,17 +16,18 @@ struct EliminationOptions {
   /// The most entries of a table that an elimination may build.
   uint64_t maxTableEntries = uint64_t(1) << 21;
   /// When every table would exceed the limit, the solver conditions on nodes of
-  /// large degree: it solves the rest once per option. This limits the product
-  /// of the numbers of options of these nodes.
+  /// large degree: it solves the remaining problem once for each combination of
+  /// their options. This field limits the number of combinations.
   uint64_t maxConditionings = 4096;
-  /// Beyond that limit the solver guesses: such a node gets its most promising
-  /// option, and another option only if that one leaves no solution. This
-  /// limits the number of guesses.
+  /// Beyond `maxConditionings`, the solver guesses: a node of large degree gets
+  /// its most promising option, and a different option only if that leaves no
+  /// solution. This field limits the number of guesses.
   uint64_t maxGuesses = 256;
 };
 
 struct EliminationStats {
-  uint32_t width = 0;            ///< Largest number of neighbours eliminated.
+  uint32_t width = 0; ///< The largest number of neighbours that a node has when
+                      ///< it is eliminated.
   uint64_t largestTable = 0;     ///< Entries.
   uint32_t conditionedNodes = 0; ///< See EliminationOptions.
   uint64_t guesses = 0;          ///< 0 when the solution is optimal.
@@ -34,9 +35,9 @@ struct EliminationStats {
 
 /// Exact: min-degree bucket elimination. Time and memory grow with
 /// options^treewidth. The solver conditions on nodes of large degree (a tied
-/// embedding), and guesses their options where that takes too long; a guessed
-/// solution may not be optimal. Fails and names the node when no guess leaves a
-/// solution.
+/// embedding), and guesses their options if conditioning takes too long; a
+/// guessed solution may not be optimal. Fails and names the node when no guess
+/// leaves a solution.
 Expected<Solution> solveByElimination(const Problem &problem,
                                       const EliminationOptions &options = {},
                                       EliminationStats *stats = nullptr);

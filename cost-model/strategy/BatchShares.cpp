@@ -41,7 +41,8 @@ std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
   int64_t ranks = static_cast<int64_t>(seconds.size());
   assert(total >= ranks && "every rank takes a micro-batch");
   std::vector<int64_t> shares(ranks, 1);
-  using Next = std::pair<double, int64_t>; // end with one more, rank
+  using Next =
+      std::pair<double, int64_t>; // {end with one more micro-batch, rank}
   std::priority_queue<Next, std::vector<Next>, std::greater<>> ends;
   for (int64_t rank = 0; rank < ranks; ++rank)
     ends.emplace(2 * seconds[rank], rank);

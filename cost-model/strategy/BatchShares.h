@@ -2,20 +2,21 @@
 //
 // On heterogeneous devices, faster data-parallel ranks take a larger share of
 // the batch: more micro-batches of the same size. The batch is cut into D * M
-// micro-batches as with even shares (D data-parallel ranks, M each). Rank d
-// takes s(d) >= 1 of them, and the sum of all s(d) is D * M. All ranks run the
-// same program, and the result of a step does not change.
+// micro-batches, for D data-parallel ranks that would take M each with even
+// shares. Rank d takes s(d) >= 1 of them, and the sum of all s(d) is D * M. All
+// ranks run the same program, and the result of a step does not change.
 //
 // If a micro-batch takes t(d) seconds on rank d, the shares solve
 //
 //   minimize  max over d of s(d) t(d)
 //
 // A greedy algorithm is exact: it gives one micro-batch after the other to the
-// rank that would finish it first. After each step the maximum is the least
-// that this number of micro-batches allows.
+// rank that would finish it first. After each step, the maximum is the smallest
+// possible for the micro-batches assigned so far.
 //
-// The text "3:1" holds ratios by data-parallel rank. Each ratio applies to an
-// equal number of adjacent ranks: with 4 ranks, 3:1 means 3:3:1:1.
+// A text such as "3:1" gives the ratios of the shares, in the order of the
+// data-parallel ranks. Each ratio applies to the same number of adjacent ranks:
+// with 4 ranks, 3:1 means 3:3:1:1.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_COST_MODEL_STRATEGY_BATCHSHARES_H
@@ -28,20 +29,22 @@
 
 namespace dpc::cost {
 
-/// The micro-batches of each of `dp` ranks for `ratios`, if even shares have
-/// `microBatches` each; empty if all shares are even. An error if the number of
-/// ratios does not divide `dp`, or if a share is not a whole number.
+/// Divides dp * `microBatches` micro-batches among `dp` ranks by `ratios`.
+/// Returns the number for each rank, or an empty list if all shares are even.
+/// An error if the number of ratios does not divide `dp`, or if a share is not
+/// a whole number.
 Expected<std::vector<int64_t>>
 shareMicroBatches(const std::vector<int64_t> &ratios, int64_t dp,
                   int64_t microBatches);
 
-/// The shares s(d) of the file comment for t(d) = `seconds[d]` and D * M =
-/// `total`, which is at least the number of ranks. If several ranks would
-/// finish at the same time, the first one takes the micro-batch.
+/// Returns the shares s(d) of the file comment for t(d) = `seconds[d]` and D *
+/// M = `total`, which is at least the number of ranks. If several ranks would
+/// finish at the same time, the first of them takes the micro-batch.
 std::vector<int64_t> fastestShares(const std::vector<double> &seconds,
                                    int64_t total);
 
-/// The shortest list of smallest ratios for these micro-batches by rank.
+/// The ratios of `shares`, the micro-batches of each rank, in lowest terms and
+/// as the shortest list.
 BatchShares sharesFrom(const std::vector<int64_t> &shares);
 
 } // namespace dpc::cost

@@ -1,7 +1,7 @@
-//===- KeyValues.h - What the keys of a strategy may be ---------*- C++ -*-===//
+//===- KeyValues.h - The values that strategy keys may have -----*- C++ -*-===//
 //
-// The types of the keys whose values are neither numbers nor booleans, and the
-// text of every value. Each type has one printer and one parser, which
+// Defines the types of keys whose values are neither numbers nor booleans, and
+// the text form of all values. Each type has one printer and one parser, which
 // --strategy, report.json, the plan's command and messages share.
 //
 //===----------------------------------------------------------------------===//
@@ -29,7 +29,8 @@ enum class CpKind {
 /// Which activations the backward pass recomputes.
 enum class Recompute {
   None,
-  Selective, ///< Cheap ones: attention scores, activation functions, norms.
+  Selective, ///< The ones that are cheap to recompute: attention scores,
+             ///< activation functions, norms.
   Full       ///< All activations of a layer except its input.
 };
 
@@ -42,7 +43,7 @@ enum class OffloadTarget { Host, Disk };
 /// How a tensor-parallel collective and the GEMM next to it run.
 enum class TpOverlap {
   None,
-  Chunked ///< Both in chunks, so that they overlap.
+  Chunked ///< The GEMM and the collective run in chunks, so that they overlap.
 };
 
 } // namespace dpc::cost
@@ -96,12 +97,14 @@ struct PlacementSpec {
   bool operator==(const PlacementSpec &) const = default;
 };
 
-/// The shares of the batch of data-parallel ranks (BatchShares.h).
+/// How the batch is divided among the data-parallel ranks (BatchShares.h).
 struct BatchShares {
-  /// The search chooses uneven shares if devices differ and that is faster.
+  /// The search chooses uneven shares if the devices differ and uneven shares
+  /// are faster.
   bool isAuto = true;
-  /// Ratios by data-parallel rank; each applies to an equal number of adjacent
-  /// ranks. Empty: even shares, or the choice of the search if `isAuto`.
+  /// Ratios of the shares, in the order of the data-parallel ranks. With n
+  /// ratios, each one applies to dp / n adjacent ranks. If empty, shares are
+  /// even, or the search chooses them if `isAuto`.
   std::vector<int64_t> ratios;
 
   /// All ranks have equal shares.
@@ -111,8 +114,9 @@ struct BatchShares {
   bool operator==(const BatchShares &) const = default;
 };
 
-/// Keys that change together. The report prices the groups one after the other
-/// in this order; two strategies that differ in one group are neighbors.
+/// Keys that change together. The report shows the effect of changing one group
+/// after another, in this order. Two strategies that differ in one group are
+/// neighbors.
 enum class KeyGroup {
   Degrees,
   Sequence,
@@ -126,27 +130,30 @@ enum class KeyGroup {
   Placement
 };
 
-/// The properties of a key. Everything that treats keys alike reads them here:
-/// messages, --help, the search, the folding of layers, reports, exports.
+/// The properties of a key. All code that handles keys generically reads their
+/// properties here: messages, --help, the search, the folding of layers,
+/// reports, exports.
 struct KeyInfo {
   std::string_view name;
   std::string_view help = {};
   KeyGroup group = KeyGroup::Other;
-  /// The range of a number.
+  /// The range of an integer key.
   int64_t least = 1, most = INT64_MAX;
-  /// This key has an effect only where the key with this name is not neutral;
-  /// empty: always.
+  /// The name of another key: this key has an effect only if the value of that
+  /// key is not neutral. If empty, this key always has an effect.
   std::string_view needs = {};
-  /// It is part of the time and memory of one layer.
+  /// The key affects the time or memory of a single layer.
   bool isOfLayer = false;
-  /// It is printed even if its value is neutral.
+  /// The key is printed even if its value is neutral.
   bool isAlwaysPrinted = false;
-  /// The search chooses its value even if the user fixes all degrees.
+  /// The search chooses the value of the key even if the user fixes all
+  /// degrees.
   bool staysOpen = false;
-  /// The search tries all values if this is true of the cluster's software;
-  /// null: it tries the values that StrategyEnumeration.cpp lists.
+  /// If set, the search tries all values of the key on clusters for whose
+  /// software the function returns true. If null, it tries the values that
+  /// StrategyEnumeration.cpp lists.
   bool (*isTriedFor)(const Software &) = nullptr;
-  /// Step functions have the value as the attribute `dpc.NAME`, which the cost
+  /// Step functions carry the value in the attribute `dpc.NAME`, which the cost
   /// model reads.
   bool isMarked = false;
 };

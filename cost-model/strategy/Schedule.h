@@ -17,7 +17,7 @@
 //
 // GPipe (Huang et al., 2019, arXiv:1811.06965): all F, then all B in reverse.
 //   Alive: M. Idle: (pp-1)(f+b) on every stage, because the first F of stage s
-//   arrives after s*f, and its first B after another (pp-1-s)*b.
+//   arrives after s*f, and its first B after (pp-1-s)*b more.
 // 1F1B (PipeDream-Flush: Narayanan et al., 2021, arXiv:2006.09503): stage s
 //   runs min(M, pp-1-s) F, then F and B alternate, then the remaining B follow.
 //   Alive: at most pp-s, because F(m) with m >= pp-s follows B(m-(pp-s)). Idle:
@@ -26,9 +26,9 @@
 //   of pp micro-batches pass chunk 0, then chunk 1, ...; B takes the chunks in
 //   reverse order. Stage s starts with 2(pp-1-s) + (vpp-1)pp F. A chunk takes
 //   (f+b)/vpp, and filling and draining take pp-1 chunks, so the idle time is
-//   (pp-1)(f+b)/vpp. If pp does not divide M, the table is that of the next
-//   multiple without the micro-batches that do not exist: removing all phases
-//   of a micro-batch cannot create a cycle. With vpp = 1 it is 1F1B.
+//   (pp-1)(f+b)/vpp. If pp does not divide M, the table is made for the next
+//   multiple of pp, and the micro-batches beyond M are removed: removing all
+//   phases of a micro-batch cannot create a cycle. With vpp = 1 it is 1F1B.
 // ZB-H1 (Qi et al., 2024, arXiv:2401.10241): 1F1B with a split backward pass. B
 //   computes the gradient of the stage's input, for which the previous stage
 //   waits; W computes the gradients of weights, for which no stage waits. Stage
@@ -87,8 +87,8 @@ struct ScheduleStep {
 };
 
 /// The tables of all rank stages. `pp`, `vpp` and `microBatches` are at
-/// least 1. An error if vpp > 1 with another schedule than interleaved. Only
-/// ZbH1 has weight entries.
+/// least 1. An error if vpp > 1 and the schedule is not interleaved. Only ZbH1
+/// tables have weight entries.
 Expected<std::vector<std::vector<ScheduleStep>>>
 makeSchedule(ScheduleKind kind, int64_t pp, int64_t vpp, int64_t microBatches);
 
@@ -107,14 +107,16 @@ struct PhaseSeconds {
   double weight = 0;
 };
 
-/// A phase of one virtual stage waits for data of another one.
+/// Data that one virtual stage sends to another. A phase of the receiver waits
+/// for it.
 struct ScheduleTransfer {
   SchedulePhase fromPhase = SchedulePhase::Forward;
   int64_t from = 0; ///< Virtual stage.
   SchedulePhase toPhase = SchedulePhase::Forward;
   int64_t to = 0; ///< Virtual stage.
-  /// From the end of the first phase to the start of the second one. Negative
-  /// if the data is sent before the end, or is needed only after the start.
+  /// The time from the end of `fromPhase` to the earliest start of `toPhase`.
+  /// Negative if the data is sent before `fromPhase` ends, or is needed only
+  /// after `toPhase` starts.
   double seconds = 0;
 };
 
@@ -122,10 +124,11 @@ struct ScheduleTransfer {
 struct ScheduleCosts {
   std::vector<PhaseSeconds> virtualStages; ///< pp * vpp elements.
   std::vector<ScheduleTransfer> transfers;
-  /// The earliest start of each rank stage; empty: 0.
+  /// The earliest start of each rank stage; if empty, 0 for all.
   std::vector<double> firstStarts;
-  /// The largest speedup of a stage while other stages wait, because ranks of
-  /// one machine share its cores. The seconds above hold while all stages run.
+  /// `virtualStages` holds the times when all stages run at once. Ranks of one
+  /// machine share its cores, so a stage runs faster while others wait, by at
+  /// most this factor.
   double turns = 1;
 };
 
@@ -149,8 +152,8 @@ struct ScheduleTimeline {
 ///
 /// With `turns` the stages share one processor evenly (egalitarian processor
 /// sharing, Kleinrock, 1967): if k of pp stages are busy, each runs at
-/// min(turns, pp / k) times its speed, and no data leaves before its entry
-/// ends.
+/// min(turns, pp / k) times its speed, and data is sent only when the entry
+/// that computes it has ended.
 Expected<ScheduleTimeline>
 simulateSchedule(const std::vector<std::vector<ScheduleStep>> &tables,
                  const ScheduleCosts &costs);

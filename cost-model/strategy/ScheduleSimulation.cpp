@@ -30,7 +30,8 @@ public:
   Expected<ScheduleTimeline> run();
 
 private:
-  /// A dependency of a phase of a virtual stage.
+  /// What a phase of a virtual stage waits for: the end of `phase` on virtual
+  /// stage `from`, plus a transfer of `seconds`.
   struct Need {
     int64_t phase = 0;
     int64_t from = 0;
@@ -91,7 +92,7 @@ TableRun::TableRun(const std::vector<Table> &tables, const ScheduleCosts &costs)
   timeline.ends.resize(pp);
 }
 
-/// The seconds of a stage's next entry while all other stages run.
+/// How long the next entry of `stage` takes while all other stages run.
 double TableRun::secondsOfNext(int64_t stage) const {
   const ScheduleStep &step = tables[stage][next[stage]];
   const PhaseSeconds &seconds = costs.virtualStages[step.chunk * pp + stage];
@@ -101,8 +102,8 @@ double TableRun::secondsOfNext(int64_t stage) const {
                                                : seconds.weight;
 }
 
-/// The start of a stage's next entry; nothing if there is none, or if a
-/// dependency has not ended.
+/// Returns when the next entry of `stage` can start, or nullopt if no entry is
+/// left or a dependency has not ended.
 std::optional<double> TableRun::startOf(int64_t stage) {
   if (next[stage] == tables[stage].size())
     return std::nullopt;
@@ -140,13 +141,13 @@ bool TableRun::runEntry(int64_t stage) {
   return true;
 }
 
-/// Simulates stages that share cores: entries in progress slow down when others
-/// start.
+/// Simulates stages that share cores: running entries slow down when more
+/// entries start.
 void TableRun::runInTurns() {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Work {
     double start = kNever;
-    double left = 0; ///< Seconds while all other stages run.
+    double left = 0; ///< Remaining seconds, if all other stages run.
   };
   std::vector<Work> works(pp);
   for (double now = 0;;) {

@@ -19,10 +19,10 @@ namespace dpc::cost {
 /// The field type of a complete strategy: every key has a value.
 template <typename T> using Always = T;
 
-/// One field for each key of `--strategy`. `Of<T>` is T in a Strategy, whose
-/// initial values are neutral, and std::optional<T> in a StrategyRequest, which
-/// begins without values. `kKeys` is the one list of them, from which
-/// parsing, printing, JSON, comparison and --help follow.
+/// One field for each key of `--strategy`. In a Strategy, `Of<T>` is T, and the
+/// fields start with neutral values. In a StrategyRequest, `Of<T>` is
+/// std::optional<T>, and the fields start empty. `kKeys` lists all keys;
+/// parsing, printing, JSON, comparison and --help use this list.
 template <template <typename> typename Of> struct StrategyKeys {
   template <typename T> static constexpr Of<T> neutral(T value) {
     if constexpr (std::is_same_v<Of<T>, T>)
@@ -60,7 +60,8 @@ template <template <typename> typename Of> struct StrategyKeys {
 
 /// One complete strategy: a value for every key.
 struct Strategy : StrategyKeys<Always> {
-  /// The number of ranks: dp * tp * pp * cp. (ep is part of dp x tp.)
+  /// The number of ranks: dp * tp * pp * cp. (The ep ranks are among the dp *
+  /// tp ranks.)
   int64_t ranks() const;
   /// The number of micro-batches of a step of `globalBatch` samples.
   int64_t microBatches(int64_t globalBatch) const;
@@ -194,14 +195,15 @@ nlohmann::ordered_json keysToJson();
 std::string describeKeys();
 
 /// The largest number of micro-batches of a step. Schedules have an entry for
-/// each, so that larger numbers would only cost memory and time.
+/// each micro-batch, so larger numbers would only cost memory and time.
 inline constexpr int64_t kMaxMicroBatches = 65'536;
 
 /// The strategy in the form of --strategy, such as "dp=2,tp=2x2": the keys that
 /// are always printed or not neutral, without keys that have no effect.
 std::string stringifyStrategy(const Strategy &strategy);
 
-/// The same for a cluster of `devices`: with "ranks=N" if it uses fewer.
+/// The same text, with "ranks=N" if the strategy uses fewer than `devices`
+/// ranks.
 std::string stringifyStrategy(const Strategy &strategy, int64_t devices);
 /// The keys in which two strategies differ: "zero 0 -> 1, hybrid_shard 1 -> 8".
 std::string differenceOf(const Strategy &from, const Strategy &to);
@@ -211,12 +213,12 @@ nlohmann::ordered_json strategyToJson(const Strategy &strategy);
 
 /// The keys that the user fixes. The search chooses the others.
 struct StrategyRequest : StrategyKeys<std::optional> {
-  /// The number of devices to use: dp * tp * pp * cp. Without it, a request
-  /// with one of these degrees uses all devices, and another one the best
-  /// number.
+  /// The number of devices to use: dp * tp * pp * cp. If it is unset, a request
+  /// that fixes any of these degrees uses all devices; for any other request,
+  /// the search chooses the best number.
   std::optional<int64_t> ranks;
-  /// A further condition on whole strategies; none if it is empty. Several
-  /// threads call it at once.
+  /// An additional condition on complete strategies; if it is empty, there is
+  /// no such condition. Several threads call the function at once.
   std::function<bool(const Strategy &)> accepts;
 
   /// Whether a degree or `ranks` is fixed.
@@ -224,12 +226,13 @@ struct StrategyRequest : StrategyKeys<std::optional> {
   /// Whether dp, tp, pp, cp and sp are fixed.
   bool isFixed() const { return dp && tp && pp && cp && sp; }
   /// Whether `strategy` has all fixed values and satisfies `accepts`. A fixed
-  /// micro-batch larger than a rank's share of `globalBatch` means that share.
+  /// micro-batch that is larger than a rank's share of `globalBatch` counts as
+  /// that share.
   bool allows(const Strategy &strategy, int64_t globalBatch) const;
 };
 
-/// Parses `auto` or `KEY=VALUE,...` for a cluster of `ranks` devices, of which
-/// the key `ranks` may use fewer. If the product of the given degrees is the
+/// Parses `auto` or `KEY=VALUE,...` for a cluster of `ranks` devices. The key
+/// `ranks` may select fewer devices. If the product of the given degrees is the
 /// number of ranks, all other keys become neutral, except that vpp > 1 implies
 /// schedule=interleaved, and schedule=interleaved without vpp leaves vpp to the
 /// search. Errors: an unknown or repeated key, a bad value, degrees whose
@@ -245,12 +248,13 @@ Expected<Strategy> parseCompleteStrategy(std::string_view text);
 ///   (K2) vpp > 1 needs schedule=interleaved: other schedules have one chunk;
 ///   (K3) hybrid_shard divides dp;
 ///   (K4) hybrid_shard > 1 needs zero >= 1: zero=0 shards nothing;
-///   (K5) ep divides dp, or ep is tp times a divisor of dp. The data-parallel
-///        part of ep divides hybrid_shard if that is larger than 1;
+///   (K5) ep divides dp, or ep is tp times a divisor of dp. If hybrid_shard >
+///        1, the data-parallel part of ep divides it;
 ///   (K6) uneven batch_shares need zero=0 or 1 and ep=1, because ranks with
-///        different numbers of micro-batches cannot synchronize in each of
-///        them; and the number of ratios divides dp.
-/// A key without effect is no contradiction: schedule with pp=1, for example.
+///        different numbers of micro-batches cannot synchronize after each
+///        micro-batch; and the number of ratios divides dp.
+/// A key without effect is not a contradiction: schedule with pp=1, for
+/// example.
 Status checkCombination(const StrategyRequest &request);
 
 /// The values that the enumeration tries. The defaults vary dp, tp, sp and
@@ -259,24 +263,29 @@ struct StrategySpace {
   int64_t ranks = 1;
   int64_t globalBatch = 1; ///< Samples per step over all ranks.
   int64_t maxTp = INT64_MAX;
-  /// The largest number of stages times chunks: the model's layers.
+  /// The largest product of stages and chunks per stage: the number of layers
+  /// of the model.
   int64_t maxPp = 1;
-  /// The largest number of chunks per stage. If it is above 1, larger numbers
-  /// are tried if all chunks have the same number of layers.
+  /// The largest number of chunks per stage. If `maxVpp` is above 1, numbers
+  /// above `maxVpp` are also tried if all chunks have the same number of
+  /// layers.
   int64_t maxVpp = 4;
-  int64_t maxCp = 1; ///< The largest cp, for both kinds.
-  /// The model's experts. A larger ep is tried only if it leaves fewer experts
-  /// per rank: with 8 experts, some rank has two of them for ep = 4 to 7.
+  int64_t maxCp = 1; ///< The largest cp, for ring and Ulysses.
+  /// The number of experts of the model. Of two degrees ep that leave the same
+  /// number of experts on the fullest rank, only the smaller one is tried: with
+  /// 8 experts, ep = 4 to 7 all leave two experts on some rank.
   int64_t experts = 1;
   /// If not empty, only the largest ep within each of these numbers of adjacent
-  /// ranks (those of a link level) is tried: on the same links a larger ep
-  /// shards more, and its all-to-all grows only with (ep - 1) / ep.
+  /// ranks (the ranks of a link level) is tried: on the same links, a larger ep
+  /// shards more, and the time of the all_to_all grows only with (ep - 1) / ep.
   std::vector<int64_t> expertSpans;
   /// Tries tp as its squarest two-dimensional grid, and as a cube.
   bool grids = false;
-  /// The devices of a node, within which hybrid_shard is tried; 0: it is not.
+  /// The number of devices of a node. hybrid_shard is tried within a node; 0:
+  /// it is not tried.
   int64_t nodeRanks = 0;
-  /// Schedules to try if pp > 1. GPipe takes the time of 1F1B and more memory.
+  /// Schedules to try if pp > 1. GPipe is not among them: it takes as long as
+  /// 1F1B and needs more memory.
   std::vector<ScheduleKind> schedules = {
       ScheduleKind::OneFOneB, ScheduleKind::Interleaved, ScheduleKind::ZbH1};
   /// Tries sp=true if tp > 1.
@@ -286,10 +295,10 @@ struct StrategySpace {
   std::vector<Recompute> recomputes = {Recompute::None};
   /// Tries offloading if nothing fits without it.
   bool offload = false;
-  /// Tries fewer micro-batches than stages. Stages idle then, but launches, if
-  /// they dominate, are fewer.
+  /// Tries fewer micro-batches than stages. Stages then idle, but fewer kernels
+  /// are launched, which is faster if launch overhead dominates.
   bool idleStages = false;
-  /// The cluster's software, which KeyInfo::isTriedFor asks.
+  /// The cluster's software, the argument of KeyInfo::isTriedFor.
   Software software;
 };
 

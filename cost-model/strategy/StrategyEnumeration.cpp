@@ -11,7 +11,8 @@ namespace dpc::cost {
 
 using Strategies = std::vector<Strategy>;
 
-/// Divisors of `ranks` up to `limit`, or the wanted one if it divides.
+/// Returns the divisors of `ranks` up to `limit`, or only `wanted` if it is set
+/// and divides `ranks`.
 static std::vector<int64_t> degreesToTry(std::optional<int64_t> wanted,
                                          int64_t ranks, int64_t limit) {
   std::vector<int64_t> degrees;
@@ -21,8 +22,9 @@ static std::vector<int64_t> degreesToTry(std::optional<int64_t> wanted,
   return degrees;
 }
 
-/// Replaces each strategy by one for each value of `values(strategy)`; `key` is
-/// a member or returns one.
+/// Replaces each strategy by one strategy for each value in `values(strategy)`.
+/// `key` is a pointer to a member, or a function that returns a reference to
+/// the member.
 template <typename Key, typename Values>
 static void expand(Strategies &strategies, Key key, Values values) {
   std::vector<decltype(values(strategies.front()))> lists;
@@ -46,8 +48,8 @@ static void expand(Strategies &strategies, Key key, Values values) {
   strategies = std::move(expanded);
 }
 
-/// Sets all keys that the request fixes. Keys that nothing expands afterwards
-/// are neutral otherwise.
+/// Sets all keys that the request fixes. Other keys stay neutral unless they
+/// are expanded later.
 static void setFixedKeys(const StrategyRequest &request,
                          Strategies &strategies) {
   visitKeys([&](const KeyInfo &, auto field) {
@@ -171,9 +173,10 @@ static std::vector<int64_t> zerosToTry(const StrategyRequest &request,
   return strategy.dp == 1 ? std::vector<int64_t>{0} : space.zeros;
 }
 
-/// Values of ep, each of which leaves fewer experts per rank than the previous
-/// one: 1 first, then over data-parallel ranks and, if there are fewer of these
-/// than experts, over all of tp as well (K5).
+/// Returns values of ep, each of which leaves fewer experts per rank than the
+/// previous value. The first value is 1, the next ones span data-parallel
+/// ranks. If there are fewer data-parallel ranks than experts, further values
+/// span all of tp as well (K5).
 static std::vector<int64_t> usefulEps(int64_t experts,
                                       const Strategy &strategy) {
   std::vector<int64_t> eps;
@@ -207,7 +210,7 @@ static std::vector<int64_t> expertRanksToTry(const StrategyRequest &request,
   for (int64_t span : space.expertSpans) {
     int64_t most = 1;
     for (int64_t ep : eps) {
-      // Expert ranks enclose those of cp and tp.
+      // On the devices, the axis of expert ranks is outside cp and tp.
       int64_t data = strategy.dp % ep == 0 ? ep : ep / strategy.tp;
       if (data * strategy.cp * strategy.tp <= span)
         most = std::max(most, ep);
@@ -221,7 +224,7 @@ static std::vector<int64_t> expertRanksToTry(const StrategyRequest &request,
 static std::vector<ScheduleKind> schedulesToTry(const StrategyRequest &request,
                                                 const StrategySpace &space,
                                                 const Strategy &strategy) {
-  // One stage has nothing to schedule.
+  // With one stage, all schedules are the same.
   if (strategy.pp == 1)
     return {ScheduleKind::OneFOneB};
   if (request.schedule)

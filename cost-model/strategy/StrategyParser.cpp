@@ -16,7 +16,7 @@ class Parser {
 public:
   explicit Parser(int64_t ranks) : ranks(ranks) {}
   Expected<StrategyRequest> run(std::string_view text);
-  /// The keys of the text; others are neutral.
+  /// Parses the keys of the text and sets all others to neutral values.
   Expected<StrategyRequest> runComplete(std::string_view text);
 
 private:
@@ -92,7 +92,8 @@ Status Parser::takeRanks() {
 /// wrong.
 Status Parser::fitToRanks() {
   int64_t product = 1, count = 0;
-  bool isOpen = false; // The search may set another degree.
+  bool isOpen = false; // A degree other than cp is not given, so the search may
+                       // choose it.
   std::string named, needed;
   for (const auto &[name, value] : rankDegrees(request)) {
     if (!value) {

@@ -9,7 +9,7 @@ namespace dpc::cost {
 
 static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// The degrees of a strategy that multiply out to its ranks.
+/// The degrees whose product is the number of ranks.
 static std::vector<int64_t *> degreesOf(Strategy &strategy) {
   std::vector<int64_t *> degrees = {&strategy.dp, &strategy.cp};
   if (strategy.tp.grid.empty())
@@ -68,7 +68,8 @@ static void fitInnerDegrees(Strategy &small, const Strategy &full) {
     small.ep = small.tp * divisorUpTo(inside, full.ep / full.tp);
 }
 
-/// The first rank has one micro-batch more than most, the last one less.
+/// Shares in which the first rank has one micro-batch more than the middle
+/// ranks, and the last rank has one less.
 static BatchShares someUnevenShares(int64_t dp, int64_t microBatches) {
   std::vector<int64_t> shares(dp, microBatches);
   ++shares.front();

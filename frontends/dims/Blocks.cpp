@@ -188,8 +188,8 @@ static std::string oneHot(OnnxGraph &g, const std::string &indices,
 }
 
 /// Two masks [groups, group, experts, slots] for tokens [groups, group,
-/// hidden]: one that dispatches tokens to slots, and one with the weights that
-/// combine the experts' results.
+/// hidden]. The first one dispatches tokens to slots; the second one has the
+/// weights with which the results of the experts are combined.
 std::pair<std::string, std::string> Blocks::route(const std::string &tokens,
                                                   const std::string &name) {
   int64_t k = d.topk, e = d.experts;

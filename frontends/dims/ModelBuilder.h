@@ -3,9 +3,9 @@
 // Builds ONNX graphs of common model families. They include the loss, and they
 // describe every weight without its data. Layers are written as exporters write
 // them (matmuls, masks, softmax), so that the passes find attention, norms,
-// rotary embeddings and activations by the usual pattern matching.
+// rotary embeddings and activations by pattern matching.
 //
-// Inputs; the first dimension of each is the symbolic dimension `batch`:
+// The inputs, without their first dimension, the symbolic dimension `batch`:
 //
 //   gpt, bloom, mpt, llama, moe   ids, labels [seq]
 //   bert                          ids, types, labels [seq]; label -100 = none

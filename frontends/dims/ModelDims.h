@@ -50,9 +50,9 @@ struct ModelDims {
   int64_t experts = 0, topk = 0;
   int64_t expertFfn = 0;     ///< 0: ffn
   int64_t sharedExperts = 0; ///< Experts that take every token.
-  int64_t denseLayers = 0;   ///< First layers with one SwiGLU of ffn.
+  int64_t denseLayers = 0;   ///< First layers, with a SwiGLU, not experts.
   /// Number of tokens that share the slots of the experts; it divides seq. 0:
-  /// 256, or the largest divisor of seq below 256.
+  /// the largest divisor of seq that is at most 256.
   int64_t group = 0;
   double capacity = 1.0; ///< Slots per token and choice.
 

@@ -30,7 +30,7 @@ class OnnxGraph {
 public:
   explicit OnnxGraph(const std::string &name);
 
-  /// An input whose first dimension is the symbol `batch`; `shape` is the rest.
+  /// An input of shape [batch, `shape`..]; `batch` is a symbol.
   std::string input(const std::string &name, ::onnx::TensorProto::DataType type,
                     const Shape &shape);
   /// A trained float tensor without data. Names must be unique.

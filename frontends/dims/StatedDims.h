@@ -1,7 +1,7 @@
 //===- StatedDims.h - Dims recorded in a model's metadata -------*- C++ -*-===//
 //
 // dpc-model records the dims of a model in its metadata, so that a reader can
-// build the same model with other sizes.
+// build the same model with different sizes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_DIMS_STATEDDIMS_H
@@ -14,7 +14,7 @@ namespace dpc::model {
 /// The key of the metadata entry.
 inline constexpr const char *kDimsKey = "dpc.model";
 
-/// All sizes as text, whatever the family: "llama,layers=126,hidden=16384,...".
+/// All sizes as text, for every family: "llama,layers=126,hidden=16384,...".
 std::string stringifyDims(const ModelDims &dims);
 /// Inverse of stringifyDims.
 std::optional<ModelDims> parseDims(const std::string &text);

@@ -37,7 +37,7 @@ Scalar evalBinary(BinaryKind kind, Scalar a, Scalar b, bool isFloat) {
     r.i = value->getSExtValue();
   else if (kind == BinaryKind::pow)
     r.i = integerPower(a.i, b.i);
-  else // x / 0 is 0 here, and the least number by -1 wraps around to itself.
+  else // x / 0 is 0 here; INT64_MIN / -1 wraps around to INT64_MIN.
     r.i = kind == BinaryKind::div && b.i == -1 ? a.i : 0;
   return r;
 }

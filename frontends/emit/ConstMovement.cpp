@@ -49,8 +49,8 @@ ConstTensor convertTo(const ConstTensor &x, Type element) {
   });
 }
 
-/// A tensor of `shape`; `position` maps each of its indices to the row-major
-/// position in `x` that the element comes from.
+/// A tensor of `shape`. For each index, `position` returns the row-major
+/// position in `x` of the element.
 static ConstTensor
 gathered(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
          llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> position) {
@@ -64,7 +64,7 @@ gathered(const ConstTensor &x, llvm::ArrayRef<int64_t> shape,
   return ConstTensor::dense(x.element(), shape, std::move(values));
 }
 
-/// The Triangle `x` with other leading dimensions.
+/// The Triangle `x` with different leading dimensions.
 static ConstTensor withLeading(const ConstTensor &x,
                                llvm::ArrayRef<int64_t> shape,
                                int64_t diagonal) {

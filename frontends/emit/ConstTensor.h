@@ -114,7 +114,8 @@ ConstTensor concatenated(llvm::ArrayRef<const ConstTensor *> parts,
                          int64_t dim);
 ConstTensor reduced(ReduceKind kind, const ConstTensor &x,
                     llvm::ArrayRef<int64_t> dims);
-/// Keeps elements with j - i >= k (upper) or j - i <= k, zero elsewhere.
+/// Keeps elements with j - i >= k (upper) or j - i <= k, and sets the others to
+/// zero.
 ConstTensor triangularPart(const ConstTensor &x, int64_t k, bool upper);
 
 } // namespace dpc::frontend

@@ -89,7 +89,8 @@ public:
       return {};
     while (operands.size() > 1) {
       auto [i, j] = cheapestPair(operands);
-      // Labels that later contractions or the output still need.
+      // Labels that the output or other operands have, which must not be summed
+      // yet.
       std::string later = output;
       for (size_t n = 0; n < operands.size(); ++n)
         if (n != i && n != j)
@@ -151,7 +152,8 @@ private:
     return ok;
   }
 
-  /// The output without '->': labels that occur once, in alphabetical order.
+  /// The output of an equation without '->': the labels that occur once, in
+  /// alphabetical order.
   std::string implicitOutput(llvm::StringRef left) const {
     std::string output;
     for (const auto &[label, size] : sizes)
@@ -191,8 +193,7 @@ private:
     return best;
   }
 
-  /// Multiplies two operands and sums over the labels that `later` does not
-  /// name.
+  /// Multiplies two operands and sums over the labels that are not in `later`.
   Labeled contract(const Labeled &left, const Labeled &right,
                    llvm::StringRef later) {
     Labeled a = summedTo(e, left, later.str() + right.labels);
@@ -237,9 +238,9 @@ private:
     return x.labels.substr(0, x.labels.find_first_of(summed.str()));
   }
 
-  /// Multiplies a matrix with a stack of matrices, such as tokens with the
-  /// weights of every expert ("td,edf->etf"). `a` is repeated, which costs
-  /// nothing, so that the stack `b` stays in place.
+  /// Multiplies a matrix with a stack of matrices, for example tokens with the
+  /// weights of every expert ("td,edf->etf"). Repeats `a`, which costs nothing,
+  /// so that the stack `b` is not moved.
   Labeled stacked(const Labeled &a, const Labeled &b, const std::string &stack,
                   const std::string &onlyA, const std::string &summed) {
     std::string onlyB;

@@ -27,8 +27,8 @@
 
 namespace dpc::frontend {
 
-/// For each element of `shape`, whether it is kept; all elements are kept when
-/// p is 0. `p` must be a probability; otherwise notes a failure.
+/// Whether each element of `shape` is kept; all elements are kept if p is 0.
+/// Notes a failure unless `p` is a probability.
 Val dropoutMask(Emitter &emit, llvm::ArrayRef<int64_t> shape, double p);
 
 /// x / (1 - p) where `kept`, which is broadcast to x, and 0 elsewhere.

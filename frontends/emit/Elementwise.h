@@ -24,7 +24,7 @@ Val invert(Emitter &e, Val x);
 Val expMinusOne(Emitter &e, Val x);
 /// Whether x is an infinity; x holds floats.
 Val isInfinite(Emitter &e, Val x);
-/// Whether a nonzero remainder differs from the divisor in its sign.
+/// Whether the remainder is not zero and has a different sign than the divisor.
 Val hasOtherSign(Emitter &e, Val remainder, Val divisor);
 
 /// max(x, 0) + log(1 + exp(-|x|)), which never overflows.

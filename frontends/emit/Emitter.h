@@ -90,7 +90,7 @@ public:
   bool failed() const { return !error.empty(); }
   std::string error;
 
-  /// The value that each buffer (argument) has after a training step.
+  /// The value of each buffer (an argument) after a training step.
   llvm::MapVector<mlir::BlockArgument, mlir::Value> updates;
 
   /// State of dropout (Dropout.h): the seed, and the key of the last dropout,
@@ -106,7 +106,7 @@ public:
   Val scalar(double value, mlir::Type element);
   /// A constant with one value in every element.
   Val splat(double value, mlir::Type element, llvm::ArrayRef<int64_t> shape);
-  /// The index along `dim` at every position, i64.
+  /// The index of every position along `dim`, as i64.
   Val iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
 
   mlir::Type i64() { return builder.getI64Type(); }
@@ -200,7 +200,8 @@ public:
   Val swapWithLast(Val x, int64_t dim);
   /// Drops dimension `dim`, whose size is 1.
   Val dropDim(Val x, int64_t dim);
-  /// `x` at `low` in a tensor of `shape` filled with zeros; see dpc.pad.
+  /// Places `x` at offset `low` in a tensor of `shape` filled with zeros; see
+  /// dpc.pad.
   Val pad(Val x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> shape,
           llvm::ArrayRef<int64_t> strides);
 
@@ -229,7 +230,7 @@ public:
   /// The loss of each row of `scores` given its class. Computes in f64 for f64
   /// and in f32 otherwise. The loss is 0 where the label is `ignore`.
   Val crossEntropy(Val scores, Val labels, int64_t ignore);
-  /// Rows of `table` [n, columns].
+  /// The rows of `table` [n, columns] at `ids`.
   Val embedding(Val table, Val ids);
 
   /// The shape of a numpy broadcast; notes a failure if there is none.
@@ -244,8 +245,8 @@ private:
   bool sameElement(Val a, Val b);
   /// The values of two operands, of which at most one is a number.
   std::pair<Val, Val> valuesOf(Operand a, Operand b);
-  /// Whether x holds booleans (`booleans`), else floats, or also integers
-  /// (`integers`).
+  /// Whether x holds booleans if `booleans` is set; else whether it holds
+  /// floats or, if `integers` is set, numbers. Notes a failure if not.
   bool accepts(Val x, bool integers, bool booleans);
 
   llvm::DenseMap<const ConstTensor *,

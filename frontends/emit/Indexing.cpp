@@ -74,8 +74,8 @@ Val gatherRows(Emitter &e, Val x, Val indices, int64_t axis) {
   if (!rows)
     return {};
   rows = e.reshape(rows, joinShapes({indices.shape(), rest}));
-  // The dimensions are [indices.., rest..]; move those of the indices after the
-  // first `axis` dimensions of the rest.
+  // The dimensions are [indices.., rest..]. Move the dimensions of the indices
+  // after the first `axis` dimensions of `rest`.
   int64_t k = indices.rank();
   return e.transpose(rows, joinShapes({iotaDims(k + axis, k), iotaDims(k),
                                        iotaDims(k + x.rank() - 1, k + axis)}));
@@ -140,7 +140,8 @@ Val scattered(Emitter &e, const AlongAxis &along, Val updates,
   Val placed = e.reduce(how->reduce, chosen, {indexDim});
   if (reduction != "none")
     return e.binary(how->join, along.data, placed);
-  // The indices of one row are distinct, so the sum has one term.
+  // The indices of one row are distinct, so each sum has at most one nonzero
+  // term.
   if (isZero(along.data))
     return placed;
   Val count =

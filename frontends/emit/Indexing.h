@@ -14,7 +14,7 @@
 
 namespace dpc::frontend {
 
-/// Maps negative indices to the end of a dimension of `size`.
+/// Adds `size` to negative indices, which count from the end of a dimension.
 Val wrapped(Emitter &e, Val indices, int64_t size);
 
 /// Whether each position of a new last dimension of size `depth` equals the
@@ -45,20 +45,19 @@ struct Combination {
   double neutral;
 };
 
-/// The combination of a reduction: none or add, mul, and max and min of floats.
-/// Notes a failure for others.
+/// The combination for a reduction: "none", "add" and "mul", and for floats
+/// also "max" and "min". Notes a failure for other reductions.
 std::optional<Combination> combinationOf(Emitter &e, llvm::StringRef reduction,
                                          Val updates);
 
-/// `data` with `updates` written at `indices`, which has the shape of
-/// `updates`. The reduction is none (indices of a row are distinct), add, mul,
-/// max or min.
+/// `data` with `updates` written at `indices`, which have the same shape. The
+/// reduction is none (the indices of a row are distinct), add, mul, max or min.
 Val scatterAlong(Emitter &e, Val data, Val indices, Val updates, int64_t axis,
                  llvm::StringRef reduction);
 
-/// The position of the greatest or least element along `axis`, which stays with
-/// size 1. Ties resolve to the first position, or to the last if `last`. NaN
-/// wins over every number.
+/// The position of the greatest or least element along `axis`, which is kept
+/// with size 1. Ties resolve to the first position, or to the last if `last`.
+/// NaN wins over every number.
 Val argReduce(Emitter &e, ReduceKind kind, Val x, int64_t axis, bool last);
 
 } // namespace dpc::frontend

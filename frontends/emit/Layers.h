@@ -38,9 +38,10 @@ Val joinedMasks(Emitter &e, Val a, Val b);
 
 /// Scores [N, C, d..] as rows [N * d.., C].
 Val classRows(Emitter &e, Val scores);
-/// The negated score of each row's label.
+/// The loss of each row: the negated score of its label.
 Val pickedLoss(Emitter &e, Val rows, Val labels);
-/// The class weight of each row's label, and 0 for rows that do not count.
+/// The weight of the class that each row's label names; 0 for rows that
+/// `counts` excludes.
 Val classWeights(Emitter &e, Val weights, Val labels, Val counts);
 
 } // namespace dpc::frontend

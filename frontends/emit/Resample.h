@@ -1,8 +1,8 @@
 //===- Resample.h - Resampling of dimensions --------------------*- C++ -*-===//
 //
-// Sizes and scales are known at import time. Each dimension in turn is
-// resampled by a matmul with a constant matrix [in, out]; nearest mode selects
-// positions instead. Matmuls already have gradients, sharding rules and
+// Sizes and scales are known at import time. Dimensions are resampled one after
+// the other, each by a matmul with a constant matrix [in, out]; nearest mode
+// selects positions instead. Matmuls already have gradients, sharding rules and
 // kernels.
 //
 //===----------------------------------------------------------------------===//

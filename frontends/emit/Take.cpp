@@ -5,7 +5,7 @@ using namespace mlir;
 
 namespace dpc::frontend {
 
-/// With more slices than this, the positions become a lookup.
+/// If more slices than this are needed, the positions are looked up instead.
 static constexpr size_t kMaxSlices = 64;
 
 namespace {

@@ -8,9 +8,9 @@
 
 namespace dpc::frontend {
 
-/// Whether a tensor of `shape` keeps a nonempty size that fits an int64_t after
-/// padding by `low` and `high` per dimension and by `interior` between its
-/// elements. Notes a failure otherwise.
+/// Whether a tensor of `shape` is not empty and has a size that fits an int64_t
+/// after padding by `low` and `high` per dimension and by `interior` between
+/// its elements. Notes a failure otherwise.
 bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
                  llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
                  llvm::ArrayRef<int64_t> interior = {});
@@ -19,8 +19,8 @@ bool paddingFits(Emitter &e, llvm::ArrayRef<int64_t> shape,
 struct Windows {
   llvm::SmallVector<Window, 3> dims;
 
-  /// One field of every window, for the dpc ops. In pads, the leading pads come
-  /// first.
+  /// One field of every window, as the dpc ops take it. In pads, the leading
+  /// pads come first.
   Shape list(int64_t Window::*field) const {
     Shape values;
     for (const Window &window : dims)
@@ -40,8 +40,8 @@ struct Windows {
   }
 };
 
-/// Adds one more window where the last window would be cut off, unless that
-/// window begins in the trailing padding.
+/// Rounds the number of windows up: adds a window that exceeds the input,
+/// unless this window begins in the trailing padding.
 void roundUp(Window &window);
 
 /// Emits dpc.conv; the operands must fit.
@@ -50,17 +50,18 @@ Val makeConv(Emitter &e, Val x, Val w, const Windows &windows);
 /// Emits dpc.max_pool of x [N, C, ..].
 MaxPoolOp makeMaxPool(Emitter &e, Val x, const Windows &windows);
 
-/// The gradient with respect to its input of the convolution with filter `w`:
-/// [N, channels, in..]. `dy` is the gradient of its result.
+/// The gradient [N, channels, in..] of a convolution with the filter `w` with
+/// respect to its input; `dy` is the gradient of its result.
 Val makeConvGradInput(Emitter &e, Val dy, Val w, int64_t channels,
                       const Windows &windows);
 
-/// Sums over the windows of every channel: a convolution with ones.
+/// The sum of each window in every channel, computed as a convolution with
+/// ones.
 Val windowSums(Emitter &e, Val x, const Windows &windows);
 
-/// 1 / the number of elements that each window averages, [1, 1, out..]. In each
-/// dimension `before` and `behind` elements of the padding count; positions
-/// that rounding up adds do not.
+/// For each window, 1 / the number of elements that its average counts, as [1,
+/// 1, out..]. The number includes `before` and `behind` elements of the padding
+/// in each dimension, but no positions that rounding up adds.
 Val windowShares(Emitter &e, mlir::Type element, const Windows &windows,
                  llvm::ArrayRef<int64_t> before,
                  llvm::ArrayRef<int64_t> behind);

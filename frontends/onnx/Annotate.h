@@ -14,8 +14,8 @@
 // - Pipeline stages are pipeline_stage and the devices of that stage.
 // - Partial sums have no spec, because specs cannot express them. Instead the
 //   node's metadata dpc.partial.NAME lists the mesh axes of the sum.
-// - Uneven shards are given by their number, and the model's metadata says
-//   ceil(n/k), because ONNX does not define their sizes.
+// - Specs state only the number of uneven shards. The model's metadata gives
+//   their size as ceil(n/k), because ONNX does not define it.
 //
 // Device i is rank i of the plan. Micro-batches are points in time, which specs
 // cannot express; the model's metadata records the strategy. Values known at
@@ -40,10 +40,10 @@ struct OnnxAnnotation {
   std::vector<std::string> externalFiles;
 };
 
-/// Writes the ONNX model `source`, imported with `options`, to `target` with
-/// the shardings of `sharded`, the program at the sharded altitude that it was
-/// lowered to. `strategy` is recorded in the metadata. Weights stay in the
-/// file, or in the external files that it refers to.
+/// Writes the ONNX model `source`, imported with `options`, to `target`
+/// together with shardings. `sharded` is the program at the sharded altitude to
+/// which `source` was lowered. `strategy` is recorded in the metadata. Weights
+/// stay in the file, or in the external files that it refers to.
 llvm::Expected<OnnxAnnotation> writeAnnotatedOnnx(llvm::StringRef source,
                                                   llvm::StringRef target,
                                                   const ImportOptions &options,

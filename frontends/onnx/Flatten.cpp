@@ -91,8 +91,8 @@ private:
     return llvm::Error::success();
   }
 
-  /// Replaces references to the function's attributes by the call's values or
-  /// the function's defaults. An attribute with neither is removed.
+  /// Replaces references to the function's attributes by the values in the call
+  /// or by the function's defaults. Removes an attribute that has neither.
   static void bindAttributes(NodeProto &node, const NodeProto &call,
                              const FunctionProto &body) {
     google::protobuf::RepeatedPtrField<AttributeProto> bound;

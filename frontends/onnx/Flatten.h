@@ -9,7 +9,7 @@ namespace dpc::frontend {
 /// One node of the main graph or of an inlined function body.
 struct FlatNode {
   ::onnx::NodeProto proto;
-  int64_t opset = 0; ///< version of the default domain it was written for
+  int64_t opset = 0; ///< version of the default domain that it uses
   int64_t index = 0; ///< position of the node, or of the call, in the graph
 };
 

@@ -14,7 +14,8 @@ using ::onnx::TensorProto;
 
 namespace dpc::frontend {
 
-/// Unsigned integers are unsigned in MLIR, too; signed ones are signless there.
+/// Unsigned integers are unsigned in MLIR too; signed integers are signless in
+/// MLIR.
 static Type integerTypeOf(int32_t onnxType, MLIRContext *context) {
   auto natural = [&](unsigned width) {
     return IntegerType::get(context, width, IntegerType::Unsigned);
@@ -83,7 +84,7 @@ std::string onnxTypeName(int32_t onnxType) {
       static_cast<::onnx::TensorProto_DataType>(onnxType));
 }
 
-/// With more elements than this, the number of bytes overflows.
+/// If a tensor has more elements than this, its number of bytes overflows.
 static constexpr int64_t kMaxElements = int64_t(1) << 59;
 
 // Field numbers of onnx-ml.proto.
@@ -107,7 +108,7 @@ static llvm::Error checkName(llvm::StringRef path, llvm::StringRef what,
 
 /// Checks the names that appear in plans and in weight files, because protobuf
 /// does not validate UTF-8. Names within branches and functions are not
-/// checked: they do not appear there.
+/// checked, because they do not appear in plans or weight files.
 static llvm::Error checkNames(llvm::StringRef path,
                               const ::onnx::GraphProto &graph) {
   for (const TensorProto &tensor : graph.initializer())
@@ -347,7 +348,7 @@ static std::vector<Scalar> readTyped(const TensorProto &tensor, Type element,
     take(tensor.uint64_data(), asBits);
   else if (element.isInteger(64))
     take(tensor.int64_data(), asBits);
-  else if (!packedWidth(element)) // 16-bit floats store their bits there, too
+  else if (!packedWidth(element)) // 16-bit floats store their bits here, too
     take(tensor.int32_data(), asBits);
   else {
     std::string bytes;

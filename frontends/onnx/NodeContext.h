@@ -57,7 +57,8 @@ public:
   std::optional<Shape> intsAttrOrIn(llvm::StringRef name, int64_t i);
 
   /// Input `i`, a second operand that is broadcast to the first. Before
-  /// operator set 7, attribute `axis` gives the position of its dimensions.
+  /// operator set 7, attribute `axis` gives the position of its first
+  /// dimension.
   Val secondIn(int64_t i);
 
   /// Normalizes an axis; negative values count from the end. Fails if it is out

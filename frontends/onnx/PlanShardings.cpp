@@ -14,8 +14,8 @@ static StringRef argumentName(func::FuncOp func, BlockArgument argument) {
   return name ? name.getValue() : StringRef();
 }
 
-/// The name of a value in the model: the name of an argument, or of the value
-/// that its op was created for.
+/// The name of a value in the model: the name of an argument, or the name of
+/// the value for which the op was created.
 static StringRef nameOf(func::FuncOp func, Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return argumentName(func, argument);
@@ -102,8 +102,8 @@ static ShardingSpec fitted(MeshAttr mesh, RankedTensorType type,
   return spec;
 }
 
-/// Operands without a known sharding are computed from constants alone; they
-/// get the sharding that the op needs.
+/// Operands without a known sharding are computed only from constants; they get
+/// the sharding that the op needs.
 void PlanShardings::followOp(Operation &op) {
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
   if (!ruled ||
@@ -128,7 +128,7 @@ void PlanShardings::followOp(Operation &op) {
   std::string why;
   auto results = inferResults(rule, meshAttr, operands, {}, why);
   if (!results)
-    return; // the plan reshards the operands first, in an unknown way
+    return; // the plan first reshards the operands, in an unknown way
   for (auto [result, spec] : llvm::zip(op.getResults(), *results))
     specs.try_emplace(result, std::move(spec));
 }

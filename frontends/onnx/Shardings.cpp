@@ -12,7 +12,7 @@ namespace dpc::frontend {
 
 namespace {
 
-/// An argument of the module and what the nodes say about it.
+/// An argument of the module and the sharding that the nodes state for it.
 struct Annotated {
   unsigned index = 0;
   std::string name;
@@ -52,7 +52,8 @@ private:
   std::vector<Annotated> arguments;
   llvm::StringMap<size_t> byName;
   std::set<int32_t> stages;
-  /// For each device, its part of the batch and its part of the sequence.
+  /// For each device, the part of the batch and the part of the sequence that
+  /// it holds.
   std::map<int64_t, int64_t> batchOf, sequenceOf;
   std::optional<int64_t> dp, tp, cp, pp, vpp;
   int64_t inside = 0; ///< Number of specs of values that are not arguments.
@@ -236,7 +237,8 @@ llvm::Error Keeper::split(Annotated &argument) {
       dims.push_back(split.dim);
     shards *= split.shards;
   }
-  // Over a grid, some weights are sharded along a part of it only.
+  // On a grid of devices, some weights are sharded only along a part of the
+  // grid.
   int64_t most = std::max(shards, tp.value_or(1));
   if (most % shards || most % tp.value_or(1))
     return makeError("{0}: '{1}' is split in {2}, others in {3}; accepted: one "

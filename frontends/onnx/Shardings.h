@@ -7,9 +7,10 @@
 //   dimensions of weights and of float inputs       tp, and dpc.user_split
 //   pipeline_stage                                  pp, and vpp
 //
-// Left to the search, with a remark: weights that are sharded over the devices
-// of the batch (experts, ZeRO), weights that are read with two shardings, and
-// values inside the model. Of several configurations only the first one counts.
+// The search decides, and a remark says so, for weights that are sharded over
+// the devices of the batch (experts, ZeRO), for weights that are read with two
+// shardings, and for values inside the model. If there are several
+// configurations, only the first one is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_SHARDINGS_H

@@ -31,7 +31,7 @@ private:
 /// A parsed spec.
 struct ReadSpec {
   /// A sharded dimension and its number of shards. A dimension that is sharded
-  /// by several factors has several of these.
+  /// by several factors has several splits.
   struct Split {
     int64_t dim;
     int64_t shards;

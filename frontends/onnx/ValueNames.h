@@ -5,10 +5,10 @@
 //
 //   loc("/layers.0/Gemm"("layers.0.out"))
 //
-// An op within a node whose value does not exist in the model carries the name
-// of the node's first output, which the node's last op computes. Fusions keep
-// the locations of the ops that they replace, so the names lead from the plan
-// back to the file.
+// If a node becomes several ops, its last op computes the node's first output.
+// Ops whose values do not exist in the model carry the name of this output.
+// Fusions keep the locations of the ops that they replace, so the names lead
+// from the plan back to the file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_ONNX_VALUENAMES_H

@@ -199,8 +199,8 @@ void SignatureReader::tie(unsigned argument, unsigned result) {
   taken[result] = true;
 }
 
-/// Donated arguments that are not tied yet and have the type of this one and,
-/// if `isByPath`, its path.
+/// Donated arguments that are not tied yet and have the same type as `argument`
+/// and, if `isByPath`, the same path.
 SmallVector<unsigned> SignatureReader::donatedLike(unsigned argument,
                                                    bool isByPath) {
   SmallVector<unsigned> found;
@@ -214,7 +214,8 @@ SmallVector<unsigned> SignatureReader::donatedLike(unsigned argument,
   return found;
 }
 
-/// Results that are not tied yet, selected like the arguments above.
+/// Results that are not tied yet and have the same type as `argument` and, if
+/// `isByPath`, the same path.
 SmallVector<unsigned> SignatureReader::resultsLike(unsigned argument,
                                                    bool isByPath) {
   SmallVector<unsigned> found;
@@ -240,9 +241,9 @@ SignatureReader::namedAmong(ArrayRef<unsigned> arguments,
 }
 
 /// Ties arguments and results by path. If several share a path, the attributes
-/// decide when they tie all of these results; otherwise the order decides. With
-/// more results than arguments the choice is a guess: attributes decide as far
-/// as they go.
+/// decide if they tie all of these results; otherwise the order decides. If
+/// there are more results than arguments, the choice is a guess: attributes
+/// decide where they exist.
 void SignatureReader::tieByPath() {
   std::string guessed;
   for (unsigned i = 0; i < paths.size(); ++i) {
@@ -329,8 +330,8 @@ void SignatureReader::assignStep() {
                         ? Argument::Role::parameter
                         : Argument::Role::state;
   }
-  // A state is sharded like its parameter, the one with the longest matching
-  // path.
+  // A state is sharded like its parameter: the parameter with the longest
+  // matching path.
   for (unsigned i = 0; i < signature.arguments.size(); ++i) {
     Argument &state = signature.arguments[i];
     size_t best = 0;

@@ -8,16 +8,16 @@
 //             it the name is "arg3".
 //   donation  tf.aliasing_output and jax.buffer_donor mark a training step. A
 //             donated argument is a state whose next value is a result of the
-//             same type. Results with the same path ("[0].mu['w']") come first;
-//             of several, the attributes choose, or else the order. Without a
-//             path, the attribute chooses. Without an attribute, the order
-//             chooses if as many results as donated arguments remain, and a
-//             remark says so. If more results remain, the import fails because
-//             the choice is ambiguous.
+//             same type. Results with the same path ("[0].mu['w']") come
+//             first; among several of them, the attribute chooses, or else the
+//             order. Without a path, the attribute chooses. Without an
+//             attribute, the order chooses if as many results as donated
+//             arguments remain, and a remark says so. If more results remain,
+//             the import fails because the choice is ambiguous.
 //
 // The attribute only says which values share memory, and JAX decides that by
 // type and order; paths therefore take precedence. An argument without a name
-// takes the path of its result ("result[0]['w']"), if that has one.
+// takes the path of its result ("result[0]['w']"), if the result has one.
 //
 // In a training step, the parameters are the floats in the container of the
 // first donated argument; other donated arguments are states. A state belongs
@@ -39,7 +39,7 @@ struct Argument {
   std::string name; ///< unique
   mlir::RankedTensorType type;
   Role role = Role::input;
-  std::string of;               ///< the parameter of a state, or ""
+  std::string of; ///< the parameter to which a state belongs, or ""
   std::optional<unsigned> next; ///< the result with its next value
 };
 
@@ -47,7 +47,7 @@ struct Signature {
   std::vector<Argument> arguments;
   std::vector<std::string> results; ///< names, unique
   bool isStep = false;              ///< some arguments are donated
-  std::vector<std::string> remarks; ///< guesses of the reader
+  std::vector<std::string> remarks; ///< what the reader guessed
 
   bool isTied(unsigned result) const {
     return llvm::any_of(arguments, [&](const Argument &argument) {
@@ -61,11 +61,11 @@ llvm::Expected<Signature> readSignature(mlir::func::FuncOp function,
                                         llvm::StringRef file,
                                         const ImportOptions &options);
 
-/// Converts a module whose `@forward` takes the arguments of `signature` and
-/// returns its results, the tied ones last, into one with `@train_step`. Sets
-/// the roles of the states, the ties and the phase of every op. The phase is
-/// `update` for ops that only compute next values of parameters and states
-/// element by element; all other ops are `forward`.
+/// Converts a module with `@forward`, which takes the arguments of `signature`
+/// and returns its results, the tied ones last, into a module with
+/// `@train_step`. Sets the roles of the states, the ties and the phase of every
+/// op. The phase is `update` for ops that only compute next values of
+/// parameters and states element by element; all other ops are `forward`.
 ///
 /// Drops results that are neither tied nor scalars, with a remark.
 void makeTrainStep(mlir::ModuleOp module, const Signature &signature);

@@ -15,9 +15,9 @@ using Values = llvm::DenseMap<mlir::Value, Val>;
 using RegionRunner = std::function<std::optional<llvm::SmallVector<Val>>(
     mlir::Region &, llvm::ArrayRef<Val>)>;
 
-/// The parts along dimension 0 that a value is a concatenation of. Loops over
-/// layers write and read their stacks layer by layer; with the parts known, a
-/// read of one layer does not depend on the whole stack.
+/// The values whose concatenation along dimension 0 is a value. Loops over
+/// layers write and read stacks of tensors layer by layer. If the parts are
+/// known, a read of one layer does not depend on the whole stack.
 using Parts = llvm::SmallVector<Val>;
 
 /// The view that an operator's converter has of its op. Accessors note a
@@ -88,7 +88,7 @@ bool isSupported(mlir::Type element);
 
 /// The ways in which a region of two arguments can combine them.
 enum class Combiner { add, mul, max, min, logicalAnd, logicalOr, second };
-/// Recognizes the combiner; nullopt if it is none of these.
+/// Recognizes the combiner; nullopt for all other regions.
 std::optional<Combiner> combinerOf(mlir::Region &region);
 /// The names of the combiners that combinerOf accepts, for messages.
 llvm::StringRef combinersText();

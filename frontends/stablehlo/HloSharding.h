@@ -3,7 +3,7 @@
 // The text of an `mhlo.sharding` has one of these forms:
 //
 //   {replicated}                                   replicated on all devices
-//   {maximal device=0}                             on one: left to search
+//   {maximal device=0}                             one device: left to search
 //   {devices=[2,1]0,1}                             tile counts per dimension,
 //                                                  and devices of the tiles
 //   {devices=[2,1]<=[2]}                           devices 0, 1, ..
@@ -35,8 +35,8 @@ struct HloSharding {
 
   int64_t deviceCount() const;
   /// For each sharded dimension, the tile that each device holds. Returns
-  /// nullopt if a device is listed twice or is out of range. The cost is
-  /// `listingSteps`; a short text can describe long lists.
+  /// nullopt if a device is listed twice or is out of range. Takes
+  /// listingSteps() steps, which can be many even if the text is short.
   std::optional<std::vector<std::vector<int32_t>>> tileOf() const;
   int64_t listingSteps() const;
 };

@@ -14,8 +14,8 @@ namespace dpc::frontend::hlo {
 
 namespace {
 
-/// The import unrolls loops and inlines calls; it refuses programs that become
-/// longer than this.
+/// The import unrolls loops and inlines calls. It refuses programs that become
+/// longer than this number of ops.
 constexpr int64_t kMaxOps = 4000000;
 constexpr int64_t kMaxDepth = 100;
 

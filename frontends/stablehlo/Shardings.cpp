@@ -28,12 +28,13 @@ static bool eatName(llvm::StringRef &text, std::string &name) {
   return !name.empty();
 }
 
-/// Limit of devices per mesh; the product of two such numbers does not
-/// overflow.
+/// The maximum number of devices of a mesh; the product of two such numbers
+/// does not overflow.
 static constexpr int64_t kMaxDevices = int64_t(1) << 24;
 
-/// Limit of steps for all shardings of a module, a fraction of a second. 50
-/// different shardings of 100,000 devices take fewer steps.
+/// The maximum number of steps for all shardings of a module, which take a
+/// fraction of a second. 50 different shardings of 100,000 devices take fewer
+/// steps.
 static constexpr int64_t kMaxSteps = int64_t(1) << 26;
 
 std::optional<std::vector<UserAxis>> parseMesh(llvm::StringRef text) {
@@ -325,7 +326,7 @@ llvm::Error Keeper::read() {
 int64_t Keeper::sizeOf(const llvm::StringSet<> &names) const {
   int64_t product = 1;
   for (const auto &name : names)
-    if (product <= kMaxDevices) // of one mesh, not of several
+    if (product <= kMaxDevices) // one mesh has no more, several can
       product *= sizes.lookup(name.getKey());
   return product;
 }

@@ -1,12 +1,12 @@
 //===- Shardings.h - Shardings in the imported module -----------*- C++ -*-===//
 //
-// Axes of an sdy.mesh that shard the first dimension of an input are data axes
-// and mean dp. One more axis can shard other dimensions of arguments; it means
-// tp. Shardings of parameters and inputs are constraints. Shardings of inner
-// values and of results are left to the search, and a remark says so.
-// Modules that predate sdy have no mesh, but an mhlo.sharding per argument,
-// which HloSharding.h parses. It counts only if no argument has an
-// sdy.sharding.
+// Axes of an sdy.mesh that shard the first dimension of an input are data axes,
+// which become dp. One other axis can shard other dimensions of arguments; it
+// becomes tp. Shardings of parameters and inputs are constraints. Shardings of
+// inner values and of results are left to the search, and a remark says so.
+// Modules that predate sdy have no mesh. Instead, each argument has an
+// mhlo.sharding, which HloSharding.h parses. These are used only if no argument
+// has an sdy.sharding.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_STABLEHLO_SHARDINGS_H

@@ -10,7 +10,7 @@ using namespace mlir;
 namespace dpc::frontend::hlo {
 
 /// Whether an op can belong to the update: it is elementwise on operands that
-/// are sharded alike, or produces a scalar.
+/// have the same sharding, or produces a scalar.
 static bool mayUpdate(Operation *op) {
   if (isa<UnaryOp, BinaryOp, CompareOp, SelectOp, ConvertOp, ConstantOp>(op))
     return true;

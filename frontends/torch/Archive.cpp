@@ -95,9 +95,10 @@ int64_t Archive::dataOffset(uint64_t header) const {
   return offset <= bytes.size() ? static_cast<int64_t>(offset) : -1;
 }
 
-/// The 64-bit header offset of a directory entry whose 32-bit field is full. It
-/// is in the extra field for 64-bit sizes, after those sizes whose 32-bit
-/// fields are also full.
+/// The local-header offset of a directory entry whose 32-bit offset is
+/// 0xFFFFFFFF. The ZIP64 extra field holds it, after the uncompressed and the
+/// compressed size; each of these sizes is present only if its own 32-bit field
+/// is 0xFFFFFFFF too.
 static std::optional<uint64_t> wideOffset(llvm::StringRef entry,
                                           llvm::StringRef extra) {
   while (extra.size() >= 4) {

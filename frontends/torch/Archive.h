@@ -1,8 +1,8 @@
 //===- Archive.h - The zip archive of a .pt2 file ---------------*- C++ -*-===//
 //
 // libzip reads the directory and decompresses records, but does not expose
-// where a stored record lies in the file; this class reads that from the
-// directory. It does not trust anything in the file.
+// where a stored record lies in the file. This class reads the position from
+// the directory. It does not trust anything in the file.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_ARCHIVE_H

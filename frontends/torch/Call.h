@@ -65,8 +65,8 @@ public:
   Val operand(llvm::StringRef name);
   /// `operand` in the element type of the result.
   Val asResult(llvm::StringRef name);
-  /// The argument at position `i` of the signature: for converters of a Call a
-  /// tensor, for those of an Emitter `asResult`.
+  /// The argument at position `i` of the signature: `tensor` for a converter
+  /// that takes a Call, `asResult` for one that takes an Emitter.
   template <typename First> Val required(size_t i) {
     llvm::SmallVector<llvm::StringRef> entries;
     signature.split(entries, ", ");
@@ -75,13 +75,13 @@ public:
   }
   /// `operand` by position among the node's arguments.
   Val operandAt(size_t i);
-  /// Whether `operand` is a number or has rank 0: it does not widen other
-  /// types.
+  /// Whether `operand` is a number or has rank 0, so that it does not widen
+  /// other types.
   bool isWeak(llvm::StringRef name);
   llvm::SmallVector<Val> tensors(llvm::StringRef name);
   int64_t integer(llvm::StringRef name);
   Shape ints(llvm::StringRef name);
-  /// `ints` with `count` entries; a single entry applies to all.
+  /// `ints` with `count` entries; a single entry is repeated.
   Shape ints(llvm::StringRef name, size_t count);
   double number(llvm::StringRef name);
   bool flag(llvm::StringRef name) { return integer(name) != 0; }
@@ -127,7 +127,7 @@ private:
 };
 
 /// The common type of two operands by ATen's rules. A weak operand widens the
-/// other one only to another kind (boolean, integer, float).
+/// other operand only to a different kind (boolean, integer, float).
 mlir::Type commonType(Val a, bool isWeakA, Val b, bool isWeakB);
 
 /// Whether gradients flow from `x` into a parameter.

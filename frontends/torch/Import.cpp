@@ -127,7 +127,8 @@ llvm::Expected<std::vector<DeclaredInput>> Importer::declaredInputs() {
     DeclaredInput input{spec.value, element, {}};
     for (const auto &[d, size] : llvm::enumerate(meta->second.sizes)) {
       InputDim dim{size.symbol(), size.value};
-      // The user binds a size that is an expression of symbols by its position.
+      // If a size is an expression of symbols, the user binds it by its
+      // position.
       if (!size.expression.empty() && dim.symbol.empty())
         dim.symbol = spec.value + "." + std::to_string(d);
       if (size.expression.empty() && size.value <= 0)
@@ -221,7 +222,8 @@ llvm::Error Importer::convertNodes() {
   return llvm::Error::success();
 }
 
-/// Whether the results have the types in the file, as far as these are numbers.
+/// Whether the results have the types that the file states, where sizes in the
+/// file are numbers.
 llvm::Error Importer::checkResults(const Graph &graph, const Node &node,
                                    llvm::ArrayRef<Val> results) {
   for (const auto &[name, result] : llvm::zip(node.outputs, results)) {

@@ -74,9 +74,9 @@ llvm::Expected<GraphCall> Inliner::read(const Node &node, size_t index,
     return error("its graph does not fit its operands");
   if (setsGradients)
     call.setsGradients = enabled;
-  // Values that were computed before without gradients have none, and other
-  // values keep theirs, because torch.export writes such graphs one after the
-  // other.
+  // Values that were computed without gradients before this graph still have
+  // none, and other values keep their gradients, because torch.export writes
+  // these graphs one after the other.
   if (setsGradients && enabled && stopsGradients)
     return error(
         "turns gradients on inside a graph that runs without them, "

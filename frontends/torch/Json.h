@@ -11,8 +11,8 @@
 namespace dpc::frontend::pt2 {
 
 /// A value of a document and its path there. A value of an unexpected kind is
-/// an error. The first error of the whole document is kept, and such values
-/// read as defaults, so that readers need no checks in between.
+/// an error. Only the first error of the document is kept. A value with an
+/// error reads as a default, so that readers need no checks in between.
 class Json {
 public:
   /// The document `root`; notes errors in `error`.

@@ -16,13 +16,13 @@ namespace dpc::frontend::pt2 {
 
 /// An integer or size: a number, or the name of a value of the graph.
 struct SymInt {
-  std::string name; ///< if empty: `value`
+  std::string name; ///< "" if it is the number `value`
   int64_t value = 0;
 };
 
 /// A dimension as the file declares it: a number or an expression.
 struct Size {
-  std::string expression; ///< if empty: `value`
+  std::string expression; ///< "" if it is the number `value`
   int64_t value = 0;
 
   /// The symbol if the expression is a single symbol, otherwise "".
@@ -123,9 +123,10 @@ llvm::Expected<Program> readProgram(const Archive &archive);
 llvm::Expected<llvm::StringMap<WeightEntry>>
 readWeightTable(const Archive &archive);
 
-/// Replaces the calls in `graph`, which belongs to a program in `file`. Values
-/// of an inner graph are prefixed by the name of its call. Its results are
-/// copied by `aten.alias`, or by `aten.detach` where gradients stop.
+/// Replaces each call in `graph` by the nodes of the inner graph that it calls.
+/// `graph` belongs to a program in `file`. Values of an inner graph are
+/// prefixed by the name of the call. The results of the call are copied by
+/// `aten.alias`, or by `aten.detach` where gradients stop.
 llvm::Error inlineCalls(Graph &graph, llvm::StringRef file);
 
 } // namespace dpc::frontend::pt2

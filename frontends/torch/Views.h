@@ -1,10 +1,10 @@
 //===- Views.h - Values that share memory -----------------------*- C++ -*-===//
 //
 // A program can write a tensor in place while other values share its memory.
-// Views records which values do: one tree per memory, whose edges are the nodes
-// that create views. A write changes the written value, then the values that it
-// is a view of, up to the root, and then every other value of the tree that is
-// read later.
+// Views records which values share memory: one tree for each memory, whose
+// edges are the nodes that create views. A write changes the written value,
+// then the values that it is a view of, up to the root, and then every other
+// value of the tree that is read later.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_FRONTENDS_TORCH_VIEWS_H
@@ -16,7 +16,7 @@ namespace dpc::frontend::pt2 {
 
 class Views {
 public:
-  /// How a value shares memory with another one.
+  /// How a view shares memory with `base`.
   struct Link {
     std::string base;            ///< the value that it is a view of
     const Node *maker = nullptr; ///< the node that created the view
@@ -38,11 +38,11 @@ public:
 
 private:
   llvm::StringMap<Link> links;
-  llvm::StringMap<std::vector<std::string>> trees; ///< of each root
+  llvm::StringMap<std::vector<std::string>> trees; ///< by root
 };
 
-/// Returns `base` after the view of it that `maker` created was set to `part`.
-/// Fails for views that cannot be inverted, such as expand.
+/// Returns `base` after `part` was written to the view of `base` that `maker`
+/// created. Fails for views that cannot be inverted, such as expand.
 Val writtenBack(Call &maker, Val base, Val part);
 
 } // namespace dpc::frontend::pt2

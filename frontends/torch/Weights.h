@@ -27,8 +27,8 @@ struct Weights {
   std::vector<std::string> constantNames;
 };
 
-/// Decides the role of every weight for which `isRead` (by value of the graph)
-/// holds.
+/// Decides the role of every weight for which `isRead` holds. `isRead` takes
+/// the name of the weight's value in the graph.
 llvm::Expected<Weights>
 placeWeights(const Archive &archive, const Program &program,
              llvm::function_ref<bool(llvm::StringRef)> isRead,

@@ -1,9 +1,9 @@
 //===- Movement.cpp - Sharding rules of data movement ---------------------===//
 //
-// The rules of slices, pads and concatenations see a dimension as [parts,
+// The rules of slices, pads and concatenations treat a dimension as [parts,
 // inner], where inner is the greatest common divisor of all sizes and offsets.
-// Every rank must know the part of an element, so only the inner dimension may
-// be split. A fused qkv of 3 x 64 columns has inner = 64.
+// Every rank must know the part that an element belongs to, so only the inner
+// dimension may be split. A fused qkv of 3 x 64 columns has inner = 64.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/Dialect.h"

@@ -97,7 +97,7 @@ CollectivePricing::Traffic CollectivePricing::trafficOf(Operation *op) const {
           movedBytes(op, collective.getPayload())};
 }
 
-/// Whether a collective joins data-parallel ranks only.
+/// Whether a collective communicates only among data-parallel ranks.
 static bool isDataParallel(ArrayAttr axes) {
   return llvm::all_of(axes.getAsRange<StringAttr>(), [](StringAttr axis) {
     return axis.getValue().starts_with("dp");

@@ -25,24 +25,25 @@ class CollectivePricing {
 public:
   CollectivePricing(mlir::func::FuncOp step, const cost::Cluster &cluster);
 
-  /// The kind of a collective and the bytes of its full buffer.
+  /// The kind of a collective and the bytes of its unsharded buffer.
   struct Traffic {
     cost::Collective kind = cost::Collective::AllReduce;
     double bytes = 0;
   };
   Traffic trafficOf(mlir::Operation *op) const;
 
-  /// A message between stages (see Software::scatteredMessages).
+  /// A message between stages. With Software::scatteredMessages, each rank
+  /// sends a part of it and the receivers gather the parts.
   struct Message {
-    double bytes = 0;                ///< Sent by one rank.
-    cost::CollectiveEstimate gather; ///< By the receivers.
+    double bytes = 0;                ///< Bytes that one rank sends.
+    cost::CollectiveEstimate gather; ///< The all_gather that the receivers run.
   };
   Message messageOf(SendOp send) const;
 
   cost::CollectiveEstimate collective(mlir::Operation *op) const;
   cost::GroupPlacement placement(mlir::ArrayAttr axes) const;
   const cost::RankOrder &rankOrder() const { return order; }
-  /// OpPricing::narrow.
+  /// See OpPricing::narrow.
   bool isNarrow() const { return narrow; }
 
 private:

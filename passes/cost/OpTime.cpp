@@ -26,7 +26,7 @@ static cost::DType gemmType(Value value, const cost::Device &device) {
   return cost::computeType(device, costType(elementTypeOf(value)));
 }
 
-/// The seconds of a GEMM in fp8. cuBLASLt takes the right operand transposed.
+/// The seconds of a GEMM in fp8. cuBLASLt needs the right operand transposed.
 /// The conversion to fp8 clears the maxima and runs two kernels per operand.
 static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
                          const cost::Device &device) {
@@ -35,7 +35,7 @@ static double fp8Seconds(const Fp8Sizes &sizes, int64_t resultBytes,
                         .k = sizes.k,
                         .transB = true,
                         .resultBytes = resultBytes};
-  constexpr int kMoreLaunches = 4; // streamSeconds has the fifth
+  constexpr int kMoreLaunches = 4; // streamSeconds counts the fifth launch
   return cost::gemmSeconds(device, cost::DType::FP8, shape) +
          kMoreLaunches * device.launchSeconds +
          cost::streamSeconds(device,
@@ -52,7 +52,7 @@ static double matmulSeconds(MatmulOp op, const cost::Device &device) {
   shape.k = a[op.getTa() ? a.size() - 2 : a.size() - 1];
   shape.m = out[out.size() - 2];
   shape.n = out.back();
-  // With one matrix on the right, the batch is part of m.
+  // If all batches share the right matrix, the batch is part of m.
   bool isShared = op.getB().getType().getRank() == 2;
   for (int64_t size : out.drop_back(2))
     (isShared ? shape.m : shape.batch) *= size;
@@ -108,7 +108,7 @@ static double convSeconds(Operation *op, Value y, Value w,
   return cost::gemmSeconds(device, gemmType(y, device), shape);
 }
 
-/// Whether there are dimensions of samples, positions and channels.
+/// Whether `type` has dimensions of samples, positions and channels.
 static bool isActivation(RankedTensorType type) { return type.getRank() >= 3; }
 
 double dpc::activationBytes(Value value, bool narrow) {
@@ -143,8 +143,8 @@ static bool isOfMicroBatch(Operation *op) {
   return phase && isInLoop(*phase);
 }
 
-/// The bytes that the software moves for a sum over micro-batches; 0 for a
-/// conversion that only such sums read, nothing for other ops.
+/// The bytes that the software moves for a sum over micro-batches. Returns 0
+/// for a conversion that only such sums read, and nothing for other ops.
 static std::optional<double> accumulationBytes(Operation *op,
                                                const cost::Software &software) {
   if (software.accumulationBytes == 0)

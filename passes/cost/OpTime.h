@@ -17,22 +17,23 @@ cost::DType costType(mlir::Type elementType);
 struct OpPricing {
   const cost::Device &device;
   const cost::Software &software;
-  /// Activations have 16 bits if GEMMs do (Software::narrowActivations).
+  /// Activations have 16 bits if the GEMMs do (Software::narrowActivations).
   bool narrow = false;
 };
 
-/// Seconds of `op` alone: GEMMs by the GEMM model in their element type,
-/// attention by the software's kernels (if the plan expands attention, its
-/// FLOPs at the rate of GEMMs), other ops by the bytes that they read and
-/// write. 0 for views and constants.
+/// The seconds of `op` when it runs alone; 0 for views and constants. GEMMs are
+/// priced by the GEMM model in their element type, and attention by the
+/// software's attention kernels. If the plan expands attention, its FLOPs run
+/// at the rate of GEMMs. All other ops are priced by the bytes that they read
+/// and write.
 double opSeconds(mlir::Operation *op, const OpPricing &pricing);
 
-/// The same with this compiler's kernels.
+/// opSeconds with this compiler's kernels.
 double opSeconds(mlir::Operation *op, const cost::Device &device);
 
-/// Bytes of a value of the forward or backward pass. With `narrow` an f32
-/// activation counts 2 bytes per element; activations are the values with at
-/// least three dimensions (samples, positions, channels).
+/// The bytes of a value of the forward or backward pass. With `narrow`, an f32
+/// activation counts 2 bytes per element. Values with at least three dimensions
+/// (samples, positions, channels) count as activations.
 double activationBytes(mlir::Value value, bool narrow);
 
 } // namespace dpc

@@ -20,8 +20,8 @@ static StringRef resultName(func::FuncOp func, unsigned index) {
   return name ? name.getValue() : StringRef();
 }
 
-/// The index of the output that the loss reads: the float output called `name`,
-/// or the only float output if `name` is empty. Scalars do not count.
+/// The index of the output that the loss reads: the float output with the name
+/// `name`. If `name` is empty, the only float output that is not a scalar.
 static FailureOr<unsigned> findOutput(func::FuncOp func, StringRef name) {
   SmallVector<unsigned> candidates;
   std::string names;
@@ -61,7 +61,8 @@ static Value addLabels(func::FuncOp func, RankedTensorType type) {
   return func.getArgument(index);
 }
 
-/// The sum of the losses of rows, divided by the number of rows that count.
+/// The sum of the losses of all rows, divided by the number of rows whose label
+/// is not kIgnoreIndex.
 static Value crossEntropy(GraphBuilder g, Value logits, Value labels) {
   int64_t columns = shapeOf(logits).back();
   int64_t rows = tensorType(labels).getNumElements();

@@ -25,8 +25,8 @@ class GradientTable {
 public:
   void add(Value value, Value grad) { pending[value].push_back(grad); }
 
-  /// The sum of the contributions to `value`, or null. They are added in the
-  /// order of the calls of add(), which is from the last user to the first.
+  /// The sum of the contributions to `value`, or null. Contributions are added
+  /// in the order of the calls of add(), from the last user to the first.
   Value total(GraphBuilder g, Value value) {
     auto it = pending.find(value);
     if (it == pending.end())
@@ -85,9 +85,9 @@ static LogicalResult propagate(OpBuilder &builder, Operation *op, int64_t id,
 
 /// Moves ops that depend only on parameters, such as conversions to 16-bit
 /// types, before their first user. The gradients of ops are in reverse order.
-/// So if the conversions were at the begin of the program, all gradients of
-/// parameters would be complete, and could be reduced, only at the end of
-/// backward.
+/// If the conversions were at the begin of the program, the gradients of all
+/// parameters would be complete only at the end of backward, and could not be
+/// reduced earlier.
 static void sinkParameterOps(Block &block, ArrayRef<Value> parameters) {
   DenseSet<Value> known(parameters.begin(), parameters.end());
   SmallVector<Operation *> found;
@@ -120,7 +120,7 @@ FailureOr<SmallVector<Value>> dpc::buildGradients(OpBuilder &builder,
   GradientTable table;
   if (active.contains(root))
     table.add(root, seed);
-  // Gradient ops are added to the same block, so collect the existing ops
+  // Gradient ops are added to the same block, so the existing ops are collected
   // first.
   SmallVector<Operation *> ops;
   if (Operation *last = root.getDefiningOp())

@@ -2,8 +2,8 @@
 //
 // Differentiation walks a block of dpc ops from the last to the first. The
 // gradient of a value is the sum of the gradients that its users contribute
-// (VjpOpInterface). A value has one if it depends on a wanted value and the
-// root depends on it.
+// (VjpOpInterface). A value has a gradient if it depends on a wanted value and
+// the root depends on it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_AUTODIFF_H
@@ -14,34 +14,35 @@
 
 namespace dpc {
 
-/// The `sources`, and the float values of `block` that depend on them through
-/// float values and ops that do not stop the gradient.
+/// Returns the `sources`, and the float values of `block` that depend on them
+/// through float values and ops that do not stop the gradient.
 llvm::DenseSet<mlir::Value> dependents(mlir::Block &block,
                                        llvm::ArrayRef<mlir::Value> sources);
 
 /// Builds `seed` * d root / d wanted[i] for all i; `seed` has the type of
 /// `root`. The insertion point of `builder` must be after all ops that `root`
-/// depends on. An entry is null if `root` does not depend on wanted[i]. Fails
-/// with a diagnostic at the first op without a gradient.
+/// depends on. Entry i is null if `root` does not depend on wanted[i]. Fails
+/// with a diagnostic at the first op that has no gradient.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 buildGradients(mlir::OpBuilder &builder, mlir::Value root, mlir::Value seed,
                llvm::ArrayRef<mlir::Value> wanted);
 
 /// loss = sum * scale, where `scale` does not depend on the parameters.
 ///
-/// So micro-batches and data-parallel ranks add gradients of `sum` before
-/// `scale` is known, for example 1 / number of labels of the whole batch.
+/// With this split, micro-batches and data-parallel ranks can add gradients of
+/// `sum` before `scale` is known, for example 1 / number of labels of the whole
+/// batch.
 struct PeeledLoss {
   /// The value to differentiate, a scalar.
   mlir::Value sum;
   /// The initial gradient of `sum`: 1, or -1 if the loss is negated.
   double seed = 1.0;
-  /// The factors of `scale`, and true for divisors.
+  /// The factors of `scale`; the flag is true for divisors.
   llvm::SmallVector<std::pair<mlir::Value, bool>> factors;
 };
 
-/// Splits `loss` at multiplications, divisions and negations. `active` are the
-/// values that depend on parameters.
+/// Splits `loss` at multiplications, divisions and negations. `active` contains
+/// the values that depend on parameters.
 PeeledLoss peelLoss(mlir::Value loss,
                     const llvm::DenseSet<mlir::Value> &active);
 

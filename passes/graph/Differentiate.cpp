@@ -14,19 +14,19 @@ namespace dpc {
 
 using namespace dpc;
 
-/// Added to the norm before the division by it, as in PyTorch's
+/// Added to the norm before dividing by the norm, as in PyTorch's
 /// clip_grad_norm_.
 static constexpr double kClipEpsilon = 1e-6;
 
 namespace {
 
-/// The settings of the optimizer, without defaults.
+/// The settings of the optimizer, with all defaults filled in.
 struct Settings {
   bool adamw;
   double beta1, beta2, eps, weightDecay, momentum, clipGradNorm;
   LossScaleSettings lossScale;
 
-  /// The slots of the states of one parameter, in the order of arguments.
+  /// The names of the states of one parameter, in the order of the arguments.
   SmallVector<StringRef> slots() const {
     if (adamw)
       return {"exp_avg", "exp_avg_sq"};
@@ -95,7 +95,7 @@ private:
   /// and as arguments of @train_step, which returns them unchanged.
   llvm::SmallSetVector<unsigned, 4> unused;
   SmallVector<unsigned> untrained;
-  SmallVector<StringRef> roles; // by argument of @forward
+  SmallVector<StringRef> roles; // indexed by argument of @forward
   PeeledLoss peeled;
   LossScale lossScale;
   Value lr, stepCount, gradNorm, scale;
@@ -191,8 +191,8 @@ void TrainStepBuilder::addStates() {
   }
 }
 
-/// Adds the learning rate and the step number. The schedule of the learning
-/// rate does not count skipped steps.
+/// Adds the learning rate and the step number. Skipped steps do not advance the
+/// schedule of the learning rate.
 void TrainStepBuilder::addScalars() {
   auto type = RankedTensorType::get({}, builder.getF32Type());
   SmallVector<NamedAttribute> attrs = {named(attr::kName, "lr"),
@@ -225,7 +225,7 @@ void TrainStepBuilder::declare() {
   step.setAllArgAttrs(argumentAttrs);
 }
 
-/// Marks all ops after `after`, or all ops if it is null.
+/// Marks all ops after `after`, or all ops if `after` is null.
 void TrainStepBuilder::markPhase(Phase phase, Operation *after) {
   Operation *op = after ? after->getNextNode() : &step.front().front();
   for (; op; op = op->getNextNode())
@@ -304,7 +304,7 @@ void TrainStepBuilder::addUpdates() {
       newStates.append({update.getNewM(), update.getNewV()});
       continue;
     }
-    // Without momentum, the value of the buffer is unused. The gradient is
+    // Without momentum, the optimizer does not use the buffer. The gradient is
     // passed as the buffer, so no state is needed.
     Value buffer = parameter.states.empty() ? parameter.grad : state(0);
     auto update = SgdOp::create(
@@ -317,7 +317,7 @@ void TrainStepBuilder::addUpdates() {
   }
 }
 
-/// Sets the next values of buffers. In a skipped step, buffers do not change.
+/// Sets the next values of buffers. A skipped step keeps the old values.
 void TrainStepBuilder::keepBuffers() {
   Operation *ret = forward.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(ret->getOperands())) {
@@ -448,8 +448,8 @@ LogicalResult TrainStepBuilder::findTrained() {
   return success();
 }
 
-/// Removes ops that stop the gradient, and selects that have equal operands
-/// without them.
+/// Removes ops that stop the gradient, and selects whose operands are equal
+/// after this removal.
 void TrainStepBuilder::removeStops() {
   auto replace = [](Operation &op, Value value) {
     op.getResult(0).replaceAllUsesWith(value);

@@ -24,13 +24,13 @@ using namespace dpc;
 
 namespace {
 
-/// The mean and variance of a batch norm, per micro-batch (a *group*) if there
-/// are several.
+/// The mean and variance of a batch norm. With several micro-batches, there is
+/// one mean and variance per micro-batch (a *group*).
 struct Statistics {
   Value mean, var;
 };
 
-/// Expands one op with the input `x`.
+/// Expands one batch norm or gradient with the input `x`.
 class Expansion {
 public:
   Expansion(OpBuilder &builder, Operation *op, Value x, int64_t dataRanks,
@@ -40,7 +40,7 @@ public:
   void backward(BatchNormGradOp op, const Statistics &statistics);
 
 private:
-  /// `x` reshaped to groups, in the type of statistics.
+  /// Reshapes `x` to groups and converts it to the type of statistics.
   Value view(Value x) {
     return g.convert(g.reshape(x, grouped), statisticsElement);
   }
@@ -48,7 +48,7 @@ private:
   Value unview(Value x, Value like) {
     return g.reshape(g.convert(x, elementTypeOf(like)), shapeOf(like));
   }
-  /// The sums over all elements of a channel in a group.
+  /// For each channel and group, the sum over all its elements.
   Value sum(Value x) { return g.reduce(ReduceKind::sum, x, summed); }
   /// Repeats one value per group and channel, or per channel, for all elements.
   Value spread(Value perChannel) {

@@ -23,23 +23,22 @@ struct Fp8Sizes {
   int64_t m, n, k;
 };
 
-/// The sizes of a marked matmul of bf16 that is one GEMM whose sizes fp8
-/// supports; nullopt for other matmuls.
+/// The sizes of a matmul marked for fp8; nullopt unless it is one GEMM of bf16
+/// whose sizes fp8 supports.
 std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op);
-/// The same with other types of operands and result, such as those of a rank.
+/// fp8SizesOf with other operand and result types, such as those on one rank.
 std::optional<Fp8Sizes> fp8SizesOf(MatmulOp op, mlir::RankedTensorType a,
                                    mlir::RankedTensorType b,
                                    mlir::RankedTensorType result);
 
-/// Marks a matmul. The arguments tell which operand is a gradient.
+/// Marks a matmul for fp8. The flags say which operands are gradients.
 void markFp8(MatmulOp op, bool gradientInA, bool gradientInB);
 
-/// Marks the matmuls of linear layers in `forward`, whose types are bf16
-/// already.
+/// Marks the matmuls of linear layers in `forward`, which must already be bf16.
 void markFp8Products(mlir::func::FuncOp forward);
 
-/// In the program of a rank: sets the bytes of the workspace of a marked
-/// matmul, or removes its mark if fp8 does not support its sizes.
+/// In the program of a rank: sets the workspace bytes of a marked matmul, or
+/// removes its mark if fp8 does not support its sizes.
 void settleFp8(MatmulOp op);
 
 } // namespace dpc

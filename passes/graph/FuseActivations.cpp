@@ -26,8 +26,8 @@ struct Product {
 
 } // namespace
 
-/// Multiplies `product` by the factors of `value`. It splits multiplications,
-/// divisions by constants, and squares and cubes by pow, but not `atom`.
+/// Multiplies `product` by the factors of `value`. Splits multiplications,
+/// divisions by constants, and squares and cubes by pow. Does not split `atom`.
 static void factorize(Value value, Value atom, Product &product,
                       unsigned depth = 0) {
   double factor;
@@ -97,7 +97,7 @@ static bool isGeluTanhArgument(Value inner, Value x) {
 }
 
 /// The x for which `inner` is the argument of tanh in gelu_tanh. The candidates
-/// are its factors and their terms.
+/// are the factors of `inner` and the terms of these factors.
 static Value geluTanhOperand(Value inner) {
   SmallVector<Value> candidates;
   for (Value factor : factorsOf(inner).factors) {

@@ -14,10 +14,11 @@
 using namespace mlir;
 using namespace dpc;
 
-/// A score to which at most this number is added, or that it replaces, has a
-/// probability of zero in f32 for all realistic scores. GPT-2 uses this number.
+/// If a mask adds at most this number to a score, or replaces the score by it,
+/// the probability is zero in f32 for all realistic scores. GPT-2 uses this
+/// number.
 static constexpr double kMasked = -1e4;
-/// The most elements of a mask that are examined one by one.
+/// The largest mask whose elements are examined one by one, in elements.
 static constexpr int64_t kMaxMaskElements = int64_t(1) << 24;
 
 namespace {
@@ -26,7 +27,7 @@ class AttentionFuser {
 public:
   explicit AttentionFuser(func::FuncOp func) : builder(func.getContext()) {}
 
-  /// Replaces the result of `product` if it is the last op of attention.
+  /// Fuses attention if `product` is the last op of attention.
   void tryFuse(MatmulOp product);
 
 private:
@@ -80,9 +81,9 @@ static bool isInvariant(Value value, int64_t dim) {
   return false;
 }
 
-/// The source of the data movement that ends in `value`. It skips ops that map
-/// lines to lines. A reshape does so only if it only adds or removes dimensions
-/// of size 1.
+/// The source of the data movement that ends in `value`. Skips only ops that
+/// map lines to lines, and among reshapes only those that add or remove
+/// dimensions of size 1.
 static Value skipViews(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     bool moves =
@@ -101,7 +102,7 @@ static bool isPosition(Value value) {
   value = skipViews(value);
   while (auto convert = value.getDefiningOp<ConvertOp>()) {
     if (elementTypeOf(value).isInteger(1))
-      return false; // a comparison with zero
+      return false; // A conversion to i1 means `x != 0`.
     value = skipViews(convert.getX());
   }
   return splatValue(value) || value.getDefiningOp<IotaOp>();
@@ -124,10 +125,10 @@ static bool isHalfPlane(Value value) {
 }
 
 /// Visits enough positions (t, s) of a mask of `rows` x `columns` to decide if
-/// it is causal. For a half plane, these are the border and both sides of the
-/// diagonal: the kept and the masked elements are convex sets, which the
-/// visited elements of a causal mask span. For other masks, these are all
-/// positions.
+/// the mask is causal. For a half plane, these positions are the border and
+/// both sides of the diagonal: the kept and the masked elements of a half plane
+/// are convex sets, and the visited elements of a causal mask span them. For
+/// other masks, all positions are visited.
 static void visitDecisivePositions(int64_t rows, int64_t columns,
                                    bool halfPlane,
                                    function_ref<bool(int64_t, int64_t)> visit) {
@@ -290,8 +291,8 @@ bool AttentionFuser::walkSelect(SelectOp select, Scores &scores) {
   return walkScores(inner, scores);
 }
 
-/// `value` [B, H, T, S] with a size of 1 in all dimensions along which it is
-/// repeated, except the last.
+/// `value` [B, H, T, S], reduced to size 1 along all dimensions except the last
+/// in which it is repeated.
 Value AttentionFuser::narrowed(Value value) {
   Repeated repeated = repeatedSource(value);
   ArrayRef<int64_t> full = shapeOf(value);

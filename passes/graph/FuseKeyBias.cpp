@@ -4,12 +4,12 @@
 // does not change their softmax. So the bias of a key projection never changes
 // the output, and its exact gradient is zero. The computed gradient is rounding
 // noise, which AdamW scales up to full steps. Therefore attention reads the
-// keys from before the addition:
+// keys before the bias is added:
 //
 //   add(broadcast b, x w) -> [slice] -> [B, S, G, D] -> [B, G, S, D] -> k
 //
-// The rewrite is invalid if an op in between depends on the position, as rope
-// does, or if the bias does.
+// The rewrite is invalid if the bias depends on the position, or if an op in
+// between does, such as rope.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/GraphBuilder.h"

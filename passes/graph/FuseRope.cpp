@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// True if `slice` is the half of the last dimension of x that begins at
+/// True if `slice` takes the half of the last dimension of x that begins at
 /// `start`, and all of the other dimensions.
 static bool isHalf(SliceOp slice, Value x, int64_t start) {
   if (!slice || slice.getX() != x)
@@ -41,8 +41,8 @@ static Value rotatedHalf(Value value) {
 }
 
 /// The table [T, D] that `value` [.., T, D] repeats, or null. Also null if the
-/// table depends on parameters, because their gradient is cheaper with
-/// primitive ops.
+/// table depends on parameters, because primitive ops compute its gradient at a
+/// lower cost.
 static Value rotaryTable(Value value, PatternRewriter &rewriter) {
   ArrayRef<int64_t> shape = shapeOf(value);
   int64_t rank = shape.size();

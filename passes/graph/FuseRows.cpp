@@ -16,8 +16,8 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The value with one element per row of `like` that `value` repeats along the
-/// rows; null if there is none.
+/// If `value` repeats one number along each row of `like`, returns the value
+/// with one element per row; else null.
 static Value perRow(Value value, Value like) {
   ArrayRef<int64_t> shape = shapeOf(like);
   if (shape.empty() || shapeOf(value) != shape)
@@ -30,8 +30,8 @@ static Value perRow(Value value, Value like) {
   return repeated.dims == expected ? repeated.source : Value();
 }
 
-/// The operand of the reshapes that end in `value` and only add or remove
-/// dimensions of size 1.
+/// Skips reshapes before `value` that only add or remove dimensions of size 1,
+/// and returns their input.
 static Value skipUnitReshapes(Value value) {
   while (value) {
     auto reshape = value.getDefiningOp<ReshapeOp>();
@@ -166,7 +166,7 @@ static LogicalResult absorbScaleAndBias(BinaryOp op,
         (isScale && norm.getScale()) ||
         (!isScale && norm.getKind() == NormKind::rms))
       continue;
-    // Users of the statistics may be before `op`, where the new norm will be.
+    // Users of the statistics may be before `op`, but the new norm is at `op`.
     if (!norm.getMean().use_empty() || !norm.getRstd().use_empty())
       continue;
     Value vector = rowVector(other, rewriter);

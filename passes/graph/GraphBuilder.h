@@ -5,7 +5,7 @@
 //   GraphBuilder g(builder, loc);
 //   Value y = g.mul(g.tanh(x), g.constantLike(x, 0.5));
 //
-// Only for the graph altitude, which has no encodings.
+// Works only at the graph altitude, where types have no encodings.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_GRAPHBUILDER_H
@@ -16,7 +16,8 @@
 
 namespace dpc {
 
-/// The type of sums of `elementType`: f32 for bf16 and f16, else `elementType`.
+/// The type in which elements of `elementType` are summed: f32 for bf16 and
+/// f16, else `elementType`.
 mlir::Type sumType(mlir::Type elementType);
 
 /// Copies the attributes `dpc.phase` and `dpc.group` of `op` to all ops between
@@ -57,13 +58,13 @@ public:
     return mul(x, constantLike(x, factor));
   }
 
-  /// `x` with elements of `elementType`; `x` itself if it has that type.
+  /// `x` converted to `elementType`; `x` itself if it already has this type.
   mlir::Value convert(mlir::Value x, mlir::Type elementType);
-  /// An i64 tensor of `shape` whose elements are their index along `dim`.
+  /// An i64 tensor of `shape`; each element is its own index along `dim`.
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim);
   mlir::Value broadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                         llvm::ArrayRef<int64_t> dims);
-  /// `x` with the shape `shape`; `x` itself if it has that shape.
+  /// `x` reshaped to `shape`; `x` itself if it already has this shape.
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value x, llvm::ArrayRef<int64_t> perm);
   mlir::Value slice(mlir::Value x, llvm::ArrayRef<int64_t> shape,
@@ -71,11 +72,11 @@ public:
                     llvm::ArrayRef<int64_t> strides);
   mlir::Value pad(mlir::Value x, llvm::ArrayRef<int64_t> shape,
                   llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> strides);
-  /// The reduction of `x` along `dims` (ascending), which the result does not
-  /// have. bf16 and f16 are summed in f32.
+  /// Reduces `x` along `dims` (ascending) and removes these dimensions. bf16
+  /// and f16 are summed in f32.
   mlir::Value reduce(ReduceKind kind, mlir::Value x,
                      llvm::ArrayRef<int64_t> dims);
-  /// The reduction of all elements to a scalar.
+  /// Reduces all elements to a scalar.
   mlir::Value reduceAll(ReduceKind kind, mlir::Value x);
   mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta = false,
                      bool tb = false);

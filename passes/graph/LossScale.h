@@ -1,11 +1,11 @@
 //===- LossScale.h - Gradients within the range of f16 ----------*- C++ -*-===//
 //
-// The numbers of f16 are from 6e-8 to 65504. To keep small gradients from
+// Positive f16 numbers range from 6e-8 to 65504. To keep small gradients from
 // vanishing, the initial gradient of the backward pass is multiplied by a scale
-// S, and the norm and the update are divided by it. If a gradient overflows,
-// the global norm, which every rank knows, is infinite or NaN. Then no rank
-// updates anything, and S is halved. After `interval` good steps in a row, S is
-// doubled:
+// S, and the norm and the update are divided by S. If a gradient overflows, the
+// global norm, which every rank knows, is infinite or NaN. Then no rank updates
+// its parameters and states, and S is halved. After `interval` good steps in a
+// row, S is doubled:
 //
 //   seed     = S c       c = 2^-ceil(log2(n)) if the loss is a mean of n terms
 //   good     = norm <= the largest f32               (false for NaN)
@@ -14,14 +14,15 @@
 //   streak'  = good and not grown ? streak + 1 : 0
 //   skipped' = good ? skipped : skipped + 1
 //
-// dpc differentiates the sum (see PeeledLoss), and c makes S the scale of the
-// mean, as in other software. c is a power of two, so it causes no rounding.
+// dpc differentiates the sum (see PeeledLoss). The factor c makes S the scale
+// of the mean, as in other software. c is a power of two, so it causes no
+// rounding.
 //
 // 65536, 2, 1/2 and 2000 are the defaults of PyTorch's GradScaler (init_scale,
 // growth_factor, backoff_factor, growth_interval) and of Apex's dynamic scaler
-// (init_scale, scale_factor, scale_window). The smallest scale of 1 is that of
-// Megatron-LM (--min-loss-scale). Other types do not need S, but a fixed S of 1
-// makes them skip steps that overflow.
+// (init_scale, scale_factor, scale_window). S is at least 1, the default of
+// Megatron-LM's --min-loss-scale. Types other than f16 do not need S; with a
+// fixed S of 1, they skip steps that overflow.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_LOSSSCALE_H
@@ -33,7 +34,7 @@ namespace dpc {
 
 struct LossScaleSettings {
   double initial = 0;   ///< S in the first step; 0: no scaling
-  int64_t interval = 0; ///< good steps until S is doubled; 0: S is fixed
+  int64_t interval = 0; ///< good steps before S is doubled; 0: S is fixed
 };
 
 /// A scalar f32 state of the training step.
@@ -49,24 +50,25 @@ public:
   explicit LossScale(LossScaleSettings settings);
 
   bool isOn() const { return settings.initial > 0; }
-  /// The states. The caller sets the `value` of each to its argument.
+  /// The states of the loss scale. The caller sets the `value` of each state to
+  /// its argument.
   llvm::MutableArrayRef<ScalarState> states() { return all; }
   /// The name of the state that counts skipped steps.
   static llvm::StringRef skippedName();
 
   /// S as an f32 scalar.
   mlir::Value scale(GraphBuilder g);
-  /// The initial gradient of `peeled.sum`, with its type.
+  /// The initial gradient of `peeled.sum`, in the type of `peeled.sum`.
   mlir::Value seed(GraphBuilder g, const PeeledLoss &peeled);
-  /// The divisor of gradients, an f32 scalar.
+  /// The f32 scalar by which gradients are divided.
   mlir::Value divisor(GraphBuilder g, const PeeledLoss &peeled);
-  /// The number of updates, including this one, in `step` steps.
+  /// The number of updates in `step` steps, including the update of this step.
   mlir::Value updates(GraphBuilder g, mlir::Value step);
   /// Builds `good` and `skipped` from the norm of all gradients, and sets the
   /// `next` of all states.
   void decide(GraphBuilder g, mlir::Value norm);
 
-  /// An i1 scalar: parameters and states are updated. Set by decide().
+  /// An i1 scalar: true if parameters and states are updated. Set by decide().
   mlir::Value good;
   /// An f32 scalar: 1 if the step is skipped, else 0. Set by decide().
   mlir::Value skipped;

@@ -4,19 +4,18 @@
 // after data movement and conversions. The following matmuls are not marked.
 //
 // The last layer, as in other software, because its rounding affects the loss
-// or a result directly. These are the matmuls
-// - of the logits of a cross entropy, which are the only ones with f32 results;
-// - of a result of the function, after data movement, a bias or softmax, even
-// if
-//   they have other users;
-// - of a loss that elementwise ops compute. If these ops add several matmuls,
-// such
-//   as those of all layers of a residual stream, none of them is the last
-//   layer.
+// or a result directly. The last layer is any matmul
+//   * of the logits of a cross entropy; only these have f32 results;
+//   * whose result, after data movement, a bias or softmax, is a result of the
+//     function, even if the matmul has other users;
+//   * of a loss that elementwise ops compute. If these ops add several matmuls,
+//     such as those of all layers of a residual stream, none of the matmuls is
+//     the last layer.
 //
-// Mixtures of experts: the number of experts on a rank determines which samples
-// one GEMM multiplies, and the choice of fp8 must not depend on it. Routers are
-// not marked because their digits choose the experts.
+// Mixtures of experts, because the number of experts on a rank determines which
+// samples one GEMM multiplies, and the choice of fp8 must not depend on this
+// number. Routers are not marked because their precision affects the choice of
+// experts.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/Fp8.h"
@@ -51,7 +50,8 @@ private:
 
 static bool isBF16(Value value) { return elementTypeOf(value).isBF16(); }
 
-/// True for parameters and buffers after data movement and conversions.
+/// True if `value` is a parameter or buffer after data movement and
+/// conversions.
 bool Fp8Marker::isWeight(Value value) {
   if (isa<BlockArgument>(value))
     return roleOf(value) == role::kParameter || roleOf(value) == role::kBuffer;
@@ -88,9 +88,9 @@ bool Fp8Marker::isLast(MatmulOp op) {
   return false;
 }
 
-/// Walks from every loss back through elementwise ops. The operand of a
-/// reduction is a new start, because the losses of several outputs may be
-/// summed.
+/// Walks from every loss back through elementwise ops. The losses of several
+/// outputs may be summed, so the walk starts again at the operand of a
+/// reduction.
 void Fp8Marker::findLossProducts() {
   llvm::SetVector<Value> roots;
   Operation *end = func.getBody().front().getTerminator();

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The relative error of a recognized constant.
+/// The accepted relative error of a recognized constant.
 static constexpr double kConstantTolerance = 1e-6;
 
 /// An element of a constant as a double.
@@ -90,8 +90,8 @@ Value dpc::scaledValue(Value value, double &factor) {
   return div.getA();
 }
 
-/// The result dimension of each operand dimension of a reshape that only adds
-/// or removes dimensions of size 1; -1 for operand dimensions of size 1.
+/// For each operand dimension of a reshape that only adds or removes dimensions
+/// of size 1, the result dimension; -1 for operand dimensions of size 1.
 /// Nullopt for other reshapes.
 static std::optional<SmallVector<int64_t>> unitReshape(ReshapeOp op) {
   ArrayRef<int64_t> from = shapeOf(op.getX()), to = shapeOf(op.getResult());
@@ -112,8 +112,8 @@ static std::optional<SmallVector<int64_t>> unitReshape(ReshapeOp op) {
 }
 
 Repeated dpc::repeatedSource(Value value) {
-  // The dimension in the result of each dimension of the current source; -1 for
-  // dimensions of size 1.
+  // For each dimension of the current source, the dimension in the result; -1
+  // for dimensions of size 1.
   SmallVector<int64_t> map;
   for (auto [dim, size] : llvm::enumerate(shapeOf(value)))
     map.push_back(size == 1 ? -1 : static_cast<int64_t>(dim));
@@ -162,7 +162,8 @@ static std::optional<double> constantElement(ConstantOp op,
   return dense.getValues<APInt>()[i].roundToDouble(/*isSigned=*/true);
 }
 
-/// Nullopt for kinds that differ for integers and floats.
+/// Returns nullopt for kinds that give different results for integers and
+/// floats.
 static std::optional<double> binaryElement(BinaryKind kind, double a,
                                            double b) {
   bool depends = kind == BinaryKind::div || kind == BinaryKind::rem ||

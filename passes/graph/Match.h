@@ -1,7 +1,7 @@
 //===- Match.h - Recognizers of values --------------------------*- C++ -*-===//
 //
 // Predicates for rewrites. They inspect only defining ops, and return nullopt
-// or null if the answer is unknown.
+// or null if they cannot determine the answer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_MATCH_H
@@ -13,37 +13,38 @@
 
 namespace dpc {
 
-/// `roots` and the values on which they depend. `follows` decides for the op
-/// that defines a value if its operands belong to the result.
+/// Returns `roots` and the values on which they depend. `follows` decides, for
+/// the op that defines a value, whether the search continues with its operands.
 llvm::SetVector<mlir::Value>
 dependencies(llvm::ArrayRef<mlir::Value> roots,
              llvm::function_ref<bool(mlir::Operation *)> follows);
 
-/// The number that all elements of `value` equal. It looks through data
-/// movement and conversions to floats.
+/// If all elements of `value` are equal, the number that they equal. Looks
+/// through data movement and conversions to floats.
 std::optional<double> splatValue(mlir::Value value);
 
 /// True if `value` is a splat within 1e-6 (relative) of `expected`. Exporters
 /// round mathematical constants to f32 or to few decimals.
 bool isSplatNear(mlir::Value value, double expected);
 
-/// The operand of the conversions between floats that end in `value`, if they
-/// widen or do not change the type; a fused op has the same effect.
+/// Skips the float conversions that produce `value` and widen or keep the type,
+/// and returns their input. A fused op reads the narrower input with the same
+/// effect.
 mlir::Value skipConverts(mlir::Value value);
 
-/// The op that defines `value` if it is of `kind`, else null.
+/// The op that defines `value` if its kind is `kind`, else null.
 UnaryOp unaryOf(mlir::Value value, UnaryKind kind);
 BinaryOp binaryOf(mlir::Value value, BinaryKind kind);
 
-/// Both orders of the operands of a commutative `op`.
+/// The operands of a commutative `op`, in both orders.
 inline std::array<std::pair<mlir::Value, mlir::Value>, 2>
 operandOrders(BinaryOp op) {
   return {std::pair<mlir::Value, mlir::Value>(op.getA(), op.getB()),
           {op.getB(), op.getA()}};
 }
 
-/// The other operand of a commutative `op` if one operand satisfies
-/// `predicate`, else null. `op` may be null.
+/// If one operand of a commutative `op` satisfies `predicate`, returns the
+/// other operand, else null. `op` may be null.
 template <typename Predicate>
 mlir::Value otherOperand(BinaryOp op, Predicate predicate) {
   if (!op)
@@ -56,23 +57,24 @@ mlir::Value otherOperand(BinaryOp op, Predicate predicate) {
 }
 
 /// If `value` is x * c, c * x or x / c with a constant c, returns x and sets
-/// `factor` to c or 1 / c. Null for other values.
+/// `factor` to c or 1 / c. Returns null for other values.
 mlir::Value scaledValue(mlir::Value value, double &factor);
 
 /// The source of a broadcast.
 struct Repeated {
   mlir::Value source;
-  /// The result dimension of each source dimension whose size is not 1.
+  /// For each source dimension whose size is not 1, the dimension of the
+  /// result.
   llvm::SmallVector<int64_t> dims;
 };
 
-/// The value of which `value` is a broadcast. It looks through broadcasts and
-/// reshapes that only add or remove dimensions of size 1. The source of any
-/// other value is the value itself.
+/// If `value` is a broadcast, returns its source. Looks through broadcasts and
+/// reshapes that only add or remove dimensions of size 1. For any other value,
+/// the source is the value itself.
 Repeated repeatedSource(mlir::Value value);
 
-/// Element `index` of `value` if constants, iota, elementwise ops and data
-/// movement determine it at compile time.
+/// Element `index` of `value`; nullopt unless constants, iota, elementwise ops
+/// and data movement determine it at compile time.
 std::optional<double> elementAt(mlir::Value value,
                                 llvm::ArrayRef<int64_t> index);
 

@@ -1,13 +1,13 @@
 //===- MixedPrecision.cpp - dpc-mixed-precision ---------------------------===//
 //
 // The pass walks @forward once. Every float value has the compute type, has
-// f32, or is *free*: free values are constants, frozen buffers, and values
-// computed only from them or from integers. They get the type that their users
-// need. Contractions, norms and tables convert their operands to the compute
-// type. Elementwise ops and data movement convert their operands to f32 if one
-// of them has f32. All other ops, and sums, convert their operands to f32. Each
-// value is converted at most once per type, directly after its definition. With
-// fp8, matmuls are marked at the end.
+// f32, or is *free*. Constants, frozen buffers, and values that are computed
+// only from free values or integers are free; a free value gets the type that
+// its users need. Contractions, norms and tables convert their operands to the
+// compute type. Elementwise ops and data movement convert their operands to f32
+// if one of the operands has f32. All other ops, and sums, convert their
+// operands to f32. Each value is converted at most once per type, directly
+// after its definition. With fp8, matmuls are marked at the end.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/Fp8.h"
@@ -65,7 +65,7 @@ private:
 
 } // namespace
 
-/// `op` in the compute type. Finite numbers remain finite.
+/// The constant `op` in the compute type. Finite numbers remain finite.
 Value Retyper::halfConstant(ConstantOp op) {
   auto value = cast<DenseFPElementsAttr>(op.getValue());
   auto narrowed = value.mapValues(half, [&](const APFloat &number) {

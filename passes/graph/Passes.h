@@ -13,12 +13,12 @@
 
 namespace dpc {
 
-/// The names of the functions before and after dpc-differentiate.
+/// The names of the functions before and after dpc-differentiate runs.
 inline constexpr llvm::StringLiteral kForwardFunction = "forward";
 inline constexpr llvm::StringLiteral kTrainStepFunction = "train_step";
 
-/// Attaches the gradients of all ops when the dialect loads.
-/// `dpc-differentiate` calls it.
+/// Registers the gradients of all ops; they are attached when the dialect
+/// loads. Called by `dpc-differentiate`.
 void registerVjpModels(mlir::DialectRegistry &registry);
 
 /// Expands all batch norms of `func` for a batch that is split over `dataRanks`
@@ -27,7 +27,8 @@ void registerVjpModels(mlir::DialectRegistry &registry);
 llvm::LogicalResult expandBatchNorms(mlir::func::FuncOp func, int64_t dataRanks,
                                      int64_t microBatches);
 
-/// True if `func` has batch norms, whose results depend on micro-batches.
+/// True if `func` has batch norms; their results depend on the size of
+/// micro-batches.
 bool hasBatchNorms(mlir::func::FuncOp func);
 
 #define GEN_PASS_DECL

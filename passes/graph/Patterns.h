@@ -1,8 +1,8 @@
 //===- Patterns.h - Rewrites of dpc-simplify and dpc-fuse -------*- C++ -*-===//
 //
 // Each pattern of dpc-fuse starts at the last op of an idiom and matches
-// backwards. It fails on everything unexpected: an idiom that is not fused is
-// slower, but a wrong match is a wrong program.
+// backwards. A pattern fails if it finds anything unexpected: a missed fusion
+// only makes the program slower, but a wrong match makes it incorrect.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_PATTERNS_H
@@ -22,10 +22,10 @@ void populateActivationPatterns(mlir::RewritePatternSet &patterns);
 void populateRowPatterns(mlir::RewritePatternSet &patterns);
 void populateRopePatterns(mlir::RewritePatternSet &patterns);
 
-/// Fuses attention in `func`. Unused ops remain.
+/// Fuses attention in `func`. Ops that become unused remain.
 void fuseAttention(mlir::func::FuncOp func);
 
-/// Makes attention read keys from before the addition of a bias. The additions
+/// Makes attention read keys before a bias is added to them. The additions
 /// remain.
 void dropKeyBiases(mlir::func::FuncOp func);
 

@@ -31,7 +31,7 @@ void addStepPhase(OpPassManager &pm, const StepOptions &options) {
   functions.addPass(createDpcExpandCrossEntropy());
   functions.addPass(createCanonicalizerPass());
   // A training step needs no CSE, and CSE would merge the copies that recompute
-  // makes.
+  // creates.
   if (!options.training)
     functions.addPass(createCSEPass());
 }

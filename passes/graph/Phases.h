@@ -1,8 +1,8 @@
 //===- Phases.h - The phases of the graph altitude --------------*- C++ -*-===//
 //
-// An imported model passes two phases before `dpc-lower`: fusion, and the step.
-// The step phase converts to mixed precision if requested. For training, it
-// then adds gradients and the optimizer.
+// An imported model goes through two phases before `dpc-lower`: the fusion
+// phase and the step phase. The step phase first converts to mixed precision if
+// requested. For training, it then adds gradients and the optimizer.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_PHASES_H
@@ -29,14 +29,15 @@ struct StepOptions {
   /// The options of mixed precision; nullopt for f32.
   std::optional<DpcMixedPrecisionOptions> precision;
 };
-/// Adds the passes from a fused @forward to a program that can be lowered.
+/// Adds the passes that turn a fused @forward into a program that can be
+/// lowered.
 void addStepPhase(mlir::OpPassManager &pm, const StepOptions &options);
 
 /// Runs `passes` on `module`. Fails with a diagnostic.
 mlir::LogicalResult runPasses(mlir::ModuleOp module, const PassList &passes,
                               bool verifies = true);
 
-/// The text of `passes` for --pass-pipeline.
+/// The text of `passes` in the syntax of --pass-pipeline.
 std::string textOf(const PassList &passes);
 
 } // namespace dpc

@@ -14,8 +14,8 @@ namespace dpc {
 
 using namespace dpc;
 
-/// If the ops of `func` have phases, marks ops without one with the phase of
-/// their earliest user.
+/// If some ops of `func` have phases, gives each unmarked op the phase of its
+/// earliest user.
 static void completePhases(func::FuncOp func) {
   Block &body = func.front();
   if (llvm::none_of(body, [](Operation &op) { return markedPhase(&op); }))

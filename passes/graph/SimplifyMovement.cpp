@@ -42,8 +42,9 @@ static LogicalResult sliceOfConcat(SliceOp op, ConcatOp concat,
   return failure();
 }
 
-/// The elements of `values`, which are of T, that `op` slices. An Attribute per
-/// element would stay in the context until its end.
+/// The elements of `values`, of type T, that `op` selects. Elements are not
+/// read as Attributes, because an Attribute stays in the context until the
+/// context is destroyed.
 template <typename T>
 static DenseElementsAttr slicedElements(SliceOp op, DenseElementsAttr values) {
   auto type = tensorType(op);
@@ -216,9 +217,9 @@ static LogicalResult simplifySumOfPads(BinaryOp op, PatternRewriter &rewriter) {
 }
 
 /// If `x` is a transpose that moves the innermost dimension to the second to
-/// last position, returns the value with the last two dimensions of `x`
-/// swapped, which is less strided. The caller flips the flag of the matmul.
-/// Null for other values.
+/// last position, returns the less strided value with the last two dimensions
+/// of `x` swapped; else null. The caller flips the transpose flag of the
+/// matmul.
 static Value untransposed(Value x, PatternRewriter &rewriter) {
   auto transpose = x.getDefiningOp<TransposeOp>();
   if (!transpose)

@@ -2,11 +2,12 @@
 //
 // One walk in program order puts every all_reduce, reduce_scatter and
 // all_gather into the newest open bucket of its kind, axes, element type and
-// phase. If it needs a result of that bucket, directly or through other
-// buckets, a new bucket begins. A contraction that needs a bucket closes it, so
-// that no layer waits for the sums of a later layer; light ops may wait. Then
-// each bucket becomes one op after its last producer, so that communication
-// starts as early as possible, and readers of earlier members move after it:
+// phase. If the collective needs a result of that bucket, directly or through
+// other buckets, a new bucket begins. A contraction that needs a bucket closes
+// the bucket, so that no layer waits for the sums of a later layer; light ops
+// may wait. Then each bucket becomes one op after its last producer, so that
+// communication starts as early as possible. Readers of earlier members move
+// after the bucket:
 //
 //   g1 = all_reduce a ; u1 = adamw g1 ; g2 = all_reduce b ; u2 = adamw g2
 //   -> g1, g2 = all_reduce a, b ; u1 = adamw g1 ; u2 = adamw g2
@@ -14,9 +15,10 @@
 // Gathers inside the loop stay in place, because their results are large.
 // Gathers of parameters are issued ahead, see Prefetch.h.
 //
-// Ranks of other stages run other programs. All stages must keep the order of
-// the communication between stages, or two of them would wait for each other.
-// So each such op counts as a producer of the next one in its phase.
+// Ranks of other stages run other programs. All stages must communicate with
+// each other in the same order, or two stages would wait for each other. So
+// each op that communicates between stages counts as a producer of the next
+// such op in its phase.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -35,8 +37,9 @@ namespace dpc {
 
 namespace {
 
-/// True for collectives that share calls. Recomputed ones do not: they would
-/// wait for other blocks, which would then be in memory at once.
+/// True for collectives that may be merged. Recomputed collectives are not
+/// merged: they would wait for other blocks, whose values would then be in
+/// memory at the same time.
 bool isBucketed(Operation *op) {
   return isa<AllReduceOp, ReduceScatterOp, AllGatherOp>(op) &&
          !op->hasAttr(attr::kRecompute);
@@ -57,7 +60,7 @@ BucketKey keyOf(Operation *op) {
           op->getAttr(attr::kCompress).getAsOpaquePointer()};
 }
 
-/// True if ranks of other stages take part in `op`.
+/// True if ranks of several stages take part in `op`.
 bool crossesStages(Operation *op) {
   if (isa<SendOp, RecvOp>(op))
     return true;
@@ -80,13 +83,14 @@ llvm::DenseMap<Operation *, Operation *> crossingsBefore(Block &block) {
   return before;
 }
 
-/// The buckets that an op needs. Only *live* buckets are listed, which may
-/// still grow: the newest of each key, unless it is closed. Other buckets are
-/// replaced by those they need, so that there are never more entries than keys.
+/// The buckets that an op needs. Only *live* buckets, which may still grow, are
+/// listed: the newest bucket of each key, unless it is closed. Other buckets
+/// are replaced by the buckets that they need, so there are never more entries
+/// than keys.
 struct Needs {
   struct Entry {
     uint32_t bucket;
-    bool direct; ///< The op reads its results, not only through other buckets.
+    bool direct; ///< The op reads results of the bucket directly.
   };
   SmallVector<Entry, 4> entries;
 
@@ -104,13 +108,13 @@ struct Bucket {
   SmallVector<Operation *> members;
   int64_t bytes = 0;
   Needs needs;
-  /// No op may join: a contraction waits for it, or there is a newer bucket of
-  /// its key.
+  /// No op may be added: a contraction waits for the bucket, or a newer bucket
+  /// of the same key exists.
   bool closed = false;
 };
 
-/// The place of an op: its own index, or after the op at `position` that it has
-/// to wait for, by `level` dependences. A negative level is before that op.
+/// The place of an op: its own index, or after the op at `position` for which
+/// it waits, `level` dependences later. A negative level is before that op.
 struct Place {
   int64_t position = 0, level = 0, index = -1;
   auto operator<=>(const Place &) const = default;
@@ -135,7 +139,7 @@ public:
   void run() {
     for (size_t i = 0; i < ops.size(); ++i)
       place(i);
-    llvm::sort(places); // each has its index, so no two are equal
+    llvm::sort(places); // indices differ, so no two places are equal
     for (const Place &place : places)
       ops[place.index]->moveBefore(block.getTerminator());
   }
@@ -187,8 +191,8 @@ private:
   std::vector<Operation *> ops;
   llvm::DenseMap<Operation *, int64_t> index;
   llvm::DenseMap<std::pair<Attribute, Attribute>, int64_t> phaseStart;
-  std::vector<Place>
-      places; ///< By index; the index of a place is -1 until it is known.
+  /// By index; the index of a place is -1 while the place is unknown.
+  std::vector<Place> places;
 };
 
 class Bucketer {
@@ -220,8 +224,8 @@ public:
   }
 
 private:
-  /// Adds the live buckets of `from` to `to`, and for other buckets those they
-  /// need.
+  /// Adds the live buckets of `from` to `to`. Buckets that are not live are
+  /// replaced by the buckets that they need.
   void addLive(Needs &to, const Needs &from, bool asDirect) {
     for (Needs::Entry entry : from.entries) {
       Bucket &bucket = buckets[entry.bucket];
@@ -229,7 +233,8 @@ private:
         to.add(entry.bucket, asDirect && entry.direct);
         continue;
       }
-      // A closed bucket does not grow: replace its needs once for all readers.
+      // A closed bucket does not grow, so its needs are replaced once for all
+      // readers.
       Needs behind;
       addLive(behind, bucket.needs, false);
       bucket.needs = behind;
@@ -282,7 +287,7 @@ private:
     }
     uint32_t made = buckets.size();
     buckets.emplace_back();
-    // A sum that is compressed for one parameter has a call of its own.
+    // A sum that is compressed for one parameter is not merged with others.
     if (op->hasAttr(attr::kOf)) {
       buckets.back().closed = true;
       return made;

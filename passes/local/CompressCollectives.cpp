@@ -4,10 +4,10 @@
 //
 //   scale = max |x| / 127, code = round(x / scale), x ~ code * scale
 //
-// An element is off by at most 1/254 of the largest in its block. If a block
-// contains a NaN or an infinity, so does its scale, and the whole block becomes
-// NaN or infinite. For n ranks, [rows, 256] holds the tensors one after the
-// other, each from a new row on:
+// The error of an element is at most 1/254 of the largest element in its block.
+// If a block contains a NaN or an infinity, its scale does too, and the whole
+// block becomes NaN or infinite. For n ranks, [rows, 256] holds the tensors one
+// after the other; each tensor starts in a new row:
 //
 //   all_reduce      codes, scales of [n, rows / n, 256] -> all_to_all
 //                   -> sum over n, in f32: the part of this rank
@@ -16,13 +16,13 @@
 //   all_gather      the second half
 //
 // Each rank rounds a term once before the sum, and the sum is rounded once more
-// when it is sent. All ranks compute the sum from the same bytes, so it has the
-// same bits everywhere.
+// when it is sent. All ranks decode the sum from the same bytes, so it is
+// bitwise equal on all ranks.
 //
-// A reduction has two exchanges with computation between them. Directly after
-// the first exchange, that computation would wait. So it runs after the codes
-// of the next compressed collective, or before the first op that needs the
-// result:
+// A reduction consists of two exchanges with a sum between them. Directly after
+// the first exchange, the sum would have to wait. So the sum runs after the
+// codes of the next compressed collective, or before the first op that needs
+// the result:
 //
 //   codes 0, all_to_all 0 | .. | codes 1, all_to_all 1, sum 0, all_gather 0 |
 //   ..
@@ -47,7 +47,8 @@ namespace {
 
 constexpr int64_t kBlock = kCompressBlock;
 constexpr double kLargestCode = 127;
-/// Blocks of smaller elements become zeros, because 127 / max must be finite.
+/// Blocks whose largest element is smaller become zeros, because 127 / max must
+/// be finite.
 constexpr double kLeast = 1e-30;
 /// Bytes of one encoded block.
 constexpr int64_t kBlockBytes = kBlock + 4;
@@ -76,7 +77,7 @@ Codes encode(GraphBuilder &g, Value x) {
   Value scaled = g.mul(x, alongRows(g, inverse, shapeOf(x)));
   Value rounded =
       g.unary(UnaryKind::floor, g.add(scaled, g.constantLike(scaled, 0.5)));
-  // A NaN has code 0 and a NaN in its scale.
+  // A NaN is encoded as code 0 with a NaN as the scale.
   Value isNumber = g.compare(CompareKind::eq, rounded, rounded);
   rounded = g.select(isNumber, rounded, g.constantLike(rounded, 0));
   Value codes = g.convert(rounded, g.builder.getI8Type());
@@ -105,9 +106,9 @@ public:
   }
 
   /// Replaces the collective. The first exchange takes its place. The sum and
-  /// the second exchange come after `next`, the next marked collective, if it
-  /// is before `needed`, and otherwise before `needed`, where the results are
-  /// read.
+  /// the second exchange come after `next`, the next marked collective, if
+  /// `next` is before `needed`, the op that first reads the results. Otherwise
+  /// they come before `needed`.
   void run(Operation *next, Operation *needed) {
     OpBuilder builder(op, &listener);
     GraphBuilder g(builder, op->getLoc());
@@ -201,7 +202,8 @@ private:
   AttributeListener listener;
   int64_t ranks;
   ArrayAttr axes;
-  /// Pieces in the operand of a reduce_scatter; each has rows of its own.
+  /// The number of pieces in the operand of a reduce_scatter; rows are not
+  /// shared between pieces.
   int64_t pieces;
 };
 

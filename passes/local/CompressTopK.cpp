@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace dpc {
 
-/// Added to positions, which are sent as int8.
+/// Subtracted from positions, so that they fit int8.
 static constexpr int64_t kCodeOffset = 128;
 
 /// Adds the state; the caller sets its next value.
@@ -26,7 +26,7 @@ static BlockArgument addResidual(func::FuncOp func, StringRef of,
   ShardingSpec spec = ShardingSpec::replicated(mesh, shape);
   spec.dims[0] = {Factor{ranks, axes}};
   auto global = getSharded(shape, builder.getF32Type(), spec.toAttr());
-  // A parameter of several stages has a residual on each.
+  // If several stages have the parameter, each stage has a separate residual.
   int64_t stage = stageOf(func).value_or(0);
   int64_t taken = 0;
   for (unsigned i = 0; i < func.getNumArguments(); ++i)

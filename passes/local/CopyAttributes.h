@@ -8,8 +8,8 @@
 
 namespace dpc {
 
-/// Gives new ops the discardable attributes of `like`: all, or those of
-/// `names`. They say when and where an op runs.
+/// Copies the discardable attributes of `like` to every new op: all of them, or
+/// only those in `names`. They say when and where an op runs.
 class AttributeListener : public mlir::OpBuilder::Listener {
 public:
   explicit AttributeListener(mlir::Operation *like)
@@ -29,14 +29,15 @@ private:
   mlir::DictionaryAttr attributes;
 };
 
-/// Changes the discardable attributes of many ops in the same way. Ops have few
-/// different dictionaries, and each is changed once.
+/// Changes the discardable attributes of many ops in the same way. Many ops
+/// share the same attribute dictionary, and each dictionary is changed only
+/// once.
 class AttributeEdits {
 public:
-  /// What `change` depends on, besides the attributes themselves.
+  /// The inputs of `change` other than the attributes.
   using Values = std::array<mlir::Attribute, 3>;
 
-  /// All calls pass the same `change`.
+  /// Every call must pass the same `change`.
   void apply(mlir::Operation *op, const Values &values,
              llvm::function_ref<void(mlir::NamedAttrList &)> change) {
     mlir::DictionaryAttr old = op->getRawDictionaryAttrs();

@@ -7,8 +7,9 @@
 //   o  = p v         [B, G, R*T, E]
 //   dk = ds^T q      [B, G, S, D]      the contraction sums over R
 //
-// Scores of bf16 and f16 stay in f32 until they are probabilities. With the
-// eight digits of bf16, a score of 10 and its probability would be off by 2 %.
+// Scores of bf16 and f16 stay in f32 until they become probabilities. With the
+// eight significant bits of bf16, a score of 10 and its probability would be
+// off by 2 %.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
@@ -110,16 +111,16 @@ Value maskOf(Operation *op) {
 
 namespace {
 
-/// What runs an attention as one instruction.
+/// The kernels that can run an attention as one instruction.
 enum class FusedKernels {
   none,
   cudnn, ///< cuDNN, on GPUs.
   loops, ///< The loops of runtime/kernels/Attention.h, on CPUs.
 };
 
-/// Why cuDNN has no kernel for the shapes of `op`; "" if it has one. Its
-/// kernels for sm_80 and later hold rows of up to 128 elements, in multiples of
-/// 16 bytes.
+/// The reason why cuDNN has no kernel for the shapes of `op`; "" if it has one.
+/// The cuDNN kernels for sm_80 and later hold rows of up to 128 elements, in
+/// multiples of 16 bytes.
 std::string whyNotShape(Operation *op) {
   constexpr int64_t kMaxHeadDim = 128;
   ArrayRef<int64_t> q = shapeOf(op->getOperand(0)),
@@ -136,8 +137,8 @@ std::string whyNotShape(Operation *op) {
   return "";
 }
 
-/// Why `op`, a local attention or its gradient, cannot be one instruction of
-/// `kernels`, and what is accepted; "" if it can.
+/// The reason why `kernels` cannot run `op`, a local attention or its gradient,
+/// as one instruction, and what is accepted; "" if they can.
 std::string whyNotFused(Operation *op, FusedKernels kernels) {
   if (op->hasAttr(attr::kRing) && op->hasAttr(attr::kGlobal))
     return "its keys and values travel round a ring, cp_kind=ulysses is "
@@ -153,7 +154,7 @@ std::string whyNotFused(Operation *op, FusedKernels kernels) {
   return whyNotShape(op);
 }
 
-/// Marks a gradient that cuDNN runs with the bytes that it needs meanwhile.
+/// If cuDNN runs the gradient, marks it with the bytes of its workspace.
 void markWorkspace(Operation *op) {
   if (!isa<AttentionGradOp>(op))
     return;

@@ -8,15 +8,15 @@
 
 namespace dpc {
 
-/// Builds ops before one attention op, in its phase. H = G * R query heads
-/// share G key heads.
+/// Builds ops before one attention op, in the phase of this op. H = G * R query
+/// heads share G key heads.
 class AttentionExpander {
 public:
   /// `op` is an attention or its gradient.
   explicit AttentionExpander(mlir::Operation *op);
 
-  /// Fails with a diagnostic if the number of query heads is no multiple of the
-  /// number of key heads.
+  /// Fails with a diagnostic if the number of query heads is not a multiple of
+  /// the number of key heads.
   llvm::LogicalResult check();
 
   void expand(AttentionOp attention);
@@ -30,11 +30,11 @@ protected:
   mlir::Value matmul(mlir::Value a, mlir::Value b, bool ta, bool tb) {
     return matmul(a, b, ta, tb, element);
   }
-  /// A product in the type `wide`: scores and terms of sums.
+  /// A matmul with results of type `wide`, for scores and for terms of sums.
   mlir::Value wideMatmul(mlir::Value a, mlir::Value b, bool ta, bool tb) {
     return matmul(a, b, ta, tb, wide);
   }
-  /// The sum of a * b along the last dimension, as `type`.
+  /// The sum of a * b along the last dimension, converted to `type`.
   mlir::Value rowDot(mlir::Value a, mlir::Value b, mlir::RankedTensorType type);
 
   mlir::Operation *op;
@@ -43,7 +43,7 @@ protected:
   mlir::Location loc;
   GraphBuilder g;
   mlir::Type element;
-  mlir::Type wide; ///< The type of sums of `element`, see sumType.
+  mlir::Type wide; ///< The type in which `element` is summed, see sumType.
   int64_t batch, heads, queries, groups, keys;
 
 private:
@@ -54,8 +54,8 @@ private:
 /// The additive mask of an attention or its gradient, or null.
 mlir::Value maskOf(mlir::Operation *op);
 
-/// Expands `op`, an attention marked `dpc.ring` whose positions are split (it
-/// has `dpc.global`). Fails with a diagnostic.
+/// Expands `op`, an attention that is marked `dpc.ring` and has split positions
+/// (`dpc.global` is present). Fails with a diagnostic.
 llvm::LogicalResult expandRing(mlir::Operation *op, MeshAttr mesh);
 
 } // namespace dpc

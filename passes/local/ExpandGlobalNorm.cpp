@@ -1,15 +1,15 @@
 //===- ExpandGlobalNorm.cpp - The norm of differently sharded gradients ---===//
 //
-// Each operand is split over a set of axes and replicated over the others. U is
-// the union of all sets. The sum over U counts an operand that A splits once
-// per rank of U \ A, so its squares are divided by |U \ A|. Then one all_reduce
-// of one scalar is enough:
+// Each operand is split over a set A of axes and replicated over the others. U
+// is the union of all sets. A sum over U counts the operand once per rank of U
+// \ A, so its squares are divided by |U \ A|. Then one all_reduce of one scalar
+// is enough:
 //
 //   norm = sqrt(all_reduce_U( sum over A of  sum_squares(A) / |U \ A| ))
 //
-// Operands with the same set share one sum_squares. In a pipeline, every stage
-// sums the gradients whose home it is, and U includes `pp`, which splits no
-// operand.
+// Operands with the same set share one sum_squares. In a pipeline, every
+// gradient is counted by the stage to which it belongs, and U includes `pp`,
+// which splits no operand.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/graph/GraphBuilder.h"
@@ -35,8 +35,8 @@ static std::vector<int64_t> splitAxes(const ShardingSpec &spec) {
 /// Local values by the axes that split them.
 using BySplit = std::map<std::vector<int64_t>, SmallVector<Value>>;
 
-/// The sum of all squares, each divided by the number of ranks of `everyone`
-/// that hold it; zero without values.
+/// The sum of all squares, each divided by the number of ranks in `everyone`
+/// that hold the value; zero without values.
 static Value sumOfSquares(GraphBuilder &g, MeshAttr mesh,
                           const BySplit &bySplit, ArrayRef<int64_t> everyone,
                           RankedTensorType type) {

@@ -7,9 +7,9 @@
 //     all_reduce across     -> [c], the sum over all nodes
 //     all_gather inside     -> [n, c] -> [x0, x1, ..]
 //
-// So 1 / n of the bytes leave a node. All ranks get the same bits: one rank of
-// each node computes a sum, in the same order on all nodes, and the others copy
-// it.
+// So only 1 / n of the bytes leave a node. All ranks get bitwise equal results:
+// for each part, one rank of each node computes the sum, in the same order on
+// all nodes, and the other ranks copy it.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -11,21 +11,24 @@
 //
 // Backward, given the final l, every step is the gradient of an attention with
 // the keys of that step. dk and dv travel with their keys: in step r, rank c
-// adds to those of rank (c - r) mod n, and after n steps they are back at their
-// owner. Sums over steps are in f32 if q is bf16 or f16, and rounded once.
+// adds to the dk and dv of rank (c - r) mod n, and after n steps they are back
+// at their owner. Sums over steps are in f32 if q is bf16 or f16, and are
+// rounded once.
 //
 // Causal rings hold their positions in stripes: m stripes of n blocks, block c
-// of each on rank c (m = 1: one block per rank). Queries of stripe a see the
-// keys of all stripes before a, and those of stripe a if j < c (if j = c, up to
-// their own position). So in every step, every rank does the share (m + 1) / 2m
-// of the products, on slices that do not depend on the rank:
+// of each stripe on rank c (m = 1: one block per rank). Queries of stripe a
+// attend to the keys of all stripes before a, and to the keys of stripe a if j
+// < c (if j = c, up to their own position). So in every step, every rank
+// computes (m + 1) / 2m of the products, on slices that do not depend on the
+// rank:
 //
 //   stripe a   queries a, keys 0 .. a   the last block is hidden if j > c
 //
-// A rank sees all of a block or nothing, so one number per rank (0 or kHidden)
-// is added to the scores, or one per key if there is padding. A given mask of
-// all keys is cut into the keys of each rank. kHidden is finite: a step that
-// sees nothing has l' = kHidden and weight exp(kHidden - m) = 0 instead of NaN.
+// A rank attends to all of a block or to none of it, so one number per rank (0
+// or kHidden) is added to the scores, or one number per key if there is
+// padding. A given mask of all keys is cut into the keys of each rank. kHidden
+// is finite: a step with only hidden keys has l' = kHidden and weight
+// exp(kHidden - m) = 0 instead of NaN.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/ExpandAttention.h"
@@ -35,7 +38,7 @@ using namespace mlir;
 namespace dpc {
 namespace {
 
-/// Added to the scores of keys that a query does not see.
+/// Added to the scores of keys that a query must not attend to.
 constexpr double kHidden = -1e30;
 
 /// Queries that are processed together, and the number of keys they may see.
@@ -50,18 +53,19 @@ struct Step {
   Value mask; ///< The part of the given mask for these keys, or null.
 };
 
-/// What one stripe sees of a step: everything if neither is set.
+/// The keys of a step that one stripe attends to: all of them if neither member
+/// is set.
 struct Sight {
   bool causal = false;
   Value mask;
 };
 
-/// What the backward pass reads of the queries.
+/// The values of the queries that the backward pass reads.
 struct Saved {
   Value q, dout, lse, delta;
 };
 
-/// Sums over the steps so far; dq by stripe.
+/// Sums over the steps so far; `dq` is indexed by stripe.
 struct Gradients {
   SmallVector<Value> dq;
   Value dk, dv;
@@ -153,7 +157,8 @@ private:
     return g.reshape(row, {1, 1, 1, columns});
   }
 
-  /// Repeats `value`, which has four dimensions, along those of size 1.
+  /// Repeats `value`, which has four dimensions, along its dimensions of size
+  /// 1.
   Value spread(Value value, ArrayRef<int64_t> shape) {
     if (shapeOf(value) == shape)
       return value;
@@ -234,7 +239,8 @@ private:
     }
     int64_t local = ceilDiv(whole, ranks);
     SmallVector<int64_t> zeros(3, 0), ones(3, 1);
-    // Rows of padding hold anything; a mask with one row has none.
+    // Rows of padding contain arbitrary values; a mask with one row has no
+    // padding.
     Value own = shapeOf(mask)[2] == queries ? withoutPadding(mask) : mask;
     Value stack = g.reshape(own, {rows, whole, after});
     if (whole != ranks * local)
@@ -305,8 +311,8 @@ private:
     return g.mul(out, each);
   }
 
-  /// Merges one step of one stripe into `result`, (out, lse) of the steps
-  /// before.
+  /// Merges one step of one stripe into `result`, the (out, lse) of earlier
+  /// steps.
   void attend(AttentionOp attention, const Step &step, const Stripe &stripe,
               Value q, std::pair<Value, Value> &result) {
     Sight sight = sightOf(step, stripe);
@@ -418,7 +424,7 @@ private:
   /// The mask's columns by the rank whose keys they are: [ranks, rows, keys].
   Value cutColumns;
   FloatAttr scale;
-  /// By rank, which of its positions are padding; empty if none are.
+  /// For each rank, which of its positions are padding; empty if none are.
   std::vector<std::vector<bool>> padding;
   std::vector<Stripe> stripes;
 };

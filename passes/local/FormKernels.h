@@ -1,7 +1,7 @@
 //===- FormKernels.h - The parts of dpc-form-kernels ------------*- C++ -*-===//
 //
-// The parts of dpc-form-kernels. A *unit* becomes one instruction: it is a
-// group of ops that form a kernel, or one op that stays unchanged.
+// The parts of dpc-form-kernels. A *unit* becomes one instruction: it is either
+// a group of ops that form a kernel, or one op that stays unchanged.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_FORMKERNELS_H
@@ -15,8 +15,8 @@
 namespace dpc {
 
 /// Groups the compute ops of a block into kernels, greedily in program order.
-/// The groups are in any order, and their ops in program order. Ops without a
-/// kernel are in no group.
+/// The order of the groups is arbitrary; ops inside a group are in program
+/// order. Ops that belong to no kernel are in no group.
 std::vector<llvm::SmallVector<mlir::Operation *>>
 groupKernels(mlir::Block &block);
 
@@ -24,7 +24,7 @@ groupKernels(mlir::Block &block);
 /// a transposed result with `dpc.out_perm`.
 void markViews(mlir::Block &block);
 
-/// The layout of `value` in its buffer, once views are marked.
+/// The layout of `value` in its buffer. Call it after views are marked.
 StridedView layoutOf(mlir::Value value);
 
 } // namespace dpc

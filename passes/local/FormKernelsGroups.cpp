@@ -5,13 +5,13 @@
 //   * they run in one phase and iterate over one shape (see `compatible`);
 //   * no path leads from P through another unit to C (the kernel would wait for
 //     itself);
-//   * no other reader of P waits longer than before: there is none, or all that
-//     C needs exists before the last op of P.
+//   * the merge delays no other reader of P: there is no other reader, or all
+//     values that C needs exist before the last op of P.
 //
 // The second condition is checked often. Units are kept in topological order,
 // so that only the units between P and C are searched. A merge updates the
-// order there (Pearce and Kelly, "A dynamic topological sort algorithm for
-// directed acyclic graphs", JEA 11, 2006).
+// order between P and C (Pearce and Kelly, "A dynamic topological sort
+// algorithm for directed acyclic graphs", JEA 11, 2006).
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -41,8 +41,8 @@ static bool isRowMaxOf(Operation *reduce, Operation *sums) {
          llvm::equal(max.getDims(), ArrayRef<int64_t>{1});
 }
 
-/// False for a result of a row op with other indices than the row ([rows] or
-/// [columns]).
+/// False for a result of a row op whose shape is not that of the rows ([rows]
+/// or [columns]).
 static bool isWide(Value value, Operation *producer) {
   return kernelRole(producer) != KernelRole::row ||
          shapeOf(value) == shapeOf(producer->getOperand(0));
@@ -134,7 +134,7 @@ private:
   /// An op that reads a value of another op, perhaps through movers.
   struct Edge {
     Id reader;
-    bool moved; ///< At other places, not only through reshapes.
+    bool moved; ///< The read moves data, so it is not only through reshapes.
   };
   struct Group {
     SmallVector<Id> ops; ///< In program order.
@@ -269,9 +269,9 @@ private:
     return false;
   }
 
-  /// Updates the order for a merge; false if a path leads through another unit.
-  /// Units that are far apart mostly need no search, and take one of the two
-  /// places.
+  /// Updates the order for a merge; returns false if a path leads through
+  /// another unit. If the units are far apart, mostly no search is needed, and
+  /// the merged unit takes the place of one of them.
   bool arrange(Id producer, Id consumer, bool isReadElsewhere) {
     if (!isReadElsewhere) {
       order[place[producer]] = kNone;
@@ -289,8 +289,9 @@ private:
     return true;
   }
 
-  /// Updates the order for a merge after `reachesOver`: units that it reached
-  /// move after the consumer, other units between the two stay before it.
+  /// Updates the order for a merge after `reachesOver`: units that
+  /// `reachesOver` reached move after the consumer; other units between
+  /// producer and consumer stay before it.
   void moveBehind(Id producer, Id consumer) {
     Id next = place[producer], end = place[consumer];
     SmallVector<Id> behind = {consumer};
@@ -313,8 +314,8 @@ private:
       order[next++] = kNone;
   }
 
-  /// True if the consumer reads a value of the producer at other places than
-  /// the element it computes. The value must be in memory then.
+  /// True if the consumer reads elements of the producer's value other than the
+  /// element that it computes. Then the value must be in memory.
   bool readsMoved(Id producer, Id consumer) const {
     return anyEdge(producer, [&](const Edge &edge) {
       return edge.moved && nodes[edge.reader].unit == consumer;
@@ -370,8 +371,8 @@ private:
   std::vector<Edge> edges;
   std::vector<Id> producers;
   std::vector<Group> groupOfUnit;
-  /// Units in topological order (kNone for merged units), and their places in
-  /// it.
+  /// Units in topological order (kNone for merged units), and the place of each
+  /// unit in this order.
   std::vector<Id> order, place;
   /// The number of the last call of `reachesOver` that visited a unit.
   std::vector<Id> visited;

@@ -24,7 +24,8 @@ using namespace mlir;
 
 namespace dpc {
 
-/// BLAS needs one contiguous dimension, and a stride no smaller than it.
+/// BLAS needs one contiguous dimension, and a stride that is at least as large
+/// as this dimension.
 static bool isMatrix(const StridedView &view) {
   size_t rank = view.shape.size();
   int64_t rows = view.shape[rank - 2], cols = view.shape[rank - 1];
@@ -53,7 +54,7 @@ static bool isAttentionOperand(const StridedView &view) {
   return true;
 }
 
-/// True if both have the same strides.
+/// True if `a` and `b` have the same strides.
 static bool liesAlike(const StridedView &a, const StridedView &b) {
   for (size_t d = 0; d < a.shape.size(); ++d)
     if (a.shape[d] != 1 && a.strides[d] != b.strides[d])
@@ -72,7 +73,7 @@ static ArrayRef<int64_t> writtenOrder(OpResult result) {
   return {};
 }
 
-/// The layout of `result` in its own buffer.
+/// The layout of `result` in its buffer.
 static StridedView writtenView(OpResult result) {
   ArrayRef<int64_t> order = writtenOrder(result);
   if (order.empty())
@@ -110,7 +111,7 @@ StridedView layoutOf(Value value) {
   return writtenView(result);
 }
 
-/// Lets `result` be written in the default order.
+/// Makes the op write `result` in the default order.
 static void dropOrder(OpResult result) {
   Operation *op = result.getOwner();
   op->removeAttr(attr::kOutPerm);
@@ -189,8 +190,8 @@ private:
     }
   }
 
-  /// Computes the views from `begin` on. Returns the first operand that its
-  /// reader does not accept. Views before `begin` must be valid.
+  /// Computes the views from `begin` on. Returns the first operand whose reader
+  /// does not accept its layout. Views before `begin` must be valid.
   std::optional<Value> findConflict(Block::iterator begin) {
     for (Operation &op : llvm::make_range(begin, block.end())) {
       for (Value result : op.getResults())

@@ -1,16 +1,16 @@
 //===- FuseEpilogues.cpp - dpc-fuse-epilogues -----------------------------===//
 //
-// On GPUs, a GEMM computes an epilogue at almost no cost, while a kernel of its
-// own would read and write the whole result once more:
+// On GPUs, a GEMM computes an epilogue at almost no cost, while a separate
+// kernel would read and write the whole result once more:
 //
-//   y = gelu(x w + b)          and the argument of gelu, if the program keeps
-//   it dx = (dy w) gelu'(x)       and the sum of its rows, a bias gradient dw =
-//   dy' x                 and the sum of dy's rows, a bias gradient dw += dy' x
-//   over micro-batches, in f32
+//   y = gelu(x w + b)     and the argument of gelu, if the program keeps it
+//   dx = (dy w) gelu'(x)  and the sum of its rows, a bias gradient
+//   dw = dy' x            and the sum of dy's rows, a bias gradient
+//   dw += dy' x           over micro-batches, in f32
 //
-// A kernel that computes nothing else is merged with the matmul, at the place
-// of the matmul. Sums of a factor may be before the matmul; their readers then
-// move after it.
+// A kernel that computes only an epilogue is merged with the matmul, at the
+// place of the matmul. Sums of a matmul operand may be before the matmul; the
+// readers of these sums then move after the matmul.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/FuseEpilogues.h"
@@ -83,7 +83,8 @@ private:
     return argument;
   }
 
-  /// The factors are the first two operands, even if they are equal.
+  /// The factors are the first two operands of the kernel, even if they are
+  /// equal.
   void addMatmul() {
     for (Value factor : matmul->getOperands()) {
       Value argument = body->addArgument(factor.getType(), factor.getLoc());
@@ -127,8 +128,8 @@ private:
     return kernel;
   }
 
-  /// Lets the kernel that converts sums and converts them back read `sums`,
-  /// which the matmul writes in its own type.
+  /// Makes the kernel that converts sums and converts them back read `sums`,
+  /// which the matmul writes in its result type.
   void narrowSums(Value sums) {
     Block &block = fused.widening.getBody().front();
     Operation *convert = &block.front();
@@ -144,13 +145,13 @@ private:
   OpBuilder builder;
   Block *body = nullptr;
   SmallVector<Value> inputs;
-  IRMapping map; ///< From values outside to values of the body.
+  IRMapping map; ///< Maps values outside to values of the body.
 };
 
 } // namespace
 
-/// Epilogues of results come first: the sums of a gradient then belong to the
-/// matmul that produces the gradient, not to the next one.
+/// Epilogues of results are fused first: then the sums of a gradient belong to
+/// the matmul that produces the gradient, not to the next matmul.
 void fuseEpilogues(func::FuncOp step) {
   Block &block = step.getBody().front();
   sumNarrowValues(block);

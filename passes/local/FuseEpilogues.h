@@ -11,29 +11,30 @@ namespace dpc {
 struct FusedEpilogue {
   llvm::StringRef epilogue = "none";
   mlir::Value result; ///< The result of the epilogue.
-  /// A vector that is added to every row; the argument of gelu or of its
-  /// gradient; sums of rows. Null if `epilogue` has none.
+  /// `bias` is a vector that is added to every row. `aux` is the argument of
+  /// gelu or of its gradient. `sums` are sums of rows. Each is null if
+  /// `epilogue` has none.
   mlir::Value bias, aux, sums;
-  KernelOp widening; ///< Reads `sums` converted to the matmul's type; or null.
-  AccumulateOp adds; ///< Accumulates `result`; or null.
-  llvm::SmallVector<mlir::Operation *> parts; ///< The kernels that it replaces.
-  /// Ops before the matmul that have to run after it.
+  KernelOp widening; ///< Reads `sums` converted to the matmul's type, or null.
+  AccumulateOp adds; ///< Accumulates `result`, or null.
+  /// The kernels that the epilogue replaces.
+  llvm::SmallVector<mlir::Operation *> parts;
+  /// Ops that are before the matmul but must run after it.
   llvm::SmallVector<mlir::Operation *> waiting;
 };
 
-/// Lets sums of rows read a value instead of its copy in f32.
+/// Makes sums of rows read the narrow value instead of its copy in f32.
 void sumNarrowValues(mlir::Block &block);
 
-/// The epilogue in the kernels that read `matmul`, with sums of the rows of its
-/// result; or nullopt.
+/// Finds the epilogue in the kernels that read `matmul`, and sums of the rows
+/// of the matmul's result. Returns nullopt if there is none.
 std::optional<FusedEpilogue> epilogueAfter(MatmulOp matmul);
 
-/// The accumulation of `matmul` over micro-batches and sums of the rows of its
-/// factors; nullopt if there is neither.
+/// Finds the accumulation of `matmul` over micro-batches, and sums of the rows
+/// of the matmul's operands. Returns nullopt if there is neither.
 std::optional<FusedEpilogue> epilogueBeside(MatmulOp matmul);
 
-/// Fuses the matmuls in the loop of a step with their epilogues. A second run
-/// changes nothing.
+/// Fuses the matmuls in the loop of a step with their epilogues. Idempotent.
 void fuseEpilogues(mlir::func::FuncOp step);
 
 } // namespace dpc

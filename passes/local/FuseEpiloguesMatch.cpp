@@ -58,7 +58,7 @@ static ReduceOp rowSum(KernelOp kernel) {
   return reduce;
 }
 
-/// Lets a kernel that sums rows convert its operand.
+/// Makes a kernel that sums rows convert its operand.
 static void convertInside(KernelOp sum, Value narrow) {
   ReduceOp reduce = rowSum(sum);
   BlockArgument argument = sum.getBody().front().getArgument(0);
@@ -94,9 +94,9 @@ static void dropResults(KernelOp kernel, const llvm::BitVector &drops) {
   kernel.erase();
 }
 
-/// A kernel may write a value and, for a bias gradient, its copy in f32. The
-/// sum then reads the value itself, half as many bytes, and the copy is
-/// removed.
+/// A kernel may write a value and, for a bias gradient, a copy of the value in
+/// f32. The sum then reads the value, which has half as many bytes, and the
+/// copy is removed.
 void sumNarrowValues(Block &block) {
   for (auto kernel : llvm::make_early_inc_range(block.getOps<KernelOp>())) {
     llvm::BitVector drops(kernel.getNumResults());
@@ -143,8 +143,8 @@ static bool isReadBehind(Value value, MatmulOp matmul,
   return true;
 }
 
-/// True if the kernel only converts its operand to `type`, and perhaps back to
-/// accumulate it.
+/// True if the kernel only converts its operand to `type`, or converts it to
+/// `type` and back to accumulate it.
 static bool narrowsTo(Type type, KernelOp kernel) {
   SmallVector<Operation *> ops = opsOf(kernel);
   if (kernel.getNumResults() != 1 || ops.empty() || ops.size() > 2 ||
@@ -269,7 +269,7 @@ static std::optional<FusedEpilogue> geluGradientIn(KernelOp kernel,
   return found.aux ? std::optional(found) : std::nullopt;
 }
 
-/// True if `value` exists when the matmul runs. Views of it can move.
+/// True if `value` exists when the matmul runs. Views of `value` can move.
 static bool isReady(Value value, MatmulOp matmul) {
   Operation *op = value ? withoutViews(value).getDefiningOp() : nullptr;
   return !op || op->isBeforeInBlock(matmul);
@@ -284,7 +284,7 @@ static bool repeatsRows(const StridedView &view) {
   return view.shape[last] == 1 || view.strides[last] == 1;
 }
 
-/// cuBLASLt needs rows of a matrix at multiples of 8 elements.
+/// cuBLASLt needs the rows of a matrix to start at multiples of 8 elements.
 static constexpr int64_t kAlignment = 8;
 
 static bool isAlignedMatrix(StridedView view) {
@@ -382,7 +382,7 @@ static bool addUp(MatmulOp matmul, FusedEpilogue &fused) {
   return true;
 }
 
-/// Adds the sums of a factor whose rows are the contracted dimension.
+/// Adds the sums of a matmul operand whose rows are the contracted dimension.
 static bool sumFactor(MatmulOp matmul, const GemmLayout &layout,
                       FusedEpilogue &fused) {
   for (auto [factor, epilogue, isOuter] :

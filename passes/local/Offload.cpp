@@ -2,9 +2,10 @@
 //
 // In one phase and chunk, the ops that read offloaded arguments form *units*:
 // sequences of ops whose arguments together are no larger than the largest set
-// that one op needs. The arguments of a unit are fetched when the previous unit
-// begins, so that at most two units are on the device: one in use and one on
-// its way. A later reader shares a fetch while its unit is one of the two.
+// of arguments that one op needs. The arguments of a unit are fetched when the
+// previous unit begins, so that the arguments of at most two units are on the
+// device: one unit that runs and one that is being fetched. A later reader
+// shares a fetch while its unit is one of the two.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -44,7 +45,7 @@ public:
       ++unit;
       starts.push_back(op);
       bytes = 0;
-      missing = missingBytes(operands); // older copies are fetched again
+      missing = missingBytes(operands); // older copies must be fetched again
     }
     bytes += missing;
     for (OpOperand *operand : operands) {
@@ -165,7 +166,8 @@ private:
     if (!derived.contains(value))
       return value;
     Operation *op = value.getDefiningOp();
-    // Readers come in order, so the first one of a phase gets the clone.
+    // Readers come in order, so the clone is created at the first reader of a
+    // phase.
     PhaseKey phase = phaseKey(reader);
     if (Value made = remade.lookup({value, phase}))
       return made;
@@ -180,7 +182,7 @@ private:
     return remade[{value, phase}];
   }
 
-  /// Stores the next value of an argument after the last reader of its present
+  /// Stores the next value of an argument after the last reader of its current
   /// value.
   LogicalResult storeResults() {
     llvm::DenseMap<Value, Operation *> lastReader;

@@ -13,9 +13,9 @@ namespace dpc {
 
 namespace {
 
-/// Gives a new op without a phase the phase of its original op, and the same
-/// for the stage. All readers of a masked value share the mask, so a mask has
-/// no stage.
+/// Gives a new op without a phase the phase of its original op, and a new op
+/// without a stage the stage of its original op. All readers of a masked value
+/// share the mask, so a mask has no stage.
 class PhaseListener : public OpBuilder::Listener {
 public:
   Attribute phase, atUse, stage;

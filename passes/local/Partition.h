@@ -23,7 +23,7 @@ namespace dpc {
 /// Names of mesh axes in mesh order, as collectives need them.
 mlir::ArrayAttr axisNames(MeshAttr mesh, llvm::ArrayRef<int64_t> axes);
 
-/// The number of ranks along `axes`, which are names.
+/// The number of ranks along the axes with the names `axes`.
 inline int64_t ranksOver(MeshAttr mesh, mlir::ArrayAttr axes) {
   int64_t ranks = 1;
   for (auto axis : axes.getAsValueRange<mlir::StringAttr>())
@@ -43,20 +43,22 @@ private:
   mlir::LogicalResult partitionReshard(ReshardOp op);
   mlir::LogicalResult partitionConstant(ConstantOp op);
   mlir::LogicalResult partitionGlobalNorm(GlobalNormOp op);
-  /// `localType`, computed once per type.
+  /// Returns `localType`, which is computed once per type.
   mlir::RankedTensorType localTypeOf(mlir::Type type);
   void setGlobalType(mlir::Operation *op, mlir::Operation *local);
   void makeBoxLocal(mlir::Operation *op, mlir::Operation *local);
 
   bool hasPadding(mlir::Type type);
-  /// True if the local sizes of `op` allow fp8. Without it, padding enters only
-  /// sums.
+  /// True if the local sizes of `op` allow fp8. Without fp8, padding matters
+  /// only in the operands of sums.
   bool isFp8OnRank(mlir::Operation *op);
   void maskOperands(mlir::Operation *op, mlir::IRMapping &operands);
-  /// `sharded` with its padding overwritten; one mask per value and fill.
+  /// `sharded` with its padding overwritten by `fill`. One mask per value and
+  /// fill is built.
   mlir::Value mask(mlir::Value sharded, double fill);
-  /// Emits planned steps to a local value of `shape`. An accumulation comes
-  /// right after the producer. Collectives get the compression of `reshard`.
+  /// Emits planned steps that convert `local` to a local value of `shape`. An
+  /// accumulation is placed directly after the producer. Collectives get the
+  /// compression of `reshard`.
   mlir::Value emitSteps(llvm::ArrayRef<ReshardStep> steps, mlir::Value local,
                         mlir::Location loc, llvm::ArrayRef<int64_t> shape,
                         mlir::Operation *reshard = nullptr);
@@ -66,7 +68,7 @@ private:
   MeshAttr mesh;
   mlir::OpBuilder builder;
   mlir::IRMapping mapping;
-  /// Plans by source and target type.
+  /// Reshard plans by source and target type.
   llvm::DenseMap<std::pair<mlir::Type, mlir::Type>,
                  std::optional<std::vector<ReshardStep>>>
       plans;
@@ -76,14 +78,14 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> accumulated;
 };
 
-/// The value that leads to `value` through reshapes.
+/// The source of `value` when reshapes are skipped.
 inline mlir::Value withoutReshapes(mlir::Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getX();
   return value;
 }
 
-/// The value of which `value` is a view, through views that move no data.
+/// The source of `value` when views that move no data are skipped.
 inline mlir::Value withoutViews(mlir::Value value) {
   while (mlir::Operation *op = value.getDefiningOp()) {
     if (!isMovedView(op))
@@ -93,20 +95,21 @@ inline mlir::Value withoutViews(mlir::Value value) {
   return value;
 }
 
-/// Erases pure ops without readers. Returns true if there were any.
+/// Erases pure ops without readers. Returns true if any op was erased.
 bool eraseDeadOps(mlir::Block &block);
 
-/// Turns the `dpc.phase` of graph passes into phases of execution, and sorts
-/// the ops by them; see the table in the .cpp file. Fails with a diagnostic at
-/// an op that reads one micro-batch and the sum over all of them.
+/// Converts the `dpc.phase` marks of graph passes to phases of execution and
+/// sorts the ops by phase (see the table in the .cpp file). Fails with a
+/// diagnostic at an op that reads both one micro-batch and a sum over all
+/// micro-batches.
 mlir::LogicalResult assignPhases(mlir::func::FuncOp step);
 
-/// The order in which a rank stage runs ops: by phase, then by chunk; backward
-/// and weight begin with the last chunk.
+/// The position of a phase and chunk in the order in which a rank runs ops: by
+/// phase, then by chunk. Backward and weight start with the last chunk.
 int64_t runOrder(Phase phase, int64_t chunk);
 
-/// `runOrder` of many ops of one context, which have few phases. An op without
-/// a phase is forward.
+/// `runOrder` for many ops of one context. Results are cached, since ops have
+/// few different phases. An op without a phase is forward.
 class RunOrders {
 public:
   explicit RunOrders(mlir::MLIRContext *context)

@@ -1,10 +1,11 @@
 //===- PartitionMasks.cpp - Operands whose padding is read ----------------===//
 //
-// Padding may hold anything, NaN included. That is harmless if an op maps
+// Padding may contain any value, including NaN. It is harmless if an op maps
 // padding to padding. It matters where an op reduces a dimension that is split
 // unevenly: a result without that iteration dimension sums over it. Then every
-// float operand with the dimension is masked, because 0 * NaN is NaN. An fp8
-// GEMM also reads its whole operands to find the largest element.
+// float operand with the dimension is masked; masking one of them is not
+// enough, because 0 * NaN is NaN. An fp8 GEMM also reads its whole operands to
+// find the largest element.
 //
 //===----------------------------------------------------------------------===//
 #include "ir/TensorUtils.h"
@@ -82,7 +83,7 @@ bool Partitioner::hasPadding(Type type) {
   return it->second;
 }
 
-/// Whether its mark will stay: the others read no more than their sums.
+/// Whether `op` keeps its fp8 mark. Ops that lose it read padding only in sums.
 bool Partitioner::isFp8OnRank(Operation *op) {
   auto matmul = dyn_cast<MatmulOp>(op);
   auto local = [&](Value operand) {
@@ -110,8 +111,8 @@ void Partitioner::maskOperands(Operation *op, IRMapping &operands) {
     return;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     auto type = tensorType(operand);
-    // Padded labels and ids meet masked gradients, but a sum of integers reads
-    // them.
+    // Padded labels and ids are combined with masked gradients, but a sum of
+    // integers reads them.
     if (!isa<FloatType>(type.getElementType()) && !isa<ReduceOp>(op))
       continue;
     if (readsPadding(rule, rule.operands[i], *ShardingSpec::get(type), reduced))

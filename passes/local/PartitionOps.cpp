@@ -16,8 +16,8 @@ static bool isDimSplit(Type type, int64_t dim) {
                       [](const Factor &f) { return !f.axes.empty(); });
 }
 
-/// The tensor whose position on the mesh `op` must know, and the dimension that
-/// matters; null if the op is the same on every rank.
+/// The tensor whose position on the mesh `op` needs, and the dimension of this
+/// position; null if the op is the same on every rank.
 static std::pair<Value, int64_t> positionOf(Operation *op) {
   if (auto iota = dyn_cast<IotaOp>(op))
     return {iota.getResult(), iota.getDim()};

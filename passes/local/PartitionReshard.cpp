@@ -1,7 +1,7 @@
 //===- PartitionReshard.cpp - A planned reshard as local ops --------------===//
 //
-// Local values are seen as [pre, c, post] with the changed factor in the
-// middle. Reshapes are free, and every copy is a transpose of rank 3.
+// Local values are reshaped to [pre, c, post] with the changed factor in the
+// middle. Reshapes move no data, and every copy is a transpose of rank 3.
 //
 //   all_gather, k = 4, factor 1 of [2, 3, 5], joined size 10 (uneven: 4*3 > 10)
 //     [2, 3, 5] -gather-> [4, 2, 15] -transpose-> [2, 4, 15]
@@ -196,7 +196,8 @@ private:
     return op;
   }
 
-  /// Masks the padding of `value`, which would enter the scales of codes.
+  /// Masks the padding of `value`, which would otherwise affect the scales of
+  /// codes.
   Value maskForCodes(const ReshardStep &step, Value value) {
     bool isCoded = reshardOp && reshardOp->hasAttr(attr::kCompress);
     if (!isCoded || !step.before.hasPadding())
@@ -227,8 +228,8 @@ Value Partitioner::emitSteps(ArrayRef<ReshardStep> steps, Value local,
       local = emitter.emit(step, local);
       continue;
     }
-    // Right after the producer: its buffer is released at once, and all readers
-    // share one sum.
+    // The sum is directly after the producer: the producer's buffer is released
+    // at once, and all readers share one sum.
     Value &sum = accumulated[local];
     if (!sum) {
       OpBuilder::InsertionGuard guard(builder);

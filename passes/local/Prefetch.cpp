@@ -124,8 +124,8 @@ public:
   }
 
 private:
-  /// Puts a bucket and the ops that feed it before an op, unless they have an
-  /// earlier anchor.
+  /// Anchors a bucket and the ops that feed it at `before`. An op that already
+  /// has an anchor keeps it.
   void anchor(size_t bucket, Operation *before, Anchors &anchors) const {
     Operation *op = buckets[bucket];
     anchors.try_emplace(op, before);

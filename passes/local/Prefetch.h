@@ -1,22 +1,21 @@
 //===- Prefetch.h - Gathers of parameters ahead of their use ----*- C++ -*-===//
 //
-// With ZeRO-3, each phase of the loop gathers the parameters it reads and drops
-// them. A gather of values that exist when the phase begins (arguments, results
-// of setup) may be issued any time before its first reader. If it is early
-// enough, the computation before the reader hides it; if it is too early, it
-// takes memory:
+// With ZeRO-3, each phase of the loop gathers the parameters that it reads and
+// drops them after use. A gather of values that exist when the phase begins
+// (arguments, results of setup) may be issued any time before its first reader.
+// An early gather is hidden by the computation before the reader, but a gather
+// that is too early takes memory:
 //
-//   buckets  b1, b2, .. of gathers in the order of their first readers, each of
-//            at most `limit` bytes, or one member and others that together have
-//            an eighth of its bytes
+//   buckets  b1, b2, .. of gathers in the order of their first readers. Each
+//            has at most `limit` bytes, or one larger member and others that
+//            together have at most an eighth of its bytes
 //   bi       is issued before the first reader of bj, for the smallest j < i
-//   such
-//            that b(j+1) .. bi have at most twice the limit, or j = i - 1
+//            with at most twice the limit in b(j+1) .. bi, or for j = i - 1
 //
-// So besides the buckets in use, there are at most two limits of gathered
-// bytes, or one bucket. The limit is that of all buckets, but at most 1/16 of
-// the bytes that the phase gathers: otherwise the gathers of a small model
-// would all be in memory.
+// So the memory for gathered values, except for the buckets in use, is at most
+// twice the limit, or one bucket. The limit is that of all buckets, but at most
+// 1/16 of the bytes that the phase gathers. Otherwise all gathers of a small
+// model would be in memory at the same time.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOCAL_PREFETCH_H
@@ -26,22 +25,23 @@
 
 namespace dpc {
 
-/// Ops that go directly before other ops of the same phase.
+/// Maps an op to the op of the same phase directly before which it is placed.
 using Anchors = llvm::DenseMap<mlir::Operation *, mlir::Operation *>;
 
-/// True for a gather in the loop of values that exist before its phase begins.
+/// True for a gather in the loop whose operands exist before its phase begins.
 bool isGatheredAhead(mlir::Operation *op);
 
-/// Merges such gathers into buckets. Returns the places of the buckets and of
-/// the ops that compute their operands.
+/// Merges the gathers that satisfy isGatheredAhead into buckets. Returns the
+/// anchors of the buckets and of the ops that compute their operands.
 Anchors gatherAhead(mlir::Block &block, int64_t bucketBytes, double depth = 1);
 
-/// Replaces collectives of one kind, axes and phase by one op at the place of
-/// the last, and returns it. Readers of the others stay before it.
+/// Replaces collectives that have the same kind, axes and phase by one op at
+/// the place of the last of them, and returns this op. Readers of the other
+/// collectives stay where they are, before this op.
 mlir::Operation *mergeCollectives(llvm::ArrayRef<mlir::Operation *> members);
 
-/// Bytes of the whole buffers of a collective: its operands, or the results of
-/// a gather.
+/// The bytes of the unsharded buffers of a collective: the results of a gather,
+/// or the operands of another collective.
 int64_t bucketedBytes(mlir::Operation *op);
 
 } // namespace dpc

@@ -1,13 +1,14 @@
 //===- Recompute.cpp - dpc-recompute --------------------------------------===//
 //
 // Values that the forward phase computes and the backward phase reads take most
-// of the memory of a step. A plan says which of them are *kept*
+// of the memory of a step. A plan says which of these values are *kept*
 // (RecomputeBlocks.cpp, RecomputeSelective.cpp). The others are recomputed:
-// right before each reader in the backward phase come clones of the forward ops
-// that lead from kept values to its operands. Each op is cloned at most once.
+// directly before each reader in the backward phase, the forward ops that lead
+// from kept values to the operands of the reader are cloned. Each op is cloned
+// at most once.
 //
 // Ops that read only parameters (gathered at use) may always be repeated. They
-// share the gathers that the backward phase has anyway.
+// share the gathers that the backward phase needs in any case.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/local/Recompute.h"
@@ -83,8 +84,9 @@ private:
     runWith(clone, reader);
   }
 
-  /// Reuses an op of the backward phase for an op that reads only parameters. A
-  /// later op moves here; an op without readers from here on is not reused.
+  /// For an op that reads only parameters, reuses the equal op of the backward
+  /// phase. If that op is later, it moves here; if it has no readers from here
+  /// on, it is not reused.
   bool share(Operation *op, ValueRange operands, Operation *reader) {
     Operation *twin = forward.isFree(op) ? twinOf(op, operands) : nullptr;
     if (!twin || twin == reader)
@@ -101,7 +103,7 @@ private:
 
   const ForwardPhase &forward;
   DenseSet<Value> kept;
-  /// From forward values to their clones in the backward phase.
+  /// Maps forward values to their clones in the backward phase.
   IRMapping again;
   DenseSet<Operation *> queued;
   /// Places in the block, because inserting invalidates the numbers of the

@@ -22,7 +22,7 @@
 using namespace mlir;
 using namespace dpc;
 
-/// The longest stretch of ops in which ops `period` apart are equal.
+/// The longest sequence of ops in which ops at distance `period` are equal.
 struct Repetition {
   size_t begin = 0, length = 0, period = 0;
 };
@@ -51,7 +51,7 @@ namespace {
 
 class BlockCuts {
 public:
-  /// Values that cross cuts are there `alive` times.
+  /// Values that cross cuts are in memory `alive` times.
   BlockCuts(const Run &run, double alive)
       : run(run), size(run.ops.size()), alive(alive) {}
 
@@ -81,9 +81,9 @@ public:
     return found ? found->cuts : SmallVector<size_t>();
   }
 
-  /// The same with a cut before every layer and one after the last. Layers end
-  /// where the fewest bytes are live, the last one as late as possible. A run
-  /// of one layer does not repeat: it is one block.
+  /// find() with a cut before every layer and a cut after the last layer.
+  /// Layers end where the fewest bytes are live, the last layer as late as
+  /// possible. A run with only one layer has no repeats and is one block.
   SmallVector<size_t> findLayers() const {
     Repetition layers = longestRepetition(run.ops);
     if (layers.period == 0 || layers.length < layers.period)
@@ -118,8 +118,8 @@ private:
     return live;
   }
 
-  /// Finds the local minima of live bytes. Of equal positions, takes the last:
-  /// after a collective, so that it is not repeated.
+  /// Finds the local minima of live bytes. Of adjacent equal minima, takes the
+  /// last: it is after a collective, so that the collective is not repeated.
   void findPositions() {
     std::vector<int64_t> live = liveBytes();
     positions = {0};
@@ -196,8 +196,8 @@ static int64_t aliveIn(const Run &run,
   return std::max<int64_t>(1, cost::mostAlive(table, chunkOf(run.ops.front())));
 }
 
-/// Marks the products and collectives of recomputed layers. The mark is removed
-/// when an op is cloned because its results are read.
+/// Marks the matmuls and collectives of recomputed layers. If the results are
+/// read, the op is cloned, and the mark is removed.
 static void markRepeated(const Run &run, size_t end) {
   for (Operation *op : ArrayRef(run.ops).take_front(end))
     if (isa<MatmulOp, AttentionOp, CollectiveOpInterface>(op))
@@ -236,7 +236,8 @@ DenseSet<Value> dpc::keepForLayers(const ForwardPhase &forward, bool whole) {
   for (const Run &run : forward.runs) {
     SmallVector<size_t> cuts = BlockCuts(run, 1).findLayers();
     std::optional<size_t> last;
-    // Otherwise the layers continue on another stage, and there is no head.
+    // If the run ends in a send, the layers continue on another stage, and
+    // there is no head.
     if (!cuts.empty() && !isa<SendOp>(run.ops.back()))
       last = cuts.back();
     if (whole)

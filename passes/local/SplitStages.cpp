@@ -2,13 +2,13 @@
 //
 // Works by demand. A *place* is where an instance of an op runs: a virtual
 // stage for phases of the micro-batch loop, a rank stage for setup and update.
-// An op with `dpc.stage` has one place, the home. An op without it has one
-// place per place that reads it, so that cheap ops are repeated, not sent. If
-// an op outside the loop reads such an op of the loop, it runs with the last
-// stage that produces its operands. Demand starts at the homes, then at the
-// results of the function: the next value of an argument is needed on every
-// rank stage that holds the argument (reads it in some op), any other result on
-// one.
+// An op with `dpc.stage` has one place, the home. An op without `dpc.stage` has
+// one place for each place that reads it, so that cheap ops are repeated
+// instead of sending their results. If such an op is in the loop and an op
+// outside the loop reads it, it runs with the last stage that produces its
+// operands. Demand starts at the homes, then at the results of the function:
+// the next value of an argument is needed on every rank stage that holds the
+// argument (reads it in some op); any other result is needed on one rank stage.
 //
 // If another rank stage reads a value with a home, the value is sent there,
 // once per run of the phase that produces it:
@@ -212,8 +212,8 @@ private:
       send(op, when);
   }
 
-  /// Emits what happens between phases: messages of setup arrive at its end,
-  /// and sums over micro-batches leave when they are complete.
+  /// Emits the communication between phases: messages of setup arrive at its
+  /// end, and sums over micro-batches are sent when they are complete.
   void enter(Phase next) {
     if (phase == Phase::setup && next > Phase::setup)
       for (size_t message : afterSetup[rank])
@@ -305,11 +305,11 @@ private:
 
 } // namespace
 
-/// Moves backward ops to the weight phase if all their results end in sums over
-/// micro-batches, or in ops after those, within the gradient of one forward op
-/// (`dpc.group`). No other stage waits for them (ZB-H1), but earlier stages
-/// wait for ops that other groups read. Conversion to the type of the parameter
-/// is allowed.
+/// Moves backward ops to the weight phase if all their results are used only in
+/// sums over micro-batches, or in ops after these sums, within the gradient of
+/// one forward op (`dpc.group`). No other stage waits for such ops (ZB-H1), but
+/// earlier stages wait for ops that other groups read. Conversion to the type
+/// of the parameter is allowed.
 static void markWeightPhase(func::FuncOp step) {
   Block &body = step.getBody().front();
   DenseSet<Operation *> weight;

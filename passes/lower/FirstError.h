@@ -9,8 +9,9 @@
 
 namespace dpc {
 
-/// Captures the diagnostics of the current thread while it lives. A strategy
-/// that cannot be built is a row of the report, not an error.
+/// Captures the diagnostics of the current thread during its lifetime. The
+/// report lists a strategy that cannot be compiled with its first error; this
+/// error does not end the compilation.
 class FirstError {
 public:
   explicit FirstError(mlir::MLIRContext &context)

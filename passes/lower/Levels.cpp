@@ -58,7 +58,7 @@ void dpc::markHierarchies(func::FuncOp step, const cost::Cluster &cluster) {
     if (op->hasAttr(attr::kCompress) || axes.size() < 2 ||
         pricing.collective(op).algorithm != cost::Algorithm::Hierarchical)
       return;
-    // As many as are on one machine, in mesh order.
+    // As many axes as fit on one machine, in mesh order.
     SmallVector<Attribute> inner(axes);
     for (const cost::RankAxis &outer : llvm::reverse(pricing.rankOrder())) {
       llvm::erase_if(inner, [&](Attribute axis) {

@@ -9,18 +9,19 @@
 
 namespace dpc {
 
-/// The number of adjacent data-parallel ranks on one node. They get a mesh axis
-/// of their own, which hierarchical reductions need. 1 if all are on one node,
-/// if each is on another node, or if nodes have different numbers of them.
+/// The number of adjacent data-parallel ranks on one node. Hierarchical
+/// reductions need a separate mesh axis for these ranks. Returns 1 if all
+/// data-parallel ranks are on one node, if each is on a different node, or if
+/// nodes have different numbers of them.
 int64_t dataRanksInside(const cost::Cluster &cluster, const LoweringSpec &spec);
 
-/// The bytes of memory traffic that take as long as gathering one byte along
+/// How many bytes of memory traffic take as long as gathering one byte along
 /// the tensor axes; 0 without tensor axes.
 double gatherCost(const cost::Cluster &cluster, const LoweringSpec &spec);
 
-/// Marks all_reduces of a local function that are faster hierarchically
-/// (cost::Algorithm::Hierarchical) with `dpc.inner`, for dpc-expand-hierarchy,
-/// except compressed ones.
+/// Marks uncompressed all_reduces of a local function that are faster
+/// hierarchically (cost::Algorithm::Hierarchical) with `dpc.inner`, for
+/// dpc-expand-hierarchy.
 void markHierarchies(mlir::func::FuncOp step, const cost::Cluster &cluster);
 
 } // namespace dpc

@@ -142,7 +142,8 @@ void dpc::addKernelPhase(OpPassManager &pm, const LoweringSpec &spec) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult run(ModuleOp module, PassManager &pm, bool verifies) {
-  // The many programs of estimates are not verified.
+  // Programs that are lowered only for cost estimates skip the verifier,
+  // because there are many of them.
   pm.enableVerifier(verifies);
   return pm.run(module);
 }

@@ -16,69 +16,75 @@ using PhaseObserver = llvm::function_ref<void(llvm::StringRef, mlir::ModuleOp)>;
 
 /// `common` with the keys of `strategy`. The number of micro-batches is a
 /// data-parallel rank's share of the batch divided by `strategy.microBatch`,
-/// rounded up; 1 if that is 0.
+/// rounded up; if `strategy.microBatch` is 0, there is one micro-batch.
 LoweringSpec specOf(const cost::Strategy &strategy, int64_t globalBatch,
                     const LoweringSpec &common);
 
-/// The same with the decisions of the strategy's evaluation.
+/// The same for an evaluated strategy, with the decisions of its evaluation.
 LoweringSpec specOf(const cost::Strategy &strategy,
                     const cost::Decisions &decisions, int64_t globalBatch,
                     const LoweringSpec &common);
 
-/// Rewrites and marks `func` before shardings are chosen. `spec` has
-/// `dataInside` set.
+/// Rewrites and marks `func` before shardings are chosen. `spec.dataInside`
+/// must be set.
 mlir::LogicalResult prepareToShard(mlir::func::FuncOp func,
                                    const LoweringSpec &spec);
 
-/// Another program whose sizes decide the shardings over tensor and sequence
-/// axes: a shrunk program takes the shardings of the original one.
+/// Another program, whose sizes decide the shardings over tensor and sequence
+/// axes. A shrunk program takes the shardings of the original program in this
+/// way.
 struct LayoutModel {
-  mlir::ModuleOp program; ///< Has the same ops in the same order.
+  /// Has the ops of the lowered program in the same order.
+  mlir::ModuleOp program;
   const cost::Cluster &cluster;
-  LoweringSpec spec; ///< Has the same mesh axes.
-  /// Set by lowerForStrategy: false if the programs or their axes differ, so
-  /// that the sizes of the lowered program decided.
+  LoweringSpec spec; ///< Has the mesh axes of the lowered program.
+  /// Set by lowerForStrategy. False if the programs or their axes differ; then
+  /// the sizes of the lowered program decide.
   bool isUsed = false;
 };
 
 //===----------------------------------------------------------------------===//
-// The phases in their order, which the registered pipeline dpc-lower has too.
+// The phases in execution order. The registered pipeline dpc-lower has the same
+// order.
 //===----------------------------------------------------------------------===//
 
-/// Graph altitude -> sharded altitude: gives every value of @train_step or
-/// @forward a sharding. Fails with a diagnostic.
+/// Graph altitude -> sharded altitude: assigns a sharding to every value of
+/// @train_step or @forward. Fails with a diagnostic.
 mlir::LogicalResult shardProgram(mlir::ModuleOp module,
                                  const cost::Cluster &cluster,
                                  const LoweringSpec &spec,
                                  LayoutModel *layouts = nullptr);
 
-/// Sharded altitude -> local altitude: one step function per pipeline stage. It
-/// does not depend on `spec.recompute`, `depth` and `alive`.
+/// Sharded altitude -> local altitude: creates one step function per pipeline
+/// stage. The result does not depend on `spec.recompute`, `depth` and `alive`.
 void addPartitionPhase(mlir::OpPassManager &pm, const LoweringSpec &spec);
 
-/// Recomputation in the backward pass, then buckets of collectives.
+/// Adds recomputation in the backward pass, then buckets of collectives.
 void addRecomputePhase(mlir::OpPassManager &pm, const cost::Cluster &cluster,
                        const LoweringSpec &spec);
 
-/// Marks placement, uneven batch shares, hierarchical all_reduces and keys that
-/// only the cost model reads.
+/// Marks placement, uneven batch shares, hierarchical all_reduces and the keys
+/// that only the cost model reads.
 mlir::LogicalResult placeRanks(mlir::ModuleOp module,
                                const cost::Cluster &cluster,
                                const LoweringSpec &spec);
 
-/// Executable collectives, kernels, offloading and epilogues.
+/// Adds the passes for executable collectives, kernels, offloading and
+/// epilogues.
 void addKernelPhase(mlir::OpPassManager &pm, const LoweringSpec &spec);
 
 /// Clones `program` (a module with @train_step or @forward without encodings)
 /// and runs all phases. The result holds @step, or @step.0, @step.1, ... of a
-/// pipeline. With `verifies` and an observer, every pass is followed by the IR
-/// verifier and every altitude by its own verifier. Fails with one diagnostic.
+/// pipeline. With `verifies` and an observer, the IR verifier runs after every
+/// pass, and the verifier of the altitude runs after every altitude. Fails with
+/// one diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerForStrategy(mlir::ModuleOp program, const cost::Cluster &cluster,
                  const LoweringSpec &spec, PhaseObserver observer = nullptr,
                  LayoutModel *layouts = nullptr, bool verifies = true);
 
-/// The phases up to the partition, on a clone; then the others, in place.
+/// Two halves of lowerForStrategy: the first clones the program and runs the
+/// phases up to the partition; the second runs the other phases in place.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 lowerToShared(mlir::ModuleOp program, const cost::Cluster &cluster,
               const LoweringSpec &spec, PhaseObserver observer = nullptr,
@@ -87,8 +93,8 @@ mlir::LogicalResult lowerRest(mlir::ModuleOp module,
                               const cost::Cluster &cluster,
                               const LoweringSpec &spec, bool verifies);
 
-/// The pipeline for `spec` in the form of --pass-pipeline. Its passes read the
-/// cluster from `name`.
+/// The pipeline for `spec` in the syntax of --pass-pipeline. The passes of this
+/// pipeline read the cluster from the file `name`.
 std::string pipelineText(const LoweringSpec &spec, const cost::Cluster &cluster,
                          const std::string &name);
 

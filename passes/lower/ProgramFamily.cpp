@@ -44,7 +44,7 @@ FailureOr<OwningOpRef<ModuleOp>> ProgramFamily::make(int64_t layers) {
   int64_t present = base == forward ? count : kFewLayers;
   if (layers < present && !cutLayers(findProgram(*module), layers))
     return findProgram(*module).emitError("layers cannot be cut");
-  // What estimates are made of is not verified, what is built is.
+  // Programs that are used only for estimates skip the verifier.
   if (failed(runPasses(*module, passes, /*verifies=*/layers == count)))
     return failure();
   return std::move(module);

@@ -14,13 +14,13 @@
 
 namespace dpc {
 
-/// A model with N repeats of a layer, and the same model with fewer repeats. It
-/// builds each program on demand and keeps it. Several threads may use it.
+/// A model with N repeats of a layer, and the same model with fewer repeats.
+/// Each program is built on demand and kept. Thread-safe.
 class ProgramFamily {
 public:
-  /// `forward` is a module with @forward after dpc-fuse; it outlives this
-  /// object and does not change. `passes` turn it, or one with fewer layers,
-  /// into the input of ProgramEvaluator.
+  /// `forward` is a module with @forward after dpc-fuse; it must outlive this
+  /// object and not change. `passes` turn the module, or a copy of it with
+  /// fewer layers, into the input of ProgramEvaluator.
   ProgramFamily(mlir::ModuleOp forward, PassList passes);
 
   mlir::MLIRContext *context() { return forward.getContext(); }
@@ -44,7 +44,8 @@ private:
   mlir::ModuleOp forward;
   PassList passes;
   int64_t count = 0;
-  /// Threads build programs of different depths at the same time.
+  /// The mutex of an entry lets threads build programs of different depths at
+  /// the same time.
   struct Entry {
     std::mutex mutex;
     mlir::OwningOpRef<mlir::ModuleOp> program;
@@ -53,7 +54,8 @@ private:
   std::map<int64_t, Entry> programs;
 
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> make(int64_t layers);
-  /// A clone with few layers, which is cheaper to shorten than the whole.
+  /// A clone with few layers; shortening this clone is cheaper than shortening
+  /// the whole program.
   mlir::OwningOpRef<mlir::ModuleOp> few;
 };
 

@@ -27,8 +27,9 @@ LogicalResult dpc::prepareToShard(func::FuncOp func, const LoweringSpec &spec) {
   return success();
 }
 
-/// Transfers `choices` from the ops and arguments of `from` to those of `to` at
-/// the same positions. Nothing if the two differ in ops, dimensions or factors.
+/// Transfers `choices` from the ops and arguments of `from` to those at the
+/// same positions in `to`. Returns nothing if `from` and `to` differ in ops,
+/// dimensions or factors.
 static std::optional<ShardChoices> transfer(const ShardChoices &choices,
                                             const ProgramFacts &from,
                                             const ProgramFacts &to,

@@ -10,7 +10,7 @@ using namespace dpc;
 struct SharedLowering::Entry {
   ModuleOp program;
   LoweringSpec spec; ///< The result of `sharedPart`.
-  std::mutex mutex;  ///< Protects the rest; held while building.
+  std::mutex mutex;  ///< Protects the other members; locked during a build.
   OwningOpRef<ModuleOp> sharded;
   std::atomic<int64_t> ops = 0;
 };
@@ -51,8 +51,8 @@ SharedLowering::find(ModuleOp program, const LoweringSpec &spec) {
   return recent.front();
 }
 
-/// Strategies that share a program follow each other closely. An op takes about
-/// 1 KiB.
+/// Only recent programs are kept, because strategies that share a program
+/// follow each other closely. A kept op takes about 1 KiB.
 void SharedLowering::forgetOld() {
   constexpr int64_t kMostOps = 100000;
   constexpr size_t kMostEntries = 32;

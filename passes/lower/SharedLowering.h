@@ -1,8 +1,8 @@
 //===- SharedLowering.h - Strategies lowered together -----------*- C++ -*-===//
 //
-// Strategies that differ only in recomputation share one program up to
-// dpc-recompute. It is built once, and each strategy continues with a clone.
-// Invariant: the result equals that of lowerForStrategy (tested).
+// Strategies that differ only in recomputation have the same program before
+// dpc-recompute. This program is built once, and each strategy continues with a
+// clone. Invariant: the result equals that of lowerForStrategy (tested).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOWER_SHAREDLOWERING_H
@@ -16,17 +16,16 @@
 
 namespace dpc {
 
-/// Lowers programs for the strategies of one cluster. Several threads may use
-/// it.
+/// Lowers programs for strategies on one cluster. Thread-safe.
 class SharedLowering {
 public:
-  /// `cluster` outlives this object.
+  /// `cluster` must outlive this object.
   explicit SharedLowering(const cost::Cluster &cluster);
   ~SharedLowering();
 
   const cost::Cluster &cluster;
 
-  /// Like lowerForStrategy. `program` outlives this object and does not change.
+  /// Like lowerForStrategy. `program` must outlive this object and not change.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
   lower(mlir::ModuleOp program, const LoweringSpec &spec);
 

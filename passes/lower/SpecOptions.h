@@ -12,9 +12,10 @@ struct SpecOnCluster {
   cost::Cluster cluster;
 };
 
-/// Reads the options of a pass: a strategy in the form of --strategy, whose
-/// other keys are neutral, the micro-batches of a step, and a cluster.json or
-/// local:N. An empty `cluster` means local:N for the strategy's ranks.
+/// Reads the options of a pass: a strategy in the form of --strategy, the
+/// number of micro-batches per step, and a cluster.json or local:N. Keys that
+/// the strategy does not set are neutral. An empty `cluster` means local:N,
+/// where N is the number of ranks of the strategy.
 Expected<SpecOnCluster> readSpec(llvm::StringRef strategy, int64_t microBatches,
                                  llvm::StringRef cluster);
 

@@ -1,12 +1,14 @@
 //===- UnevenShares.h - Uneven shares of the batch --------------*- C++ -*-===//
 //
 // All data-parallel ranks run one program. Ranks with a larger share of the
-// batch run its loop more often (cost-model/strategy/BatchShares.h). The mesh
-// axis `mb` has the micro-batches of even shares, and so do types and offsets.
-// `dp` and `mb` divide the batch into D * M cells. In its micro-batch m, rank d
-// works on cell s(0) + .. + s(d-1) + m. This is correct if
+// batch run its loop more often (cost-model/strategy/BatchShares.h). Types and
+// offsets are those of even shares: the size of the mesh axis `mb` is the
+// number of micro-batches with even shares. `dp` and `mb` divide the batch into
+// D * M cells. In its micro-batch m, rank d works on cell s(0) + .. + s(d-1) +
+// m, where s(i) is the number of micro-batches of rank i. This is correct if
 //   (B1) no collective of data-parallel ranks runs inside the loop, and
-//   (B2) the data axes split every dimension that `mb` splits, next to it.
+//   (B2) the data axes split every dimension that `mb` splits, and the two
+//        splits are adjacent.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_LOWER_UNEVENSHARES_H
@@ -18,15 +20,16 @@
 
 namespace dpc {
 
-/// Micro-batches by data-parallel rank; empty: those of the mesh for all.
+/// The number of micro-batches of each data-parallel rank; empty if all ranks
+/// have the number of the mesh.
 Expected<std::vector<int64_t>> sharesOf(const LoweringSpec &spec);
 std::vector<int64_t> sharesOf(mlir::func::FuncOp step);
 
 /// Sets the attribute that sharesOf(step) reads.
 void markShares(mlir::func::FuncOp step, llvm::ArrayRef<int64_t> shares);
 
-/// One line about the first op that breaks (B1) or (B2), so that ranks cannot
-/// have uneven shares; empty if there is none.
+/// Describes the first op that breaks (B1) or (B2) in one line, so that ranks
+/// must have even shares; empty if no op does.
 std::string whyEvenShares(mlir::func::FuncOp step);
 
 } // namespace dpc

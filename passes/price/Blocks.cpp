@@ -25,9 +25,9 @@ namespace {
 /// The data-parallel ranks of the measured pipeline.
 struct DataRanks {
   int64_t few; ///< The smallest number with all mesh axes.
-  /// Segments depend on the number of ranks, because the loop of micro-batches
-  /// has collectives over them (ZeRO-2 and 3, or a single micro-batch), or
-  /// because it decides the placement of experts on tensor ranks.
+  /// True if segments depend on the number of ranks: the loop of micro-batches
+  /// has collectives over these ranks (ZeRO-2 and 3, or a single micro-batch),
+  /// or their number determines the placement of experts on tensor ranks.
   bool matters;
 };
 
@@ -146,7 +146,7 @@ static OncePerStep sumUpOnce(func::FuncOp step, const cost::Cluster &cluster) {
   return once;
 }
 
-/// The bytes of arguments that data-parallel ranks shard.
+/// The bytes of the arguments that data-parallel ranks shard.
 static cost::MemoryBreakdown shardsOf(func::FuncOp step) {
   cost::MemoryBreakdown shards;
   for (BlockArgument arg : step.getArguments()) {

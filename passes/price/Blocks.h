@@ -8,14 +8,15 @@
 //
 //   the ops before the layers | one layer | two layers | the ops after them
 //
-// All strategies with the same key are composed from these segments: stages
-// have whole layers (the measurements of one and two layers give a line), the
-// collectives over data-parallel ranks are priced again, shards of states are
-// scaled, and the schedule is simulated as for other evaluations.
+// The evaluations of all strategies with these keys in common are composed from
+// these segments. Stages have whole layers, whose costs are a linear function
+// through the measurements of one and two layers. The collectives over
+// data-parallel ranks are priced again, shards of states are scaled, and the
+// schedule is simulated as for other evaluations.
 //
 // A composed evaluation is an estimate: stages are cut between layers only, and
-// no communication overlaps with another segment. The winner is evaluated again
-// (Fold.h).
+// communication does not overlap with other segments. The winner is evaluated
+// again (Fold.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_BLOCKS_H
@@ -34,41 +35,43 @@
 
 namespace dpc {
 
-/// Bytes that are equal for the strategies that share segments. `globalBatch`
-/// counts samples.
+/// A key that is equal for strategies that share segments. `globalBatch` is the
+/// number of samples.
 std::string blockKeyOf(const LoweringSpec &spec, int64_t globalBatch);
 
-/// The collectives that run once per step, and the seconds of the other ops.
+/// The collectives that run once per step, and the seconds of other ops that
+/// do.
 struct OncePerStep {
   struct Traffic {
     cost::Collective kind;
     double bytes;
     std::vector<std::string> axes;
-    /// The part of `bytes` that is gradients for another stage with a copy of
-    /// the parameter. A single stage does not reduce these bytes twice.
+    /// The part of `bytes` that are gradients sent to another stage with a copy
+    /// of the parameter. With a single stage, these bytes are reduced only
+    /// once.
     double sentBytes = 0;
   };
   std::vector<Traffic> setup, update;
-  double setupSeconds = 0, updateSeconds = 0; ///< Of computation.
+  double setupSeconds = 0, updateSeconds = 0; ///< Seconds of computation.
 };
 
 class Blocks {
 public:
-  /// Measures the segments of all strategies with the key of `like`. Fails with
-  /// a diagnostic.
+  /// Measures the segments of all strategies that have the key of `like`. Fails
+  /// with a diagnostic.
   static mlir::FailureOr<Blocks>
   measure(ProgramFamily &family, SharedLowering &lowering, const HomeRun &homes,
           const LoweringSpec &like, int64_t globalBatch);
 
   /// Composes the evaluation of a strategy with the same key; thread-safe.
-  /// Nothing if there are more stages than layers, or the schedule does not
-  /// exist. A step that certainly takes longer than `limit` seconds has only a
-  /// bound of its time.
+  /// Returns nothing if there are more stages than layers, or if the schedule
+  /// does not exist. If a step certainly takes longer than `limit` seconds,
+  /// only a bound of its time is computed.
   std::optional<cost::Composition> compose(const LoweringSpec &spec,
                                            double limit) const;
 
 private:
-  /// The segments, by stage of the small pipeline.
+  /// The segments, indexed by stage of the small pipeline.
   enum SegmentNumber { kBefore, kOne, kTwo, kAfter, kSegments };
   struct Segment {
     StageProfile profile;
@@ -78,14 +81,15 @@ private:
     /// Parameters that another segment holds as well, and their gradients.
     cost::MemoryBreakdown copies;
   };
-  /// The virtual stages of a pipeline without the segments before and after the
-  /// layers: whole layers, which determine the memory, and the work in layers,
-  /// because cuts may be inside layers.
+  /// The virtual stages of a pipeline, without the segments before and after
+  /// the layers. Each stage has a number of whole layers, which determines the
+  /// memory, and an amount of work in layers, which may be fractional because
+  /// cuts may be inside layers.
   struct Layout {
     std::vector<int64_t> layersOf;
     std::vector<double> work;
   };
-  /// A strategy that is being composed.
+  /// The inputs of one composition.
   struct Plan {
     const LoweringSpec &spec;
     const Layout &layout;
@@ -113,7 +117,7 @@ private:
 
   const cost::Cluster *cluster;
   const HomeRun *homes;
-  LoweringSpec measured; ///< The strategy that was measured.
+  LoweringSpec measured; ///< The strategy whose program was measured.
   int64_t layers = 0;    ///< Whole layers between the first and last segment.
   /// The seconds by which stages are balanced.
   struct Weights {
@@ -121,18 +125,20 @@ private:
   };
   Weights weights;
   std::vector<Segment> segments;
-  std::vector<StageMessage> messages; ///< Between one and two layers.
-  /// Messages once per step between the first and last segment, about
-  /// parameters that both hold.
+  /// Messages between the segments of one and of two layers.
+  std::vector<StageMessage> messages;
+  /// Messages that run once per step between the first and last segment, for
+  /// parameters that both segments hold.
   std::vector<StageMessage> endMessages;
   std::optional<StageLine> before, layer, after;
   /// Guards `prices` and `layouts`.
   std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
-  /// By data-parallel ranks, stages and micro-batches.
+  /// Indexed by data-parallel ranks, stages and micro-batches.
   mutable std::map<std::tuple<int64_t, int64_t, int64_t>,
                    std::vector<StageParts>>
       prices;
-  mutable std::map<std::pair<int64_t, int64_t>, Layout> layouts; ///< pp, vpp.
+  /// Indexed by pp, vpp.
+  mutable std::map<std::pair<int64_t, int64_t>, Layout> layouts;
 };
 
 } // namespace dpc

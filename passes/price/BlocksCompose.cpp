@@ -66,8 +66,8 @@ static double shareOf(const LoweringSpec &measured, const LoweringSpec &spec) {
   return spec.zero > 0 ? zeroRanks(measured) / zeroRanks(spec) : 1;
 }
 
-/// The seconds of a phase whose queues change from `was`, which took `seconds`,
-/// to `now`. The same fraction of the shorter queue is hidden.
+/// The queues of a phase that took `seconds` change from `was` to `now`.
+/// Returns the new seconds if the same fraction of the shorter queue is hidden.
 static double repriced(double seconds, const Queues &was, const Queues &now) {
   double hidden = was.least() > 0 ? (was.sum() - seconds) / was.least() : 0;
   return now.sum() - std::clamp(hidden, 0.0, 1.0) * now.least();
@@ -200,10 +200,11 @@ void Blocks::addMessages(const Plan &plan, PipelineParts &result) const {
   }
 }
 
-/// A bound of the seconds of the loop. The slowest stage runs all its
-/// micro-batches. It also waits until the first micro-batch has come through
-/// the stages before it and the last one has gone back. The n stages after it
-/// delay it less, because it runs n phases of its own in the meantime.
+/// A lower bound of the seconds of the loop. The slowest stage runs all its
+/// micro-batches. It also waits until the first micro-batch has passed the
+/// stages before it and the last micro-batch has returned through them. The n
+/// stages after it delay it less, because it runs n of its phases in the
+/// meantime.
 double Blocks::leastSeconds(const Plan &plan) const {
   int64_t pp = plan.spec.pp;
   // Seconds of all chunks, and of the first chunk.
@@ -249,8 +250,8 @@ StepTime Blocks::timeOfOne(const Plan &plan) const {
   return time;
 }
 
-/// Raises the memory of `result` to what `rank` keeps on its device, in the
-/// host's memory and on disk.
+/// Raises the memory in `result` to the memory that `rank` keeps on its device,
+/// on the host and on disk.
 void Blocks::addMemory(const Plan &plan, int64_t rank,
                        cost::Evaluation &result) const {
   const LoweringSpec &spec = plan.spec;

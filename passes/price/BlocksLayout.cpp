@@ -11,8 +11,8 @@
 
 using namespace dpc;
 
-/// The most layers of `seconds` each that a stage of at most `most` seconds has
-/// room for beside `fixed` seconds of other ops.
+/// The largest number of layers, each of `seconds`, that fit into a stage of at
+/// most `most` seconds if other ops take `fixed` seconds.
 static int64_t layersWithin(double most, double fixed, double seconds) {
   constexpr double kRounding = 1e-9;
   return most < fixed

@@ -10,39 +10,39 @@
 
 namespace dpc {
 
-/// Collects the description of a step while it is compiled and simulated.
+/// Collects the description of a step during its compilation and simulation.
 struct StepDescription {
   StepRecord record; ///< Filled by estimateTime.
   std::vector<cost::OperatorSharding> operators;
 
   /// A PhaseObserver of lowerForStrategy.
   void observe(llvm::StringRef phase, mlir::ModuleOp lowered);
-  /// Describes the lowered stages; `fullest` is the stage that uses most of its
-  /// memory. Can be called once.
+  /// Describes the lowered stages; `fullest` is the stage that uses the largest
+  /// part of its memory. May be called only once.
   cost::StepDetail finish(llvm::ArrayRef<mlir::func::FuncOp> steps,
                           int64_t fullest, const cost::Cluster &cluster,
                           const LoweringSpec &spec);
 };
 
-/// Compiles the whole `program`, simulates its step and describes it. `spec`
-/// come from pricedDegrees. Fails with one diagnostic.
+/// Compiles the whole `program`, simulates its step and describes the step.
+/// `spec` must come from pricedDegrees. Fails with one diagnostic.
 mlir::FailureOr<cost::StepDetail> describeStep(mlir::ModuleOp program,
                                                const cost::Cluster &cluster,
                                                const LoweringSpec &spec);
 
-/// The description of `record` without memory and operators.
+/// The description that follows from `record`, without memory and operators.
 cost::StepDetail detailOf(const StepRecord &record,
                           const cost::Cluster &cluster);
 
-/// The sharding of a value, such as "[dp, -, tp]" or "[-, -], partial over tp";
-/// "" without a sharding.
+/// The sharding of a value as text, such as "[dp, -, tp]" or "[-, -], partial
+/// over tp"; "" without a sharding.
 std::string shardingText(mlir::Value value);
 
 /// `name` with "*" in place of layer numbers: "h.*.attn.weight".
 std::string patternOf(llvm::StringRef name);
 
-/// The shardings of forward operators that have a weight, and of attention.
-/// Equal rows of different layers become one.
+/// The shardings of attention and of forward operators that have a weight.
+/// Equal rows of different layers are merged.
 std::vector<cost::OperatorSharding>
 describeOperators(mlir::func::FuncOp sharded);
 

@@ -84,7 +84,7 @@ cost::Bounds ProgramEvaluator::bound(const cost::Strategy &strategy) {
   }
   double share =
       samples / sums.globalBatch / (strategy.tp * strategy.cp * strategy.pp);
-  // Causal attention over sequence shards may skip the mrequested half.
+  // Causal attention over sequence shards may skip the masked half.
   double flops = sums.flopsPerStep -
                  (strategy.cp > 1 ? totalsOfProgram.attentionFlops / 2 : 0);
   bounds.stepSeconds = flops * share / peak;
@@ -128,9 +128,9 @@ ProgramEvaluator::degreesFor(const cost::Strategy &strategy) const {
       cluster.software, totalsOfProgram.sums.computeType);
 }
 
-/// Evaluates the order of the axes in `spec`, or the usual order. If the
-/// order is open and the traffic takes less time in another order, that order
-/// is evaluated as well, and the faster one counts.
+/// Evaluates the order of the axes in `spec`, or the default order. If `spec`
+/// sets no order and the traffic takes less time in another order, evaluates
+/// that order too and returns the faster evaluation.
 cost::Evaluation ProgramEvaluator::placed(
     LoweringSpec spec,
     llvm::function_ref<cost::Evaluation(const LoweringSpec &)> evaluateOne) {
@@ -157,7 +157,8 @@ cost::Evaluation ProgramEvaluator::placed(
   other.decisions.isReordered = true;
   other.decisions.linkSpeed = spec.linkSpeed;
   other.traffic.clear();
-  // The faster traffic may be hidden by computation.
+  // Computation may hide the traffic, so the order with faster traffic is
+  // evaluated too.
   bool isFaster =
       other.rejected.empty() && other.stepSeconds < usual.stepSeconds;
   return isFaster ? other : usual;
@@ -233,7 +234,9 @@ ProgramEvaluator::evaluateMany(const std::vector<cost::Strategy> &strategies) {
   return evaluations;
 }
 
-/// Segments are priced for the usual order of the axes.
+/// Returns "" for strategies with another axis order or uneven batch shares,
+/// because segments are measured only for the default axis order and even batch
+/// shares.
 std::string ProgramEvaluator::blockOf(const cost::Strategy &strategy) {
   if (!folder || cost::isHeterogeneous(cluster))
     return "";

@@ -8,24 +8,25 @@
 
 namespace dpc {
 
-/// `spec` for estimates: attention stays one op if `software` has kernels
-/// for it in `type`, and GEMMs have epilogues if `software` is this compiler on
-/// GPUs.
+/// Adapts `spec` for estimates: attention stays one op if `software` has
+/// attention kernels for `type`, and GEMMs have epilogues if `software` is this
+/// compiler on GPUs.
 LoweringSpec pricedDegrees(LoweringSpec spec, const cost::Software &software,
                            cost::DType type);
 
-/// Evaluates a strategy: lowers the program, or a few layers of a deep model
-/// (Fold.h), to the local altitude, and estimates its costs (StepEstimate.h). A
-/// small program on few devices is lowered for links of several speeds
-/// (LinkSpeeds.h), and the best result counts.
+/// Evaluates a strategy: lowers the program, or a version of a deep model with
+/// few layers (Fold.h), to the local altitude, and estimates its costs
+/// (StepEstimate.h). A small program on few devices is lowered for links of
+/// several speeds (LinkSpeeds.h), and the best result is returned.
 class ProgramEvaluator : public cost::Evaluator {
 public:
-  /// `program` holds @train_step or @forward and must outlive the evaluator. It
-  /// is lowered as a whole. `common` has the keys that no strategy sets.
+  /// Always lowers the whole program. `program` holds @train_step or @forward
+  /// and must outlive the evaluator. `common` has the keys that no strategy
+  /// sets.
   ProgramEvaluator(mlir::ModuleOp program, const cost::Cluster &cluster,
                    const LoweringSpec &common = {});
-  /// Folds layers if there are enough. `family` can build the whole program and
-  /// outlives the evaluator.
+  /// Folds layers if the model has enough of them. `family` must be able to
+  /// build the whole program, and must outlive the evaluator.
   ProgramEvaluator(ProgramFamily &family, const cost::Cluster &cluster,
                    const LoweringSpec &common = {});
 
@@ -41,7 +42,7 @@ public:
   std::vector<std::vector<std::optional<cost::Composition>>>
   compose(const std::vector<std::vector<cost::Strategy>> &blocks,
           double limit) override;
-  /// Does not fold layers.
+  /// Evaluates without folding layers.
   cost::Evaluation evaluateWhole(const cost::Strategy &strategy) override {
     return evaluateWhole(strategy, /*describes=*/false);
   }
@@ -51,7 +52,8 @@ public:
   void prepareToDescribe() override;
 
 private:
-  ProgramFamily *family = nullptr; ///< Null if there is a program.
+  /// Null if the evaluator has a fixed program.
+  ProgramFamily *family = nullptr;
   mlir::ModuleOp program;
   const cost::Cluster &cluster;
   LoweringSpec common; ///< The keys that no strategy sets.

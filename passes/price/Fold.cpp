@@ -56,11 +56,11 @@ struct Folder::State {
   std::once_flag homesFound;
   std::optional<HomeRun> homes;
   std::map<std::string, std::unique_ptr<Pair>> kept;
-  /// The programs of one stage whose costs were a line over the layers, and the
-  /// others. As long as there are only others, composed evaluations are as good
-  /// as two small programs.
+  /// The number of one-stage programs whose costs were linear in the layers,
+  /// and the number of other programs. While only `others` has grown, composed
+  /// evaluations are as good as two small programs.
   std::atomic<int64_t> lines = 0, others = 0;
-  bool hasNoLines = false; ///< When the round began.
+  bool hasNoLines = false; ///< The state when the round began.
 
   const HomeRun *findHomes() {
     std::call_once(homesFound, [&] { homes = findHomeRun(family, cluster); });
@@ -109,8 +109,8 @@ static cost::Evaluation rejection(std::string why) {
   return evaluation;
 }
 
-/// A text of all that small programs depend on except the begins of their
-/// stages: all keys but vpp, which those begins determine.
+/// A text of all properties that small programs depend on, except the begins of
+/// their stages: all keys but vpp, which those begins determine.
 static std::string keyOf(const LoweringSpec &spec) {
   std::string text = std::to_string(spec.numMicroBatches);
   cost::visitKeys([&](const cost::KeyInfo &key, auto field) {

@@ -8,8 +8,8 @@
 // second time with one more layer in each stage. The costs of the large stages
 // are extrapolated from these, and its schedule is simulated.
 //
-// Measurements are kept: strategies that differ only in the layers of stages,
-// in chunks or in the order of the schedule share them.
+// Measurements are cached: strategies share them if they differ only in the
+// layers of stages, in chunks or in the order of the schedule.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_FOLD_H
@@ -31,20 +31,21 @@ public:
   /// Whether the model has enough layers.
   bool canFold() const;
 
-  /// Call before several threads evaluate: they all use what was learned before
-  /// this call, so that results do not depend on their order.
+  /// Must be called before several threads evaluate. The threads use only
+  /// measurements made before this call, so results do not depend on their
+  /// order.
   void beginRound();
 
-  /// The time and memory of the whole model under `spec`, or why it cannot
-  /// be lowered; the caller sets `flops`. Nothing if this strategy cannot be
-  /// folded. Thread-safe.
+  /// The time and memory of the whole model under `spec`, or the reason why the
+  /// model cannot be lowered; the caller sets `flops`. Returns nothing if this
+  /// strategy cannot be folded. Thread-safe.
   std::optional<cost::Evaluation> evaluate(const LoweringSpec &spec);
 
-  /// Equal for strategies that are composed from the same segments (Blocks.h);
-  /// empty if the model has no segments.
+  /// A key that is equal for strategies composed from the same segments
+  /// (Blocks.h); empty if the model has no segments.
   std::string blockOf(const LoweringSpec &spec, int64_t globalBatch);
-  /// Composes strategies with equal `blockOf`. Their segments are measured now
-  /// and not kept. Thread-safe.
+  /// Composes the evaluations of strategies with equal `blockOf`. Measures
+  /// their segments and does not keep them. Thread-safe.
   std::vector<std::optional<cost::Composition>>
   compose(llvm::ArrayRef<LoweringSpec> block, int64_t globalBatch,
           double limit);

@@ -16,9 +16,9 @@ struct Span {
 
 } // namespace
 
-/// The position of `op`, which is equal for the same op of all layers. The
-/// begin of the first layer, the end of the last and the borders between layers
-/// are one position.
+/// The position of `op`; corresponding ops of all layers have equal positions.
+/// The begin of the first layer, the end of the last layer and the borders
+/// between layers are one position.
 static int64_t placeOf(const LayerRun &run, int64_t op) {
   int64_t end = run.before + run.layers * run.period;
   if (op <= run.before)

@@ -1,12 +1,14 @@
 //===- FoldStages.h - The small pipeline of a large one ---------*- C++ -*-===//
 //
 // A program of N layers is cut into V virtual stages. Two stages have the same
-// *shape* when they begin and end at the same position: an op before the
-// layers, an op of any layer, or an op after the layers. Stages of one shape
-// differ by whole layers only. The small pipeline has a stage of every shape,
-// each with few layers, and every stage begins where the stage before it ends.
+// *shape* if they begin and end at the same position: an op before the layers,
+// an op of a layer (of any layer), or an op after the layers. Stages of one
+// shape differ only by whole layers. The small pipeline has a stage of every
+// shape, each with few layers, and every stage begins where the previous stage
+// ends.
 //
-// Ops are numbers: the positions of the ops that belong to stages (Stages.h).
+// Ops are identified by number: their positions among the ops that belong to
+// stages (Stages.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_FOLDSTAGES_H
@@ -19,7 +21,7 @@
 
 namespace dpc {
 
-/// The number of ops of a program: `before`, `layers` times `period`, `after`.
+/// The number of ops of a program: `before` + `layers` * `period` + `after`.
 struct LayerRun {
   int64_t before = 0, period = 0, layers = 0, after = 0;
 
@@ -34,21 +36,21 @@ struct FoldedStage {
 
 struct FoldedPipeline {
   std::vector<FoldedStage> stages; ///< By virtual stage.
-  /// A program to lower.
+  /// A small program to lower.
   struct Small {
     int64_t layers = 0;
-    std::vector<int64_t> starts; ///< The first op of all stages but the first.
+    std::vector<int64_t> starts; ///< First op of each stage but the first.
   };
   Small fewer, more;
-  /// The stages of `fewer` have all layers of their shapes, and `more` is
+  /// True if `fewer` already has all layers of every shape; then `more` is
   /// empty.
   bool isExact = false;
-  std::vector<FoldedStage> small; ///< The stages of `fewer`.
-  std::vector<int64_t> example;   ///< A small stage of every shape.
+  std::vector<FoldedStage> small; ///< The stages of the program `fewer`.
+  std::vector<int64_t> example;   ///< For each shape, a small stage of it.
 };
 
-/// Folds stages that begin at ops 0 and `starts`. Stages of `fewer` have at
-/// most `few` layers, and stages of `more` have one more.
+/// Folds stages that begin at op 0 and at the ops `starts`. Stages of `fewer`
+/// have at most `few` layers, and stages of `more` have one layer more.
 FoldedPipeline foldStages(const LayerRun &run,
                           const std::vector<int64_t> &starts, int64_t few);
 

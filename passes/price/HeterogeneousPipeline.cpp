@@ -31,7 +31,8 @@ dpc::roomOfStages(const cost::Evaluation &whole, const cost::Cluster &cluster,
         speedOf(stage.device));
     all += work.back();
   }
-  constexpr double kMargin = 0.97; // Because cuts are between ops.
+  // Cuts lie between ops, so a stage may get slightly more than its share.
+  constexpr double kMargin = 0.97;
   std::vector<double> room;
   for (auto [stage, own] : llvm::zip(whole.stages, work))
     room.push_back(kMargin * own / all * stage.memoryLimitBytes /
@@ -55,8 +56,8 @@ cost::Evaluation ArrangedEvaluator::best(
     cost::Evaluation (cost::Evaluator::*evaluate)(const cost::Strategy &)) {
   cost::Evaluation best = (first().*evaluate)(strategy);
   cost::Feasibility feasibility(arrangements.front()->cluster);
-  // An evaluation that fits is the best, then the one that exceeds the memory
-  // least, then the fastest.
+  // An evaluation that fits memory is best. Among the others, the one that
+  // exceeds the memory least is best; ties go to the fastest.
   auto rank = [&](const cost::Evaluation &evaluation) {
     return std::tuple(!evaluation.rejected.empty(),
                       feasibility.excessBytes(evaluation),

@@ -1,8 +1,8 @@
 //===- HeterogeneousPipeline.h - Heterogeneous groups -----------*- C++ -*-===//
 //
-// A pipeline on groups of heterogeneous devices can begin with any group. Each
-// order of the groups is a cluster of its own, for which the program is lowered
-// and evaluated. The best order counts.
+// On groups of heterogeneous devices, a pipeline can begin with any group. For
+// each order of the groups, a cluster with this order is built, and the program
+// is lowered and evaluated for it. The best order is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_PRICE_HETEROGENEOUSPIPELINE_H
@@ -12,8 +12,8 @@
 
 namespace dpc {
 
-/// The largest fraction of the work that each stage has memory for, as
-/// LoweringSpec::stageRoom; nothing if all stages fit. The estimate assumes
+/// The largest fraction of the work that each stage has memory for
+/// (LoweringSpec::stageRoom); nothing if all stages fit. The estimate assumes
 /// that bytes are proportional to work, so the caller evaluates the new stages
 /// and calls this function again.
 std::optional<std::vector<double>> roomOfStages(const cost::Evaluation &whole,
@@ -25,8 +25,8 @@ class ArrangedEvaluator : public cost::Evaluator {
 public:
   using Maker = std::function<std::unique_ptr<ProgramEvaluator>(
       const cost::Cluster &cluster)>;
-  /// `make` makes the evaluator of an order of the groups, whose cluster
-  /// outlives the evaluator.
+  /// `make` creates the evaluator for an order of the groups. The cluster that
+  /// it receives outlives the evaluator.
   ArrangedEvaluator(const cost::Cluster &cluster, const Maker &make);
 
   cost::ModelTotals totals() override { return first().totals(); }

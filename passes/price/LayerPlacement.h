@@ -8,20 +8,21 @@
 
 namespace dpc {
 
-/// The ops of the whole model that belong to stages.
+/// Describes the ops of the whole model that belong to stages.
 struct HomeRun {
   LayerRun run;
   HomedOps ops;
-  /// The seconds of all ops before each position at which stages may be cut,
-  /// from the begin of the program to its end.
+  /// For each position at which stages may be cut, from the begin to the end of
+  /// the program: the seconds of all ops before it.
   std::vector<double> cuts;
   bool trains = false;
-  /// How many more layers `run` has than the model: other ops may look like
-  /// layers.
+  /// The number of layers in `run` minus the number of layers of the model;
+  /// positive if other ops look like layers.
   int64_t moreLayers = 0;
 };
 
-/// Finds the layers in programs with few layers. Nothing if no layer repeats.
+/// Finds the layers in programs with few layers. Returns nothing if no layer
+/// repeats.
 std::optional<HomeRun> findHomeRun(ProgramFamily &family,
                                    const cost::Cluster &cluster);
 

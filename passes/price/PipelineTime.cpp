@@ -188,8 +188,8 @@ private:
   cost::ScheduleCosts scheduleCosts();
   /// The synchronization of the stages in the update.
   struct Meeting {
-    double at = 0;   ///< The time at which no stage waits any more.
-    double rest = 0; ///< The longest rest of the update after it.
+    double at = 0;   ///< The time from which no stage waits.
+    double rest = 0; ///< The longest remainder of an update after `at`.
     double end = 0;  ///< The end of the last update if no stage waited.
     bool waits = false;
   };
@@ -209,8 +209,8 @@ static SchedulePhase schedulePhase(Phase phase) {
                                     : SchedulePhase::Weight;
 }
 
-/// The different links between the ranks of one stage and their peers in
-/// another.
+/// The distinct links between the ranks of stage `from` and their peers in
+/// stage `to`.
 ArrayRef<cost::GroupPlacement> Pipeline::pairsOf(int64_t from, int64_t to) {
   auto [it, isNew] = pairs.try_emplace({from, to});
   if (!isNew)
@@ -311,7 +311,7 @@ double Pipeline::updateStart(const cost::ScheduleTimeline &timeline,
 }
 
 /// The stages run independently until their first op that waits for other
-/// stages. From then on they run together, once the messages between them have
+/// stages. They run together from the time when the messages between them have
 /// arrived.
 Pipeline::Meeting
 Pipeline::meetingOf(const cost::ScheduleTimeline &timeline) const {

@@ -17,13 +17,13 @@ namespace dpc {
 struct SmallProgram {
   std::vector<StageProfile> stages;
   std::vector<StageMessage> messages;
-  StepTime time; ///< Of a program without a pipeline.
+  StepTime time; ///< The time of a program without a pipeline.
 };
 
 /// Lowers the program with `layers` for `spec` and measures it. Messages are
-/// priced for a pipeline of `stages`. For segments (Blocks.h), `look` is called
-/// with the step functions, and memory is profiled only with frames. Fails with
-/// a diagnostic.
+/// priced for a pipeline of `stages`. If `look` is given, to measure segments
+/// (Blocks.h), it is called with the step functions, and memory is profiled
+/// only with a frame per micro-batch. Fails with a diagnostic.
 mlir::FailureOr<SmallProgram> measureLayers(
     ProgramFamily &family, int64_t layers, SharedLowering &lowering,
     const LoweringSpec &spec, int64_t stages,

@@ -54,9 +54,11 @@ static bool isDataAxis(StringRef name) {
 
 namespace {
 
-/// The elements of a parameter on a rank if data-parallel ranks shard nothing.
+/// The number of elements of a parameter on a rank when data-parallel ranks
+/// shard nothing.
 struct Held {
-  double elements = 0, ranks = 1; ///< `ranks`: that ZeRO shards it over.
+  double elements = 0,
+         ranks = 1; ///< `ranks`: the number of ranks over which ZeRO shards it.
   bool isTrained = false, isSplit = false;
 };
 
@@ -134,8 +136,8 @@ cost::MemoryBreakdown dpc::splitStates(func::FuncOp step,
   return statesOf(step, owner, /*splitOnly=*/true);
 }
 
-/// Whether only gradients of parameters are computed from a value of backward.
-/// Frameworks accumulate these in place.
+/// Whether a value of backward is used only to compute gradients of parameters.
+/// Frameworks accumulate such gradients in place.
 bool SoftwareView::isOfGradients(Value value) {
   auto [entry, isNew] = gradients.try_emplace(value, false);
   if (!isNew)
@@ -178,8 +180,8 @@ double SoftwareView::keptBytes(Value value, const cost::Buffer &buffer) {
   return activationBytes(value, narrow);
 }
 
-/// Scores are live as long as the logarithms of their sums, which the plan
-/// keeps in their place.
+/// Scores are live as long as the log-sum-exps, which the plan keeps instead of
+/// the scores.
 void SoftwareView::addScores(Operation *op, int64_t at) {
   if (software.attention != cost::AttentionKernels::Unfused ||
       !isa<AttentionOp, AttentionGradOp>(op))

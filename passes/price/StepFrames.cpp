@@ -75,8 +75,8 @@ static Phase stepPhase(cost::SchedulePhase phase) {
                                                   : Phase::weight;
 }
 
-/// The most micro-batches that are alive between their first and last entry of
-/// phases that use the frame.
+/// The largest number of micro-batches that are alive between their first and
+/// last entry of the phases that use the frame.
 static int64_t countSlots(const std::vector<cost::ScheduleStep> &table,
                           const std::set<Run> &uses) {
   std::vector<cost::ScheduleStep> entries;

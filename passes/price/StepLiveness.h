@@ -15,7 +15,7 @@ namespace dpc {
 /// The `dpc.role` of an argument of `step`; empty without the attribute.
 llvm::StringRef roleOf(mlir::func::FuncOp step, mlir::BlockArgument argument);
 
-/// The buffers of a step function and their lifetimes in positions of `ops`.
+/// The buffers of a step function, and their lifetimes as positions in `ops`.
 class Liveness : public StepBuffers {
 public:
   explicit Liveness(mlir::func::FuncOp step);
@@ -25,34 +25,38 @@ public:
     int64_t buffer, from, until;
   };
 
-  /// Lifetimes if one micro-batch runs after the other.
+  /// Lifetimes when micro-batches run one after another.
   std::vector<cost::Buffer> inOneLine() const;
 
   mlir::func::FuncOp step;
-  /// Lifetimes without `holds`.
+  /// The buffers, with lifetimes that ignore `holds`.
   std::vector<cost::Buffer> buffers;
-  std::vector<mlir::Value> values; ///< By buffer; null for a workspace.
-  std::vector<llvm::SmallVector<int64_t>> touches; ///< Ops by buffer.
+  std::vector<mlir::Value> values; ///< For each buffer; null for a workspace.
+  /// For each buffer, the ops that access it.
+  std::vector<llvm::SmallVector<int64_t>> touches;
   std::vector<Hold> holds;
-  llvm::DenseSet<int64_t> received; ///< Buffers of messages in the loop.
+  /// Buffers of messages received in the loop.
+  llvm::DenseSet<int64_t> received;
   int64_t loopBegin = INT64_MAX, loopEnd = -1;
 
   /// Adds the buffer of `value`, or a workspace if it is null; returns its id.
   int64_t add(mlir::Value value, int64_t bytes, cost::MemoryCategory category,
               int64_t first, int64_t last);
   int64_t end() const { return ops.size(); }
-  /// Phase and chunk of an op.
+  /// The phase and chunk of the op at a position.
   std::pair<Phase, int64_t> runOf(int64_t at) const { return runs[at]; }
 
 private:
-  std::vector<std::pair<Phase, int64_t>> runs; ///< By op.
+  std::vector<std::pair<Phase, int64_t>> runs; ///< For each op.
   llvm::DenseMap<mlir::Value, int64_t> bufferOf;
-  /// By buffer root of a result of the step: when its buffer is free. A result
-  /// that replaces an argument is copied after the last read of the old value.
+  /// By buffer root of a result of the step: the position at which its buffer
+  /// is free. A result that replaces an argument is copied after the last read
+  /// of the old value.
   llvm::DenseMap<mlir::Value, int64_t> returned;
   LastAccesses communicated;
-  size_t numEnded = 0; ///< The first holds, whose ends are known.
-  /// By op: copies of results to arguments after it.
+  /// The number of holds with known ends, which come first.
+  size_t numEnded = 0;
+  /// By op: the results that are copied to arguments after the op.
   llvm::DenseMap<int64_t,
                  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>>
       copies;

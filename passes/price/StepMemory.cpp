@@ -30,7 +30,7 @@ void Liveness::addArguments() {
       category = MemoryCategory::Parameters;
     if (role == role::kState)
       category = MemoryCategory::Optimizer;
-    // Not on the device; the result of dpc.fetch has a buffer.
+    // The argument is not on the device; the result of dpc.fetch has a buffer.
     if (step.getArgAttr(arg.getArgNumber(), attr::kSpace))
       continue;
     bool isInput = role.empty() || role == role::kInput;
@@ -64,8 +64,8 @@ int64_t Liveness::firstOfPhase(int64_t at) const {
   return at;
 }
 
-/// Finds new parameters in buffers of their own. They are copied into the old
-/// ones in the update phase, after their producer and after the last read of
+/// Finds new parameters in separate buffers. They are copied into the old
+/// buffers in the update phase, after their producer and after the last read of
 /// the old value.
 void Liveness::findCopies() {
   int64_t updateBegin =
@@ -108,7 +108,7 @@ Value Liveness::reusedValue(OpResult result) const {
   return isa<AllReduceOp>(result.getOwner()) && isPart ? Value() : value;
 }
 
-/// By BufferUse.
+/// Indexed by BufferUse.
 static constexpr MemoryCategory kCategories[] = {
     MemoryCategory::Gradients, MemoryCategory::Communication,
     MemoryCategory::Activations, MemoryCategory::Workspace};
@@ -143,8 +143,8 @@ void Liveness::place(Operation *op, int64_t at) {
   }
 }
 
-/// Ends the communications that a computation waits for: the last one that
-/// conflicts with its accesses, and all before it.
+/// Ends the communications that a computation waits for: the last communication
+/// that conflicts with its accesses, and all earlier ones.
 void Liveness::waitFor(ArrayRef<int64_t> reads, ArrayRef<int64_t> writes,
                        int64_t at) {
   int64_t last = communicated.lastConflict(reads, writes);

@@ -11,39 +11,39 @@
 
 namespace dpc {
 
-/// Simulates the queues of one rank; each queue has a clock.
+/// Simulates the queues of one rank. Each queue has a clock.
 class StepQueues {
 public:
-  /// The rank runs on the slowest device of its stage, or on `device`.
+  /// The rank runs on the slowest device of its stage, or on `device` if given.
   StepQueues(mlir::func::FuncOp step, const cost::Cluster &cluster);
   StepQueues(mlir::func::FuncOp step, const cost::Cluster &cluster,
              const cost::Device &device);
 
-  /// Runs one op, which counts `times` times in the sums.
+  /// Runs one op, and counts it `times` times in the sums.
   void run(mlir::Operation *op, double times);
 
-  /// When the compute queue is free, and when all queues are.
+  /// The time when the compute queue is free, and when all queues are free.
   double computeEnd() const { return computeFree; }
   double end() const { return std::max({computeFree, commFree, copyFree}); }
 
-  /// Moves the origin of time to computeEnd(). Other queues may end after it.
+  /// Makes computeEnd() the new origin of time. Other queues may end after it.
   void rebase();
 
   const CollectivePricing pricing;
-  double computeSeconds = 0;         ///< Of all ops that ran.
-  double transferSeconds = 0;        ///< Of the copy queue.
-  std::vector<double> bytesPerLevel; ///< Sent.
+  double computeSeconds = 0;         ///< Of all ops that have run.
+  double transferSeconds = 0;        ///< Of all transfers on the copy queue.
+  std::vector<double> bytesPerLevel; ///< Bytes sent.
   TrafficSums traffic;
-  std::vector<RecordedOp> *log = nullptr; ///< Records the ops unless null.
+  std::vector<RecordedOp> *log = nullptr; ///< If not null, records the ops.
 
-  /// Seconds of a computation that runs alone.
+  /// The seconds of a computation when it runs alone.
   double secondsOf(mlir::Operation *op) const;
 
 private:
   const cost::Cluster &cluster;
   const cost::Device &device;
   double computeFree = 0, commFree = 0, copyFree = 0;
-  double issued = 0; ///< When the host issued the last kernel.
+  double issued = 0; ///< When the host issues the last kernel.
   /// When the collective or transfer that writes a value ends.
   llvm::DenseMap<mlir::Value, double> written;
   /// When the computation that writes a value ends.

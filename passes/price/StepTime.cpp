@@ -95,7 +95,7 @@ void StepQueues::communicate(Operation *op, double times) {
   CollectivePricing::Traffic moved = pricing.trafficOf(op);
   traffic[{moved.kind, namesOf(cast<CollectiveOpInterface>(op).getAxes()),
            moved.bytes}] += times;
-  // Memory for the result of a gather may be free only now.
+  // Memory for the result of a gather may become free only at computeFree.
   double ready = isa<AllGatherOp>(op) ? computeFree : 0;
   for (Value value : op->getOperands()) {
     Value root = bufferRoot(value);

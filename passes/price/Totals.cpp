@@ -47,11 +47,11 @@ static void sumUpArguments(func::FuncOp func, ProgramTotals &result) {
   }
 }
 
-/// The number of blocks that may be stages of their own. The forward program is
-/// cut where locally the fewest values that depend on a sample cross, and a
-/// block is a part between cuts with a GEMM: a layer of a chain, a block of a
-/// residual network. With attention, only the blocks before the first attention
-/// count.
+/// The number of blocks that can each be a stage. The forward program is cut
+/// where the number of crossing values that depend on a sample is a local
+/// minimum. A block is a part between cuts that contains a GEMM: a layer of a
+/// chain, or a block of a residual network. With attention, only the blocks
+/// before the first attention count.
 static int64_t countBlocks(func::FuncOp func) {
   DenseSet<Value> samples;
   for (BlockArgument arg : func.getArguments())

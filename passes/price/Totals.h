@@ -11,14 +11,16 @@ namespace dpc {
 /// Sums over an unpartitioned @train_step or @forward.
 struct ProgramTotals {
   cost::ModelTotals sums;
-  bool hasCopies = false;    ///< Parameters are master weights.
-  double attentionFlops = 0; ///< A part of sums.flopsPerStep.
+  /// True if parameters are master weights, which have copies in the compute
+  /// type.
+  bool hasCopies = false;
+  double attentionFlops = 0; ///< The part of sums.flopsPerStep for attention.
 };
 
 ProgramTotals sumUp(mlir::func::FuncOp func);
 
-/// The totals of a program with `layers` more layers than `fewer`. `more` has
-/// one more layer than `fewer`.
+/// Extrapolates the totals of a program with `layers` more layers than `fewer`.
+/// `more` has one layer more than `fewer`.
 ProgramTotals alongLayers(const ProgramTotals &fewer, const ProgramTotals &more,
                           int64_t layers);
 

@@ -92,8 +92,8 @@ Axes FactorAxes::next(int64_t factorClass, bool takesBatch,
   return axes;
 }
 
-/// How one op is split: the shardings that its operands need, and the shardings
-/// of its results that follow.
+/// How one op is split: the shardings that its operands need, and the resulting
+/// shardings of its results.
 struct OpPlan {
   std::vector<ShardingSpec> operands, results;
   double bytes = 0; ///< Bytes that one rank sends for the reshards.
@@ -198,9 +198,9 @@ static bool leadsToParameter(const Assignment &state, Operation *op) {
 }
 
 /// Keeps operands partial if the op is linear in them: one reduction at the end
-/// is cheaper than many on the way. If all ranks of an axis repeat the op, its
-/// operands must be complete over that axis. The gradient of a copy of a
-/// parameter (in half precision, or transposed) is an exception: it is summed
+/// is cheaper than many earlier reductions. If all ranks of an axis repeat the
+/// op, its operands must be complete over that axis. The gradient of a copy of
+/// a parameter (in half precision, or transposed) is an exception: it is summed
 /// over all axes at once, after the last micro-batch.
 static void keepPartials(const Assignment &state, Operation *op,
                          const AxisChoices &choice,
@@ -242,8 +242,8 @@ static void keepPartials(const Assignment &state, Operation *op,
   }
 }
 
-/// The plan for `choice`; nullopt, with the reason in `state.why`, if the op
-/// cannot be split so.
+/// The plan for `choice`. If the op cannot be split in this way, returns
+/// nullopt and sets `state.why`.
 static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
                                     const AxisChoices &choice) {
   const ShardingRule &rule = state.facts.factors.rule(op);
@@ -254,7 +254,7 @@ static std::optional<OpPlan> planOp(Assignment &state, Operation *op,
       plan.operands.push_back(specFor(state.mesh, map, operand, splits));
       continue;
     }
-    // Any sharding fits. That of a gradient is the one of the update.
+    // The op accepts any sharding. A gradient takes the sharding of the update.
     BlockArgument parameter = state.parameterOf.lookup(operand);
     ShardingSpec spec =
         parameter ? state.updateSpecs.at(parameter) : state.actual(operand);
@@ -314,9 +314,9 @@ static std::optional<OpPlan> cheapestPlan(Assignment &state, Operation *op) {
                   : planOp(state, op, everywhere(state, AxisChoice::replicate));
 }
 
-/// All that decides the plan of an op that does not combine its operands: the
-/// rule, its factors and the meaning of their classes, the shardings of the
-/// operands, and the choice.
+/// All properties that determine the plan of an op that does not combine its
+/// operands: the rule, its factors and the meaning of their classes, the
+/// shardings of the operands, and the choice.
 static std::vector<int64_t> keyOf(const Assignment &state, Operation *op,
                                   const std::optional<AxisChoices> &choice) {
   const ProgramFacts &facts = state.facts;

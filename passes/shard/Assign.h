@@ -7,16 +7,17 @@
 namespace dpc {
 
 /// Gives every value of `facts.func` a sharding, and inserts a `dpc.reshard`
-/// where an operand has another sharding than its op needs. Ops that the search
-/// does not decide (sums of gradients, the update) take the cheapest shardings
-/// for their operands. `facts` must not be asked about operands afterwards.
+/// where an operand's sharding differs from the sharding that its op needs. Ops
+/// that the search does not cover (sums of gradients, the update) get the
+/// shardings that are cheapest for their operands. Afterwards, queries of
+/// `facts` about operands are invalid.
 ///
 /// A value is resharded once per target sharding, before the first op that
-/// needs it. Gradients of parameters are resharded right after their producer,
-/// so that later computation hides the reduction.
+/// needs the result. Gradients of parameters are resharded directly after their
+/// producer, so that later computation hides the reduction.
 ///
 /// Fails with a diagnostic at an op that cannot be split as chosen, for example
-/// an op that needs the whole batch when there are micro-batches.
+/// an op that needs the whole batch although there are several micro-batches.
 mlir::LogicalResult assignShardings(const ProgramFacts &facts,
                                     const ShardChoices &choices,
                                     const LoweringSpec &spec);

@@ -144,7 +144,7 @@ static ConvertOp conversionOf(const Assignment &state, BinaryOp root) {
                                                                     : nullptr;
 }
 
-/// Converts the sum of each stage as `like` does, at that stage.
+/// Converts the sum of each stage in the same way as `like`, on that stage.
 static void convertSums(Assignment &state, OpBuilder &builder, StageSums &sums,
                         ConvertOp like) {
   Type elementType = elementTypeOf(like.getResult());

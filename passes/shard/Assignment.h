@@ -12,14 +12,14 @@ namespace dpc {
 
 /// The types of one op.
 struct OpTypes {
-  /// The types to which operands are resharded; null where an operand already
-  /// has the right sharding.
+  /// The types to which operands are resharded; null for an operand that
+  /// already has the right sharding.
   llvm::SmallVector<mlir::RankedTensorType, 4> operands;
   llvm::SmallVector<mlir::RankedTensorType, 2> results;
 };
 
-/// What assignShardings was given and what it has decided so far. Arguments,
-/// and the results of all ops before the current one, have shardings.
+/// The inputs of assignShardings and its decisions so far. Arguments, and the
+/// results of all ops before the current op, have shardings.
 struct Assignment {
   using Axes = llvm::SmallVector<int64_t, 2>;
 
@@ -30,38 +30,42 @@ struct Assignment {
   const ShardChoices &choices;
   mlir::func::FuncOp func;
   MeshAttr mesh;
-  /// Mesh indices of the data axes, of the axes that ZeRO splits states over,
-  /// and of `choices.axes` in their order.
+  /// Mesh indices of the data axes, of the axes over which ZeRO splits states,
+  /// and of `choices.axes` in the order of `choices.axes`.
   Axes dataAxes, zeroAxes, solvedAxes;
   std::optional<int64_t> microBatchAxis;
   int64_t zero = 0; ///< The ZeRO stage; 0 without an axis to split over.
-  /// `dpc.compress` of reshards of gradients and of weights, or null.
+  /// `dpc.compress` for reshards of gradients and of weights, or null.
   mlir::Attribute gradientCompression, weightCompression;
 
-  /// Reshards by value, target encoding and, for a parameter that each phase
-  /// gathers, phase.
+  /// Reshards by value and target encoding. For a parameter that each phase
+  /// gathers, the phase is a part of the key.
   llvm::DenseMap<
       std::pair<mlir::Value, std::pair<mlir::Attribute, mlir::Attribute>>,
       mlir::Value>
       reshards;
   /// Values that are complete only after the last micro-batch of a step.
   llvm::DenseSet<mlir::Value> late;
-  /// The parameter of each value that is the gradient of a parameter.
+  /// Maps the gradient of a parameter to the parameter.
   llvm::DenseMap<mlir::Value, mlir::BlockArgument> parameterOf;
-  /// The shardings with which parameters are updated; states have the same.
+  /// The shardings in which parameters are updated. The states of a parameter
+  /// have the same sharding.
   llvm::DenseMap<mlir::Value, ShardingSpec> updateSpecs;
   /// Copies of parameters in the compute type.
   llvm::DenseSet<mlir::Value> copies;
-  /// Ops whose results are replaced. Each is erased when its turn comes.
+  /// Ops whose results are replaced. Each op is erased when it becomes the
+  /// current op.
   llvm::DenseSet<mlir::Operation *> replaced;
-  /// Types of ops by all that decides them, because layers repeat.
+  /// The types of ops, keyed by all properties that determine them. Layers
+  /// repeat, so most ops find their types here.
   std::map<std::vector<int64_t>, OpTypes> known;
-  std::string why; ///< The reason of the last failure.
+  std::string why; ///< The reason for the last failure.
 
-  /// True if the program sees the batch as [data ranks, micro-batches, ..]
-  /// (statistics of a micro-batch): `mb` then splits the second factor.
+  /// True if the program reshapes the batch dimension to [data ranks,
+  /// micro-batches, ..] to compute statistics of each micro-batch. Then `mb`
+  /// splits the second factor.
   bool separatesMicroBatches() const;
-  /// The sharding of a value; read once for each type.
+  /// The sharding of a value; computed once for each type.
   const ShardingSpec &actual(mlir::Value value) const;
   /// Bytes of the shard of a value of this type.
   int64_t localBytes(mlir::Type type);
@@ -74,17 +78,19 @@ private:
   llvm::DenseMap<mlir::Type, int64_t> bytes;
 };
 
-/// Finds the axes of the factors of one op or argument, in order.
+/// Finds the axes that split each factor of one op or argument. The factors
+/// must be visited in order.
 class FactorAxes {
 public:
   explicit FactorAxes(const Assignment &state)
       : state(state), microBatchDone(!state.separatesMicroBatches()) {}
 
-  /// The axes of the next factor. If `takesBatch`, the data axes and `mb` split
-  /// the first factor of their class. `isSplit` says which solved axes split
-  /// the factor. Sequence axes come first along the sequence, so that tensor
-  /// axes gather inside them, and last elsewhere, so that one all_to_all moves
-  /// heads from tp to tp and cp.
+  /// The axes that split the next factor. If `takesBatch`, the data axes and
+  /// `mb` split the first factor of their class. `isSplit` says which solved
+  /// axes split the factor. Along the sequence, sequence axes are outermost, so
+  /// that tensor axes gather inside their shards. On other factors they are
+  /// innermost, so that one all_to_all over cp moves heads between shards over
+  /// tp and shards over tp and cp.
   Assignment::Axes next(int64_t factorClass, bool takesBatch,
                         llvm::function_ref<bool(size_t)> isSplit);
 
@@ -93,45 +99,45 @@ private:
   bool batchDone = false, microBatchDone;
 };
 
-/// True if `a` and `b` are equal as they are. They may place equally even if
-/// this is false.
+/// True if `a` and `b` are identical. Shardings that are not identical may
+/// still place a value equally.
 inline bool isSamePlacement(const ShardingSpec &a, const ShardingSpec &b) {
   return a.partial == b.partial && a.dims == b.dims;
 }
 
-/// `value` with the sharding `to`: a reshard that is shared by all readers that
-/// can share it.
+/// `value` with the sharding `to`. Readers share the reshard where possible.
 mlir::Value reshard(Assignment &state, mlir::OpBuilder &builder,
                     mlir::Value value, mlir::RankedTensorType to,
                     mlir::Attribute phase);
 mlir::Value reshard(Assignment &state, mlir::OpBuilder &builder,
                     mlir::Value value, const ShardingSpec &to,
                     mlir::Attribute phase);
-/// Reshards the gradient of a parameter for the update. From ZeRO-2 on it is
-/// scattered before it is accumulated, so that no rank holds all of it.
+/// Reshards the gradient of a parameter for the update. With ZeRO-2 and ZeRO-3,
+/// the gradient is scattered before it is accumulated, so that no rank holds
+/// all of it.
 void reshardGradient(Assignment &state, mlir::OpBuilder &builder,
                      mlir::Value gradient, mlir::BlockArgument parameter,
                      mlir::Attribute phase);
 
-/// True if ranks store a shard of `value` and each phase gathers it again
-/// (ZeRO-3): parameters and their copies.
+/// True if each rank stores a shard of `value` and each phase gathers the value
+/// (ZeRO-3). This holds for parameters and their copies.
 bool isGatheredAtUse(const Assignment &state, mlir::Value value);
 /// True if `op` converts a parameter to the compute type. Each rank converts
-/// its shard, and the copy is gathered.
+/// its shard, and the converted copy is gathered.
 bool makesCopy(const Assignment &state, mlir::Operation *op);
-/// Gives arguments their shardings. Fails with a diagnostic.
+/// Assigns shardings to arguments. Fails with a diagnostic.
 llvm::LogicalResult assignArguments(Assignment &state);
 /// Fills `parameterOf`. With one micro-batch, gradients in the compute type
-/// reach the optimizer unconverted, so that they are reduced in that type; sums
-/// over micro-batches are in f32.
+/// reach the optimizer without conversion, so they are reduced in that type.
+/// Sums over several micro-batches are in f32.
 void findParameterGradients(Assignment &state);
 void assignReturn(Assignment &state, mlir::func::ReturnOp op);
 
-/// True for an addition by which differentiation sums gradients.
+/// True if `op` is an addition by which differentiation sums gradients.
 bool isGradientSum(mlir::Operation *op);
-/// True if `op` is part of a larger sum; the root of that sum is assigned.
+/// True if `op` is part of a larger sum. Only the root of a sum is assigned.
 bool isInnerSum(mlir::Operation *op);
-/// Replaces the sum with the root `root` by sums per stage.
+/// Replaces the sum with the root `root` by one sum per stage.
 void assignGradientSum(Assignment &state, BinaryOp root);
 
 } // namespace dpc

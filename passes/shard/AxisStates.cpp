@@ -38,7 +38,7 @@ AxisTransition dpc::transition(AxisState from, AxisState to, bool hasGradient) {
 }
 
 /// The state of an operand or result under a choice other than `partial`.
-/// `absent`: the state if the tensor does not have the split factor.
+/// If the tensor does not have the split factor, the state is `absent`.
 static AxisState stateOf(const FactorAnalysis &factors, Operation *op,
                          const AxisChoice &choice, bool isResult,
                          unsigned index, AxisState absent) {
@@ -59,7 +59,7 @@ AxisState dpc::operandState(const FactorAnalysis &factors, Operation *op,
                     ? index == 0
                     : llvm::is_contained(rule.linear[choice.group],
                                          static_cast<int64_t>(index));
-  // The gradient of the other factor of a product is dy times the partial one.
+  // The gradient of the other factor is dy times the partial factor.
   return isTerm ? axis::partial : axis::gradPartial;
 }
 

@@ -1,8 +1,8 @@
 //===- AxisStates.h - States of a value and its gradient --------*- C++ -*-===//
 //
-// The search decides about an op and its gradient together. So the state of a
-// value over the axis that is solved gives the placement of the value and of
-// its gradient:
+// The search decides about an op and its gradient together. So for the axis
+// that is being solved, the state of a value determines the placement of both
+// the value and its gradient:
 //
 //   state          value        gradient
 //   replicated     replicated   replicated   every rank does the same work
@@ -22,8 +22,8 @@
 //                                 bwd reduce_scatter        else all_to_all
 //                                                           both
 //
-// (gradPartial to replicated would make a replicated gradient partial.) Values
-// without gradient pay only the forward part.
+// (Replicating a gradPartial value would make its replicated gradient partial.)
+// Values without a gradient pay only the forward part.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_AXISSTATES_H
@@ -33,22 +33,23 @@
 
 namespace dpc {
 
-/// What one axis does in an op and in its gradient.
+/// How one axis splits an op and the gradient of the op.
 struct AxisChoice {
   enum Kind { replicate, gradPartial, partial, split };
   Kind kind = replicate;
   IterFactor factor = {}; ///< The factor to split.
-  int64_t group = -1;     ///< Of a partial op: index of ShardingRule::linear.
+  int64_t group = -1; ///< For a partial op: an index of ShardingRule::linear.
 };
 
-/// A value's state: one of the first three, or firstSplit + factor index.
+/// The state of a value: one of the first three states, or firstSplit + the
+/// index of the split factor.
 using AxisState = int64_t;
 namespace axis {
 inline constexpr AxisState replicated = 0, gradPartial = 1, partial = 2,
                            firstSplit = 3;
 } // namespace axis
 
-/// The collectives of a transition.
+/// The collectives that a transition needs.
 struct AxisTransition {
   enum Move { none, allReduce, reduceScatter, allGather, allToAll, impossible };
   static constexpr size_t kNumMoves = impossible + 1;
@@ -56,7 +57,7 @@ struct AxisTransition {
   Move backward = none;
 };
 
-/// The table of the file comment.
+/// Returns an entry of the table in the file comment.
 AxisTransition transition(AxisState from, AxisState to, bool hasGradient);
 
 /// The state in which an op with `choice` needs operand `index`.
@@ -67,7 +68,7 @@ AxisState resultState(const FactorAnalysis &factors, mlir::Operation *op,
                       const AxisChoice &choice, unsigned index);
 
 /// All choices of `op`; the first is `replicate`. Without a gradient, choices
-/// that differ only in the gradient are left out.
+/// that differ only in the gradient are listed once.
 llvm::SmallVector<AxisChoice> choicesOf(const FactorAnalysis &factors,
                                         mlir::Operation *op, bool hasGradient);
 

@@ -28,20 +28,21 @@ inline DimFactors normalize(MeshAttr mesh, const DimFactors &factors) {
   return result;
 }
 
-/// The factor of a dimension that has `inner` elements inside it; size * inner
-/// = `outer`.
+/// A factor of a dimension that has `inner` elements inside the factor; the
+/// size of the factor times inner = `outer`.
 struct FactorRange {
   int64_t dim, outer, inner;
   auto operator<=>(const FactorRange &) const = default;
 };
 
-/// Numbers lists of factors, and keeps their properties.
+/// Assigns an id to each distinct list of factors, and stores the properties of
+/// each list.
 class DimTable {
 public:
   using Id = int32_t;
   explicit DimTable(MeshAttr mesh) : mesh(mesh) {}
 
-  /// The number of `factors`; equal lists have equal numbers.
+  /// The id of `factors`; equal lists have equal ids.
 
   Id add(const DimFactors &factors) {
     llvm::SmallVector<int64_t, 8> key;
@@ -66,13 +67,13 @@ public:
   }
 
   const DimFactors &operator[](Id id) const { return entries[id].factors; }
-  /// Elements of the whole dimension, and of one rank.
+  /// The number of elements of the whole dimension, and of one rank.
   int64_t size(Id id) const { return entries[id].size; }
   double localSize(Id id) const { return entries[id].localSize; }
   /// A bit for each axis that splits one of the factors.
   uint64_t axes(Id id) const { return entries[id].axes; }
 
-  /// The canonical form; a dimension of one element has no factors.
+  /// The canonical form of `id`; a dimension of one element has no factors.
   Id normalized(Id id) {
     if (entries[id].normalized < 0) {
       Id found = add(normalize(mesh, entries[id].factors));
@@ -81,12 +82,13 @@ public:
     return entries[id].normalized;
   }
 
-  /// A list and the place of a factor in it; -1 if there is none.
+  /// A list and the index of a factor in it; the index is -1 if there is no
+  /// such factor.
   struct Cut {
     Id id = -1;
     int64_t index = -1;
   };
-  /// `id` with a factor of its own for outer / inner, if that is possible.
+  /// Cuts the list so that outer / inner is a separate factor, if possible.
   Cut isolate(Id id, int64_t outer, int64_t inner) {
     auto [it, isNew] = cuts.try_emplace({id, outer, inner});
     if (isNew)
@@ -94,14 +96,15 @@ public:
     return it->second;
   }
 
-  /// `cut.id` with `axes` appended to the axes of factor `cut.index`.
+  /// `cut.id`, where `axes` are appended to the axes of factor `cut.index`.
   Id withAxes(Cut cut, llvm::ArrayRef<int64_t> axes) {
     DimFactors factors = entries[cut.id].factors;
     factors[cut.index].axes.append(axes.begin(), axes.end());
     return add(factors);
   }
 
-  /// `cut.id` without the innermost `count` axes of factor `cut.index`.
+  /// `cut.id`, where the innermost `count` axes of factor `cut.index` are
+  /// removed.
   Id withoutAxes(Cut cut, size_t count) {
     DimFactors factors = entries[cut.id].factors;
     factors[cut.index].axes.pop_back_n(count);

@@ -1,28 +1,28 @@
 //===- Experts.h - The experts of a program --------------------*- C++ -*-===//
 //
-// Expert parallelism shards the experts of a mixture over the axis `ep`. Its
-// ranks are data parallel otherwise: `ep` splits the batch, except in ops on
-// experts, where it splits the experts. Reshards connect the two: tokens are
-// gathered or sent (all_to_all) to the ranks of their experts, and the results
-// are reduced and scattered back to the ranks of the tokens. `ep` splits the
-// parameters of experts, their gradients and states, which are therefore
-// reduced over the other data axes only.
+// Expert parallelism shards the experts of a mixture over the axis `ep`. In all
+// other ops, the ranks of `ep` are data parallel: `ep` splits the batch, except
+// in ops on experts, where it splits the experts. Reshards connect the two:
+// tokens are gathered or sent (all_to_all) to the ranks of their experts, and
+// the results are reduced and scattered back to the ranks of the tokens. `ep`
+// splits the parameters of experts and the gradients and states of these
+// parameters, so they are reduced only over the other data axes.
 //
-// The program defines its experts, not names. A class of factors of size E is a
-// class of experts if
+// Experts are recognized by the structure of the program, not by names. A class
+// of factors of size E is a class of experts if
 //   (E1) it is a dimension of a trained parameter with at least three
-//   dimensions
-//        (weights stacked over experts);
-//   (E2) an op that this parameter reaches through values of the class also
+//        dimensions (weights stacked over experts);
+//   (E2) a value of the class leads from this parameter to an op that also
 //        reads a value of the class that depends on a TopK or Softmax of E
 //        elements per row (the gate, or a dispatch mask).
-// The parameters of the class are parameters of experts, unless they reach an
-// op that needs the class whole: those are gates.
+// The parameters of the class are parameters of experts, unless they lead to an
+// op that needs the class whole. In that case they are gates.
 //
-// An op works on experts if a parameter of experts reaches it through values of
-// the class. An op of the class before such ops joins them if splitting experts
-// there sends no more bytes than splitting the batch: tokens that are repeated
-// for every expert are gathered before, not sent after.
+// An op works on experts if values of the class lead from a parameter of
+// experts to the op. An op of the class before such ops also counts as an op on
+// experts if splitting the experts there sends no more bytes than splitting the
+// batch: then tokens that are repeated for every expert are gathered before the
+// repetition, not sent after it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_EXPERTS_H

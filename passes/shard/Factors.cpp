@@ -102,9 +102,9 @@ static bool isBlocked(const OpFactors &factors, const DimMap &map) {
 /// Indices of ops to refine; the last one is next.
 using Worklist = llvm::SetVector<int32_t>;
 
-/// Aligns the factors of an operand or result with those of the op's
-/// dimensions. Returns true if either changed. If those of the value changed,
-/// adds its other producer and users to the worklist.
+/// Aligns the factors of an operand or result with the factors of the op's
+/// dimensions. Returns true if either changed. If the factors of the value
+/// changed, adds its other producer and users to the worklist.
 static bool refineTensor(FactorTables &tables, OpFactors &op, size_t tensor,
                          Worklist &worklist) {
   ValueFactors &factors = tables.values[op.values[tensor]];
@@ -159,7 +159,7 @@ static void refineAll(FactorTables &tables) {
     worklist.insert(i);
   while (!worklist.empty()) {
     OpFactors &op = tables.ops[worklist.pop_back_val()];
-    // Repeated, because an op may use a value twice.
+    // Repeats the alignment, because an op may use a value twice.
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t tensor = 0; tensor < op.values.size(); ++tensor)
@@ -168,8 +168,8 @@ static void refineAll(FactorTables &tables) {
   }
 }
 
-/// Numbers all factors and joins those with the same index: a union-find whose
-/// representatives are the classes.
+/// Numbers all factors and joins those with the same index, with a union-find
+/// structure whose representatives are the classes.
 static void joinClasses(FactorTables &tables) {
   int64_t count = 0;
   for (ValueFactors &value : tables.values) {
@@ -227,9 +227,9 @@ FactorAnalysis::FactorAnalysis(func::FuncOp func) {
   joinClasses(tables);
 }
 
-/// The iteration dimension in which `op` looks up indices, or -1. Ranks look up
-/// a contiguous range: if a table was a grid and this dimension has several
-/// factors, a shard may not be such a range.
+/// The iteration dimension in which `op` looks up indices, or -1. Each rank
+/// looks up a contiguous range. If a table was a grid and this dimension has
+/// several factors, a shard may not be contiguous.
 static int64_t lookupDim(Operation *op, const ShardingRule &rule) {
   const DimMap *map = nullptr;
   if (isa<EmbeddingOp>(op))

@@ -1,14 +1,14 @@
 //===- Factors.h - Factors of dimensions and their classes ------*- C++ -*-===//
 //
-// Ops see one dimension in different ways: a matmul sees 192 columns, the
-// slices after it see 3 x 64, and the reshapes after those see 4 x 16. The
-// analysis cuts each dimension of each value, and each iteration dimension of
-// each op, at every boundary that a connected op sees (192 = 3 x 4 x 16, back
+// Ops divide one dimension in different ways: a matmul has 192 columns, the
+// slices after it have 3 x 64, and the reshapes after the slices have 4 x 16.
+// The analysis cuts each dimension of each value, and each iteration dimension
+// of each op, at every boundary that a connected op has (192 = 3 x 4 x 16, back
 // to the weight and its gradient). Factors with the same index form a *class*.
 //
-// Invariant: a dimension of an operand or result has the factors of the
-// iteration dimensions it maps to, one after the other, and factors at equal
-// positions have equal classes. Factors of size 1 are left out.
+// Invariant: a dimension of an operand or result has the factors of its
+// iteration dimensions, one after the other, and factors at equal positions
+// have equal classes. Factors of size 1 are left out.
 //
 // If the boundaries of a dimension cannot be aligned (6 x 4 with 4 x 6), its
 // iteration dimensions are *blocked*: the op needs them whole.
@@ -23,8 +23,9 @@
 namespace dpc {
 
 /// Clones each splat constant and each iota for each of its uses.
-/// Simplification merges equal constants, and unrelated dimensions (the tokens
-/// of a loss, and a bias without gradient) would form one class through them.
+/// Simplification merges equal constants. Without the clones, unrelated
+/// dimensions (for example the tokens of a loss and a bias without gradient)
+/// would be in one class through a shared constant.
 void separateConstants(mlir::func::FuncOp func);
 
 /// One factor of an iteration dimension of an op.
@@ -38,7 +39,8 @@ struct IterFactor {
 struct ValueFactors {
   /// Sizes of the factors of each dimension, outermost first.
   llvm::SmallVector<llvm::SmallVector<int64_t, 2>, 4> dims;
-  /// Number of its first factor; the numbers of the others follow.
+  /// The number of the first factor; the other factors are numbered
+  /// consecutively.
   int64_t first = 0;
 };
 
@@ -47,13 +49,14 @@ struct OpFactors {
   mlir::Operation *op = nullptr;
   ShardingRule rule;
   llvm::SmallVector<llvm::SmallVector<int64_t, 2>, 6> dims;
-  llvm::SmallVector<int64_t, 6> first; ///< As in ValueFactors, by dimension.
-  llvm::SmallVector<bool, 8> blocked;  ///< By dimension.
+  /// For each dimension, as in ValueFactors.
+  llvm::SmallVector<int64_t, 6> first;
+  llvm::SmallVector<bool, 8> blocked; ///< For each dimension.
   /// Indices of its operands, then of its results, in FactorTables::values.
   llvm::SmallVector<int32_t, 8> values;
 
-  /// The dimensions that operand or result `tensor`, an index of `values`,
-  /// maps to.
+  /// The iteration dimensions of operand or result `tensor`, an index of
+  /// `values`.
   const TensorMap &mapOf(size_t tensor) const {
     size_t operands = rule.operands.size();
     return tensor < operands ? rule.operands[tensor]
@@ -71,8 +74,8 @@ struct FactorTables {
   std::vector<int64_t> classes;
 };
 
-/// The analysis of one function, see the file comment. Ops and types of the
-/// function must not change while it is used, except for encodings.
+/// The analysis of one function, see the file comment. Until the last use of
+/// the analysis, only the encodings of the function may change.
 class FactorAnalysis {
 public:
   explicit FactorAnalysis(mlir::func::FuncOp func);
@@ -88,7 +91,8 @@ public:
   int64_t classOf(mlir::Operation *op, IterFactor factor) const {
     return tables.classes[of(op).first[factor.dim] + factor.factor];
   }
-  /// True if the rule allows a split of the factor and it is not blocked.
+  /// True if the rule allows a split of the factor and the factor is not
+  /// blocked.
   bool canSplit(mlir::Operation *op, IterFactor factor) const;
   bool isBlocked(mlir::Operation *op, int64_t dim) const {
     return of(op).blocked[dim];
@@ -105,7 +109,8 @@ public:
   llvm::ArrayRef<int64_t> factors(mlir::Value value, int64_t dim) const {
     return of(value).dims[dim];
   }
-  /// Number of factors of all dimensions of `value`, or of the first `dims`.
+  /// The number of factors of all dimensions of `value`, or of its first `dims`
+  /// dimensions.
   int64_t numFactors(mlir::Value value, std::optional<int64_t> dims = {}) const;
   /// Size and class of factor `index`, counted over all dimensions in order.
   int64_t factorSize(mlir::Value value, int64_t index) const;
@@ -117,7 +122,8 @@ public:
   int64_t indexOf(mlir::Value value, int64_t cls) const;
 
   /// The index of `factor` of `op` in operand (or result) `index`, counted over
-  /// all dimensions of that tensor; -1 when the tensor does not have it.
+  /// all dimensions of that tensor; -1 if the tensor does not contain the
+  /// factor.
   int64_t positionIn(mlir::Operation *op, bool isResult, unsigned index,
                      IterFactor factor) const;
 

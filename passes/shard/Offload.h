@@ -8,15 +8,13 @@
 
 namespace dpc {
 
-/// Marks the arguments of a training step, or of a forward function, that stay
-/// in the memory space `spec.offloadTo` with `dpc.space`. `spec.offload`
-/// selects
+/// Marks the arguments of a training step or forward function that stay in the
+/// memory space `spec.offloadTo` with `dpc.space`. `spec.offload` selects
 ///
-///   optimizer    states, and parameters of which the model reads only a copy
-///   of
-///                a narrower type (master weights)
-///   parameters   parameters; they get `dpc.at_use` too, so that every phase
-///                recomputes what it derives from them
+///   optimizer    states, and master weights: parameters that the model reads
+///                only through a copy of a narrower type
+///   parameters   parameters; they also get `dpc.at_use`, so that every phase
+///                recomputes the values that are derived from them
 ///   all          both
 void markOffload(mlir::func::FuncOp func, const LoweringSpec &spec);
 

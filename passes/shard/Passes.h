@@ -15,10 +15,10 @@ namespace dpc {
 /// Registers the passes of this folder.
 inline void registerShardPasses() { registerDpcShardPasses(); }
 
-/// `@train_step`, or `@forward` when there is no `@train_step`, or null.
+/// `@train_step`; `@forward` if there is no `@train_step`; else null.
 mlir::func::FuncOp findProgram(mlir::ModuleOp module);
 
-/// `dpc.role` of an argument; empty without one.
+/// The `dpc.role` of an argument; empty if it has none.
 inline llvm::StringRef roleOfArgument(mlir::func::FuncOp func, unsigned index) {
   auto role = func.getArgAttrOfType<mlir::StringAttr>(index, attr::kRole);
   return role ? role.getValue() : llvm::StringRef();

@@ -104,7 +104,8 @@ void ProgramFacts::findInputs() {
         }
       }
   }
-  // Without token ids (patches of an image), attention has the sequence.
+  // Without token ids (for example patches of an image), the query positions of
+  // attention are the sequence.
   if (sequenceClasses.empty())
     func.walk([&](AttentionOp op) {
       Value q = op.getQ();
@@ -198,7 +199,7 @@ void ProgramFacts::findForward() {
     if (!factors.hasRule(&op) || op.getNumResults() == 0)
       continue;
     std::optional<Phase> phase = markedPhase(&op);
-    // An op without a phase has that of its operands.
+    // An op without a phase has the phase of its operands.
     bool isIt = phase ? *phase == Phase::forward
                       : llvm::all_of(op.getOperands(), [&](Value operand) {
                           Operation *producer = operand.getDefiningOp();

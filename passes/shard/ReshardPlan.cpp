@@ -27,7 +27,7 @@ static void addToKey(PlanKey &key, const ShardingSpec &spec) {
 
 namespace {
 
-/// A plan for all meshes with the same sizes: its specs have no mesh.
+/// A plan for all meshes with the same sizes. Its specs have no mesh.
 struct KeptPlan {
   std::optional<std::vector<ReshardStep>> steps;
   std::optional<double> bytes;
@@ -51,8 +51,9 @@ static std::shared_ptr<const KeptPlan> makePlan(const ShardingSpec &from,
   return plan;
 }
 
-/// Plans are kept because the strategies of a search, the depths of a program,
-/// and the pricing and the emission of one reshard repeat them.
+/// Plans are cached because the strategies of a search, the depths of a
+/// program, and the pricing and emission of one reshard need the same plans
+/// again.
 static std::shared_ptr<const KeptPlan> keptPlan(const ShardingSpec &from,
                                                 const ShardingSpec &to,
                                                 int64_t elementBytes) {
@@ -83,7 +84,7 @@ std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
                                                     int64_t elementBytes,
                                                     std::string &why) {
   auto steps = keptPlan(from, to, elementBytes)->steps;
-  if (!steps) // the reason names axes
+  if (!steps) // `why` names axes, which differ between meshes
     return searchReshard(from, to, elementBytes, why);
   for (ReshardStep &step : *steps)
     step.before.mesh = step.after.mesh = from.mesh;

@@ -12,17 +12,17 @@
 //
 // (bytes that one rank sends; k ranks along the axes; sizes include padding).
 // The planner runs Dijkstra's algorithm with the bytes as lengths. It adds a
-// small price per step for latency and copies, so that one collective over two
-// axes is cheaper than two collectives. On ties, it prefers to send over inner
-// axes. States differ only in axes whose place changes; other axes never move.
+// small cost per step for latency and copies, so that one collective over two
+// axes is cheaper than two collectives. On ties, it prefers sends over inner
+// axes. A path moves only axes whose place differs between source and target.
 //
 // Example, tp = 4, sequence-parallel to head-parallel:
 //   [{}, {tp}, {4, 16}] -> [{}, {}, {4:tp, 16}]     one all_to_all over tp
 //
-// Uneven factors: if k more ranks split a factor of local size c0, each shard
-// has c = ceil(c0 / k) elements. A split pads the factor to k * c, and a join
-// trims it to c0. As splits are nested (ir/Sharding.h), valid data keeps its
-// place.
+// Uneven factors: if a factor of local size c0 is split further over k ranks,
+// each shard has c = ceil(c0 / k) elements. A split pads the factor to k * c,
+// and a join trims it to c0. Since splits are nested (ir/Sharding.h), valid
+// data keeps its place.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHARD_RESHARDPLAN_H
@@ -45,11 +45,11 @@ enum class ReshardStepKind {
 };
 
 /// One step. `before` and `after` have the same factors and differ only in
-/// axes. Every factor that the step changes is a factor of its own.
+/// axes. Every factor that the step changes is a separate factor in both.
 struct ReshardStep {
   ReshardStepKind kind;
-  /// Mesh axes of the step, in the order in which they split the factor. Pieces
-  /// of a collective are numbered row-major over them.
+  /// Mesh axes of the step, in the order in which they split the factor. The
+  /// parts of a collective are numbered row-major over these axes.
   llvm::SmallVector<int64_t, 2> axes;
   ReduceKind reduction = ReduceKind::sum;
   /// The factor that loses axes (all_gather, all_to_all) and the factor that
@@ -64,10 +64,10 @@ struct ReshardStep {
 };
 
 /// The cheapest steps between two shardings of one tensor over one mesh; empty
-/// if they place it equally. Nullopt, with the reason in `why`, if there is no
-/// path: the target is partial where the source is not, or the steps would have
-/// to undo a split over `mb`. Plans are cached for the process, by value.
-/// Thread-safe.
+/// if the shardings place the tensor equally. If there is no path, returns
+/// nullopt and sets `why`: the target is partial where the source is not, or
+/// the steps would have to undo a split over `mb`. Plans are cached per
+/// process, by value. Thread-safe.
 std::optional<std::vector<ReshardStep>> planReshard(const ShardingSpec &from,
                                                     const ShardingSpec &to,
                                                     int64_t elementBytes,

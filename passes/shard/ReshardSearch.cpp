@@ -6,18 +6,17 @@
 
 namespace dpc {
 
-// Prices of a step besides its bytes. They are small against real traffic, and
-// order plans that send about the same.
+// Costs of a step in addition to its bytes. They are small compared with real
+// traffic, and order plans that send about the same number of bytes.
 static constexpr double kStepPrice = 512;
 static constexpr double kLocalStepPrice = 1;
 static constexpr double kCopyPricePerByte = 1e-3;
 /// Price per byte and per axis outside, because outer axes tend to cross slower
 /// links.
 static constexpr double kOuterPrice = 0.01;
-/// With more states than this, the search takes the best path among those it
-/// has seen.
+/// After this many states, the search returns the best path that it has found.
 static constexpr size_t kMaxStates = 20000;
-/// Also drops axes of size 1.
+/// Makes the factors canonical and drops axes of size 1.
 static void normalize(ShardingSpec &spec) {
   llvm::ArrayRef<int64_t> sizes = spec.mesh.getSizes();
   for (DimFactors &dim : spec.dims) {
@@ -79,9 +78,9 @@ static void mergeSlices(std::vector<ReshardStep> &steps, int64_t microBatch) {
 
 namespace {
 
-/// A state of the search is a list of numbers: one for the factors of each
-/// dimension (see DimTable), and one for the partial axes. A step changes one
-/// or two of them.
+/// A state of the search is a list of ids: the id of the factors of each
+/// dimension (see DimTable), and an id of the partial axes. A step changes one
+/// or two ids.
 class ReshardSearch {
 public:
   ReshardSearch(const ShardingSpec &from, const ShardingSpec &to,
@@ -133,10 +132,10 @@ public:
 private:
   using Axes = llvm::SmallVector<int64_t, 2>;
   using Partials = llvm::SmallVector<PartialAxis, 2>;
-  /// Numbers of the dimensions, then an index of `partials`.
+  /// The ids of the dimensions, then an index of `partials`.
   using State = llvm::SmallVector<DimTable::Id, 6>;
 
-  /// A ReshardStep in numbers.
+  /// A ReshardStep in terms of ids.
   struct Step {
     ReshardStepKind kind;
     Axes axes;
@@ -235,7 +234,8 @@ private:
     return index;
   }
 
-  /// Bytes that one rank sends in a step whose shards have so many bytes.
+  /// The bytes that one rank sends in a step, given the bytes of its shards
+  /// before and after.
   double bytesSent(const Step &step, double before, double after) const {
     double pieces = static_cast<double>(productOfAxes(mesh, step.axes));
     double share = (pieces - 1) / pieces;
@@ -255,8 +255,8 @@ private:
     llvm_unreachable("unknown step");
   }
 
-  /// Factor by which the step pads its input: it pads the factor that gains
-  /// axes to a multiple of the pieces.
+  /// The factor by which the step enlarges its input: it pads the factor that
+  /// gains axes to a multiple of the number of pieces.
   double allToAllPadding(const Step &step) const {
     int64_t position = step.target;
     size_t dim = 0;

@@ -70,7 +70,7 @@ public:
     last = starts.size() - 1;
   }
 
-  /// Nullopt if the stages have not enough room.
+  /// Returns nullopt if the memory of the stages is too small.
   std::optional<std::vector<int64_t>> run(ArrayRef<double> room) {
     // best[b]: seconds of the slowest stage so far if the stages end at b.
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -228,11 +228,11 @@ static SmallVector<Operation *> homedOps(const ProgramFacts &facts) {
   return homed;
 }
 
-/// Keeps only the seconds of layers, if the number of layers is a multiple of
-/// the number of stages (see Software::equalStages). The embeddings (ops before
-/// the first GEMM) and the head (from the last GEMM on) weigh nothing. If the
-/// number of layers plus two is such a multiple, they weigh as much as one
-/// layer each. Cuts decide only ties.
+/// Keeps only the seconds of layers if the number of layers is a multiple of
+/// the number of stages (see Software::equalStages). Then the embeddings (ops
+/// before the first GEMM) and the head (from the last GEMM on) have no weight.
+/// If the number of layers plus two is a multiple, each of them weighs as much
+/// as one layer. Cuts decide only ties.
 static void weighLayersOnly(const HomedOps &ops, int64_t stages,
                             std::vector<double> &seconds,
                             std::vector<double> &cutSeconds) {
@@ -366,7 +366,7 @@ LogicalResult dpc::markStages(const ProgramFacts &facts,
   return success();
 }
 
-/// The share of the work on a batch that one rank of a stage does per
+/// The fraction of the work on a batch that one rank of a stage does per
 /// micro-batch.
 static double rankShare(const LoweringSpec &spec) {
   int64_t ranksPerStage = numRanks(spec) / spec.pp;
@@ -449,9 +449,9 @@ std::vector<int64_t> dpc::chooseStageStarts(const HomedOps &ops, bool trains,
   std::vector<int64_t> starts = balanceStages(seconds, cuts, spec.stages());
   if (spec.vpp == 1)
     return starts;
-  // The chunks of one rank may compensate for each other, which balancing
-  // chunks ignores. With messages in full, the cuts move to where fewer bytes
-  // cross.
+  // The chunks of one rank may compensate for each other, which balancing the
+  // chunks ignores. If messages count in full, the cuts move to positions where
+  // fewer bytes cross.
   std::vector<double> whole(cuts);
   for (double &cut : whole)
     cut *= times;

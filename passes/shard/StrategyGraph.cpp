@@ -21,7 +21,7 @@ static constexpr double kTieBreak = 1e-12;
 
 namespace {
 
-/// Options of a node as states of one value.
+/// The options of a node, as states of one value.
 using States = SmallVector<AxisState>;
 
 /// The inputs of the problem of one axis, and costs that repeat.
@@ -51,9 +51,9 @@ struct AxisProblem {
   /// Ranks of the sequence axis, if it is solved after this axis.
   int64_t laterSequence;
 
-  /// See updateSeconds, by bytes.
+  /// Results of updateSeconds, by bytes.
   mutable std::map<double, double> updates;
-  /// See moveSeconds, by kind and by bytes of a micro-batch.
+  /// Results of moveSeconds, by kind and by bytes of a micro-batch.
   mutable std::map<std::pair<cost::Collective, double>, double> moves;
 };
 
@@ -71,7 +71,7 @@ struct Graph {
 
 } // namespace
 
-// What earlier axes leave to one rank.
+// The part that earlier axes leave to one rank.
 
 /// The share of the largest shard when `ranks` split `size` elements.
 static double largestShare(int64_t size, int64_t ranks) {
@@ -184,8 +184,8 @@ static double unsplitSeconds(const AxisProblem &in, Operation *op) {
   return seconds * shareBefore(in, op);
 }
 
-/// Seconds of a collective over this axis, or over each micro-batch if the
-/// value is `batched`.
+/// Seconds of a collective over this axis. If the value is `batched`, the
+/// collective runs for each micro-batch.
 static double moveSeconds(const AxisProblem &in, AxisTransition::Move move,
                           double bytes, bool batched) {
   if (move == AxisTransition::none)
@@ -290,8 +290,8 @@ static double choiceCost(const AxisProblem &in, Operation *op,
                         : tensorPenalty(in, op, choice));
 }
 
-/// Seconds of the data-parallel reduction and the update of parameters of so
-/// many bytes.
+/// Seconds of the data-parallel reduction and the update of parameters with
+/// `bytes` bytes.
 static double updateSeconds(const AxisProblem &in, double bytes) {
   auto [it, isNew] = in.updates.try_emplace(bytes, 0.0);
   if (isNew)
@@ -304,8 +304,8 @@ static double updateSeconds(const AxisProblem &in, double bytes) {
   return it->second;
 }
 
-/// False if the sharding of an argument by the user (attr::kUserSplit) excludes
-/// `state` over `axis`. It applies to tensor axes only. (R7)
+/// False if the user's sharding of an argument (attr::kUserSplit) excludes
+/// `state` over `axis`. Only tensor axes are checked. (R7)
 static bool isAsked(const ProgramFacts &facts, BlockArgument argument,
                     const MeshAxis &axis, AxisState state) {
   func::FuncOp func = facts.func;
@@ -322,8 +322,8 @@ static bool isAsked(const ProgramFacts &facts, BlockArgument argument,
   return llvm::is_contained(dims.asArrayRef(), dim);
 }
 
-/// The error names an argument of which the last axis of `choices` breaks the
-/// sharding by the user.
+/// The error names an argument whose user-specified sharding contradicts the
+/// last axis of `choices`.
 static Status checkAsked(const ProgramFacts &facts,
                          const ShardChoices &choices) {
   const MeshAxis &axis = choices.axes.back();
@@ -372,8 +372,8 @@ static double stateCost(const AxisProblem &in, Value argument,
 
 // Nodes and edges.
 
-/// Replicated, the two gradient states, and a split of each factor except those
-/// of the batch.
+/// Replicated, the two partial-sum states (of the value and of its gradient),
+/// and a split along each factor that does not belong to the batch.
 static States allStates(const ProgramFacts &facts, Value value) {
   States states = {axis::replicated, axis::gradPartial, axis::partial};
   for (int64_t i = 0, e = facts.factors.numFactors(value); i < e; ++i)
@@ -512,7 +512,8 @@ static void addEdges(Graph &graph, const AxisProblem &in, Operation *op) {
   }
 }
 
-/// Appends the axis of `in` to `choices`. The error says why that failed.
+/// Solves the axis of `in` and appends it to `choices`. If this fails, the
+/// error says why.
 static Status solveAxis(const AxisProblem &in, ShardChoices &choices) {
   Graph graph;
   Block &block = in.facts.func->getRegion(0).front();

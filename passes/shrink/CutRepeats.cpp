@@ -16,8 +16,8 @@ struct Run {
 class Layers {
 public:
   explicit Layers(func::FuncOp func);
-  /// The repeats for which a cut to `keep` removes the most ops; on ties, those
-  /// of the shortest layer. Nullopt if there are none.
+  /// The repeats for which a cut to `keep` removes the most ops; on ties, the
+  /// repeats of the shortest layer. Nullopt if no layer repeats.
   std::optional<Run> findRun(int64_t keep) const;
   void cut(const Run &run, int64_t keep);
 
@@ -46,7 +46,7 @@ Layers::Layers(func::FuncOp func) : func(func) {
     }
 }
 
-/// True if `b` has the role in a later repeat that `a` has in an earlier one.
+/// True if `a` in an earlier repeat corresponds to `b` in a later repeat.
 bool Layers::isSameValue(Value a, Value b, int64_t distance) const {
   if (a == b)
     return true;

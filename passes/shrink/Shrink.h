@@ -1,25 +1,23 @@
 //===- Shrink.h - A small program of the same structure ---------*- C++ -*-===//
 //
-//
 // A large model is verified on a small model with the same graph. Any valid
 // program with the same kinds of ops in the same combinations tests a strategy
 // as well as the large one. The numbers of the small model have no meaning.
 //
-// Depth. Ops i and i + p match if they differ at most in the parameters
-// that they read, and read values of ops at a distance of p, or the same
-// values. A run of r ops that match the op at distance p is (r + p) / p
-// repeats of a layer of p ops. All repeats except the first few are cut: users
-// of the last repeat then read the values of the last remaining repeat. Values
-// and parameters without users are removed.
+// Depth. Ops i and i + p match if they read the same values, or values of ops
+// at a distance of p; the parameters that they read may differ. A run of r ops
+// that match the op at distance p is (r + p) / p repeats of a layer of p ops.
+// All repeats except the first few are cut: users of the last repeat then read
+// the values of the last remaining repeat. Values and parameters without users
+// are removed.
 //
 // Width. FactorAnalysis (passes/shard/Factors.h) divides every dimension into
-// factors and groups the factors that are one index into classes. A class gets
+// factors, and groups factors that have one index into classes. A class gets
 // one new size, and every dimension is the product of its new factors. So heads
 // * head_dim = hidden remains true in all layers. Classes whose size cannot
-// change are *pinned*: those of parts of slices and concatenations, of windows,
-// after reshapes that do not align, and at ops without a rule. Constants are
-// cut to the first indices of their factors.
-//
+// change are *pinned*: classes in parts of slices and concatenations, in
+// windows, after reshapes that do not align, and in ops without a rule.
+// Constants are cut to the first indices of their factors.
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_SHRINK_SHRINK_H
 #define DPC_PASSES_SHRINK_SHRINK_H
@@ -34,12 +32,12 @@ namespace dpc {
 struct ShrinkOptions {
   /// The number of repeats of a layer that remain.
   int64_t layers = 2;
-  /// Factors up to this size do not change. Larger ones get about this size.
+  /// Factors up to this size do not change. Larger factors get about this size.
   int64_t size = 8;
   /// The number of samples; 0 treats the batch like other dimensions.
   int64_t batch = 0;
-  /// A new size is a multiple of `newParts` if and only if the old one is a
-  /// multiple of `oldParts`. It is even if and only if the old one is.
+  /// A new size is a multiple of `newParts` if and only if the old size is a
+  /// multiple of `oldParts`, and even if and only if the old size is even.
   int64_t oldParts = 2, newParts = 2;
 };
 
@@ -63,9 +61,9 @@ mlir::FailureOr<ShrinkSummary> shrinkProgram(mlir::func::FuncOp forward,
 llvm::SmallVector<ShrinkSummary::Repeat> cutRepeats(mlir::func::FuncOp forward,
                                                     int64_t layers);
 
-/// Cuts only the repeats that cutRepeats cuts first, to exactly `layers`.
-/// Returns nullopt without a change if there are no repeats or no more than
-/// `layers`, or if results replace arguments.
+/// Cuts only the repeats that cutRepeats cuts first, down to exactly `layers`
+/// repeats. Returns nullopt and changes nothing if there are at most `layers`
+/// repeats, or if results replace arguments.
 std::optional<ShrinkSummary::Repeat> cutLayers(mlir::func::FuncOp forward,
                                                int64_t layers);
 

@@ -66,8 +66,8 @@ void SizeShrinker::pinIterDim(Operation *op, int64_t dim) {
     pinned.insert(factors.classOf(op, {dim, i}));
 }
 
-/// Pins the dimensions of `value`, and their iteration dimensions, that the
-/// rule or the analysis does not relate.
+/// Pins the dimensions of `value` that neither the rule nor the analysis
+/// relates to other dimensions, and their iteration dimensions.
 void SizeShrinker::pinTensor(Operation *op, const TensorMap &map, Value value) {
   for (auto [d, dimMap] : llvm::enumerate(map)) {
     bool isLinked = !dimMap.empty() && llvm::none_of(dimMap, [&](int64_t dim) {

@@ -45,11 +45,11 @@ std::optional<DType> parseDType(std::string_view name);
 bool isFloat(DType type);
 /// Whether the type is neither a float nor bool.
 bool isInteger(DType type);
-/// Whether integers of type `from` are accepted for type `to`, for example i32
-/// labels for i64.
+/// Whether an input of integer type `from` is accepted where `to` is expected,
+/// for example i32 labels for i64 labels.
 bool widens(DType from, DType to);
 
-/// Product of the extents (1 for a scalar).
+/// The number of elements of a tensor with this shape (1 for a scalar).
 int64_t numElements(const std::vector<int64_t> &shape);
 
 /// Conversions between float and the bits of bf16 or f16. They round to nearest
@@ -62,11 +62,12 @@ float f16ToFloat(uint16_t bits);
 /// The encoding of a float type of at most 8 bits.
 struct NarrowFloat {
   int mantissaBits;
-  int bias;          ///< of the exponent
-  int largest;       ///< code of the largest finite number
-  int beyond;        ///< code of larger values, infinity included
-  int nan;           ///< code of NaN
-  int signBit;       ///< value of the sign bit
+  int bias;    ///< bias of the exponent
+  int largest; ///< code of the largest finite number
+  int beyond;  ///< code of values above the largest finite number, infinity
+               ///< included
+  int nan;     ///< code of NaN
+  int signBit; ///< value of the sign bit
   bool negativeZero; ///< whether -0 has a code
 };
 
@@ -77,8 +78,8 @@ std::optional<NarrowFloat> narrowFloatOf(DType type);
 uint8_t floatToNarrow(float value, const NarrowFloat &format);
 float narrowToFloat(uint8_t code, const NarrowFloat &format);
 
-/// Load and store element `index` of an array of `type` as a double. The store
-/// rounds to the type and truncates for integers.
+/// Load and store element `index` of an array as a double. The store rounds to
+/// a float type and truncates to an integer type.
 double loadAsDouble(const void *data, DType type, int64_t index);
 void storeFromDouble(void *data, DType type, int64_t index, double value);
 

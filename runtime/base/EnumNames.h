@@ -1,7 +1,7 @@
 //===- EnumNames.h - enums whose values have names --------------*- C++ -*-===//
 //
 // A specialization of `kNamesOf` lists the names of an enum's values, in the
-// order of the values, which count from 0 without gaps:
+// order of the values, which must be 0, 1, 2 and so on:
 //
 //   enum class Kind { Ring, Tree };
 //   template <>
@@ -37,7 +37,7 @@ constexpr std::optional<E> symbolize(std::string_view text) {
   return std::nullopt;
 }
 
-/// The names of all values: "zeros, source or random".
+/// The names of all values as text for a message: "zeros, source or random".
 template <NamedEnum E> std::string acceptedNames() {
   std::string text;
   constexpr size_t count = kNamesOf<E>.size();

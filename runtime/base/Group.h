@@ -10,8 +10,8 @@
 
 namespace dpc::rt {
 
-/// The ranks that communicate along `axes`. Ranks of one cell differ only in
-/// their coordinates along these axes.
+/// The sets of ranks that communicate along `axes`. Ranks in one set (a cell)
+/// differ only in their coordinates along these axes.
 struct Group {
   int id = -1; ///< equals its index in Plan::groups
   std::vector<std::string> axes;

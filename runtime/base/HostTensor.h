@@ -29,7 +29,7 @@ struct HostTensor {
   }
 };
 
-/// The text of a type in messages: "f32[8, 64]".
+/// The type of a tensor as text for messages: "f32[8, 64]".
 std::string describe(DType dtype, const std::vector<int64_t> &shape);
 
 /// Copies `count` elements and converts them if the types differ.

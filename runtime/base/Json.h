@@ -40,12 +40,12 @@ private:
 /// readers refuse it before they parse.
 bool nestsTooDeep(std::string_view json);
 
-/// Parses `text`. The error of invalid syntax is one line with file, line and
+/// Parses `text`. For invalid syntax, the error is one line with file, line and
 /// column.
 Expected<nlohmann::json> parseJson(const std::string &text,
                                    const std::string &file);
 
-/// The text of a value in messages, at most 40 characters.
+/// Formats a value for a message, in at most 40 characters.
 std::string showJson(const nlohmann::json &json);
 
 /// The fields of one JSON object. `where` is "FILE" or "FILE: PATH".

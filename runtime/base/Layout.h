@@ -4,8 +4,8 @@
 // the extent. A factor is split over a list of axes: the first axis splits the
 // factor, the second axis splits each shard of the first, and so on. An axis of
 // size k splits n elements into shards of ceil(n / k) elements; padding fills
-// the last ones. All ranks therefore have the same local shape. For a factor of
-// size n, axes of sizes k1..kr and coordinates c1..cr:
+// the last shards. All ranks therefore have the same local shape. For a factor
+// of size n, axes of sizes k1..kr and coordinates c1..cr:
 //
 //   off = 0, valid = n, cap = n
 //   for each axis i:  s = ceil(cap / ki)
@@ -16,12 +16,13 @@
 // For example, dp=3 splits 8 rows into 3, 3 and 2 (capacity 3), and dp=4 splits
 // 5 rows into 2, 2, 1 and 0.
 //
-// Data-parallel ranks may have uneven batch shares s0, s1, ..: numbers of
-// micro-batches whose mean is M. The batch of D data-parallel ranks is then
-// still split evenly, into D x M cells in row-major order. Data rank d runs its
-// micro-batch m on cell s0 + .. + s(d-1) + m instead of cell d * M + m. For
-// this reason, all data axes must split a factor that "mb" splits, and the
-// coordinates c above are those of the cell.
+// Data-parallel ranks may have uneven batch shares s0, s1, ..: different
+// numbers of micro-batches, with mean M. The global batch is still split
+// evenly, into D x M cells in row-major order, where D is the number of
+// data-parallel ranks. Micro-batch m of data-parallel rank d is cell s0 + .. +
+// s(d-1) + m instead of cell d * M + m. For this reason, all data axes must
+// split every factor that "mb" splits, and the formula above takes the
+// coordinates of the cell, not of the rank.
 //
 // For example, D = 2, M = 2 and shares 3, 1 assign cells 0, 1, 2 to the first
 // rank and cell 3 to the second.
@@ -39,7 +40,8 @@
 
 namespace dpc::rt {
 
-/// The axis of the micro-batches of a step. It is not a rank axis.
+/// The name of the axis along which a step splits the batch into micro-batches.
+/// "mb" is not a rank axis.
 inline constexpr const char *kMicroBatchAxis = "mb";
 /// The rank axis of pipeline stages. Stages hold different parts of the model,
 /// so no layout mentions this axis.
@@ -61,26 +63,27 @@ struct MeshAxis {
 struct Mesh {
   std::vector<MeshAxis> axes;
   int64_t microBatches = 1;
-  /// The number of micro-batches of each data rank (row-major over the data
-  /// axes). Their mean is `microBatches`. Empty if all ranks have
+  /// How many micro-batches each data-parallel rank runs (row-major over the
+  /// data axes); the mean is `microBatches`. Empty if each rank runs
   /// `microBatches`.
   std::vector<int64_t> batchShares = {};
   bool operator==(const Mesh &) const = default;
 
-  /// Product of the data axes.
+  /// The number of data-parallel ranks: the product of the sizes of the data
+  /// axes.
   int64_t dataRanks() const;
   /// The linear coordinate of `rank` along the data axes.
   int64_t dataRankOf(int64_t rank) const;
-  /// The number of micro-batches of `rank`, and the maximum over all ranks.
+  /// How many micro-batches `rank` runs, and the maximum over all ranks.
   int64_t microBatchesOf(int64_t rank) const;
   int64_t mostMicroBatches() const;
   /// The coordinate of the cell of the batch that `rank` processes in
-  /// micro-batch `mb`. With uneven batch shares, it differs from coordinate()
-  /// along the data axes and "mb".
+  /// micro-batch `mb`. With uneven batch shares, this coordinate differs from
+  /// coordinate() along the data axes and "mb".
   int64_t cellCoordinate(const std::string &axis, int64_t rank,
                          int64_t mb) const;
 
-  /// Product of the rank axes.
+  /// The number of ranks: the product of the sizes of the rank axes.
   int64_t ranks() const;
   /// Whether `axis` is a rank axis or "mb".
   bool has(const std::string &axis) const;
@@ -118,12 +121,13 @@ struct Layout {
 /// The range of a factor that a shard holds.
 struct FactorShard {
   int64_t offset = 0;   ///< first global index; may be >= size if valid is 0
-  int64_t valid = 0;    ///< elements that are not padding, at most capacity
+  int64_t valid = 0;    ///< elements without padding
   int64_t capacity = 0; ///< elements with padding, equal for all shards
 };
 
-/// The coordinate along `axis`, one of the `axes` that split a factor: that of
-/// the cell if `axes` contain "mb", otherwise that of `rank`.
+/// The coordinate along `axis`, which is one of the `axes` that split a factor.
+/// If `axes` contain "mb", returns the coordinate of the cell, otherwise the
+/// coordinate of `rank`.
 int64_t coordinateAmong(const std::vector<std::string> &axes,
                         const std::string &axis, const Mesh &mesh, int64_t rank,
                         int64_t mb);
@@ -146,8 +150,8 @@ Status checkLayout(const Layout &layout, const std::vector<int64_t> &shape,
                    const Mesh &mesh);
 
 /// Calls run(global, local, count) for each run of consecutive elements in the
-/// shard of (rank, mb). The `count` elements from index `local` of the shard
-/// are those from index `global` of the dense row-major array.
+/// shard of (rank, mb). The run starts at index `local` of the shard and at
+/// index `global` of the dense row-major array.
 void forEachRun(const Layout &layout, const Mesh &mesh, int64_t rank,
                 int64_t mb,
                 const std::function<void(int64_t global, int64_t local,
@@ -164,9 +168,9 @@ void unpackShard(const void *local, void *global, int64_t elementBytes,
                  const Layout &layout, const Mesh &mesh, int64_t rank,
                  int64_t mb);
 
-/// Whether (rank, mb) owns its shard of a value of pipeline stage `stage`. The
-/// owner of a replicated shard has coordinate 0 on all axes that the layout
-/// does not mention, and belongs to the stage.
+/// Whether (rank, mb) owns its shard of a value that belongs to pipeline stage
+/// `stage`. A replicated shard is owned by the rank of this stage whose
+/// coordinate is 0 on all other axes that the layout does not mention.
 bool ownsShard(const Layout &layout, const Mesh &mesh, int64_t rank, int64_t mb,
                int64_t stage = 0);
 

@@ -18,7 +18,7 @@ struct Region {
   size_t count, grain;
   const Region *outer; ///< the region whose work opened this one, or null
   std::atomic<size_t> next = 0;
-  size_t helpers = 0; ///< threads at work besides the calling thread
+  size_t helpers = 0; ///< number of busy threads, without the calling thread
 
   bool isOpen() const { return next.load() < count; }
   bool isInside(const Region &other) const {
@@ -32,8 +32,8 @@ struct Region {
 
 /// Threads that live as long as the process, so that the caches of the heap and
 /// of the compiler survive between calls. A thread that waits for the end of
-/// its region helps only with regions inside it: other work might wait for this
-/// thread.
+/// its region helps only with regions inside this region, because other work
+/// might wait for the thread.
 class Team {
 public:
   Team();
@@ -82,7 +82,7 @@ Team::~Team() {
     thread.join();
 }
 
-/// The most recently opened region that has work left.
+/// The most recently opened region that still has work.
 Region *Team::find(const Region *within) const {
   auto found = std::find_if(open.rbegin(), open.rend(), [&](Region *region) {
     return region->isOpen() && (!within || region->isInside(*within));

@@ -4,7 +4,7 @@
 
 namespace dpc::rt {
 
-/// The finalizer of splitmix64: every input bit reaches every output bit.
+/// The finalizer of splitmix64: every input bit affects every output bit.
 static uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -23,7 +23,7 @@ uint64_t RandomStream::bits(uint64_t index) const {
 }
 
 double RandomStream::normal(uint64_t index) const {
-  // Box-Muller; the first uniform number lies in (0, 1].
+  // Box-Muller; the first uniform number is in (0, 1].
   constexpr double scale = 1.0 / 9007199254740992.0; // 2^-53
   double u = static_cast<double>((bits(2 * index) >> 11) + 1) * scale;
   double v = static_cast<double>(bits(2 * index + 1) >> 11) * scale;

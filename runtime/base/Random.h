@@ -21,7 +21,7 @@ public:
 
   /// The 64 uniformly distributed bits at `index`.
   uint64_t bits(uint64_t index) const;
-  /// The number at `index` of a standard normal distribution.
+  /// The number at `index`, drawn from a standard normal distribution.
   double normal(uint64_t index) const;
 
 private:
@@ -29,8 +29,8 @@ private:
 };
 
 /// Fills `tensor` with the numbers of the stream from index `first` on. Floats
-/// are normal with standard deviation `deviation`. Integers are uniform in [0,
-/// limit), or in {0, 1} if `limit` is 0, like bools.
+/// are normally distributed with standard deviation `deviation`. Integers are
+/// uniform in [0, limit), or in {0, 1} if `limit` is 0. Bools are uniform.
 void fillRandom(HostTensor &tensor, const RandomStream &stream,
                 double deviation, int64_t limit, int64_t first = 0);
 

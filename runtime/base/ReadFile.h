@@ -20,7 +20,7 @@ public:
   static Expected<InputFile> open(const std::string &path);
 
   /// Reads `bytes` bytes from `offset`. Fails if the file has become shorter or
-  /// if the disk fails. (A memory mapping would end the process instead.)
+  /// if the disk fails. (With a memory mapping, either would end the process.)
   Status read(int64_t offset, int64_t bytes, void *to) const;
 
   int descriptor() const { return *handle; }

@@ -2,9 +2,9 @@
 //
 // A shard holds a list of index intervals in each dimension (Layout.h). The
 // elements that two shards share follow from the intersections of these
-// intervals, dimension by dimension. The memory for the intervals is small
-// compared with the array. A rank assembles its shard from one other shard
-// after another.
+// intervals, dimension by dimension. The intervals need little memory compared
+// with the array. A rank assembles its shard from the other shards, one after
+// the other.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_BASE_RESHARD_H
@@ -27,14 +27,13 @@ struct ShardPlace {
 /// The elements that two shards of one array share.
 class SharedElements {
 public:
-  /// Both layouts have the same global shape.
+  /// Both layouts must have the same global shape.
   SharedElements(const ShardPlace &from, const ShardPlace &to);
 
   bool empty() const { return isEmpty; }
   int64_t count() const;
-  /// Calls run(from, to, count) for each run of consecutive elements. The
-  /// `count` elements from index `from` of the first shard are those from index
-  /// `to` of the second.
+  /// Calls run(from, to, count) for each run of consecutive elements. The run
+  /// starts at index `from` of the first shard and at index `to` of the second.
   void forEachRun(const std::function<void(int64_t from, int64_t to,
                                            int64_t count)> &run) const;
 
@@ -45,17 +44,17 @@ private:
   };
   struct Dimension {
     std::vector<Interval> intervals;
-    int64_t fromStride = 1, toStride = 1; ///< in elements of the shards
+    int64_t fromStride = 1, toStride = 1; ///< in elements
     int64_t fromExtent = 1, toExtent = 1;
   };
   void walk(size_t dim, int64_t from, int64_t to,
             const std::function<void(int64_t, int64_t, int64_t)> &run) const;
 
   std::vector<Dimension> dims;
-  /// Both shards hold all of this and the following dimensions, which form one
-  /// run.
+  /// Both shards hold all of dimension `wholeFrom` and of the dimensions after
+  /// it, so these dimensions form one run.
   size_t wholeFrom = 0;
-  int64_t wholeCount = 1; ///< elements of these dimensions
+  int64_t wholeCount = 1; ///< elements in this run
   bool isEmpty = false;
 };
 

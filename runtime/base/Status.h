@@ -1,9 +1,9 @@
 //===- Status.h - success or an error with one line of text -----*- C++ -*-===//
 //
-// The runtime, and the parts of the compiler without IR, report errors of the
-// user as values: a code for programs and one line of text for people. The line
-// says what is wrong, where, with which value, and what would be accepted.
-// Broken invariants are asserts. Code with MLIR reports through diagnostics and
+// The runtime, and the parts of the compiler without IR, return user errors as
+// values: a code for programs and one line of text for people. The line says
+// what is wrong, where, with which value, and what would be accepted. Asserts
+// check invariants. Code that uses MLIR reports errors through diagnostics and
 // `LogicalResult` instead.
 //
 //===----------------------------------------------------------------------===//
@@ -25,12 +25,13 @@ enum class StatusCode {
   Invalid,     ///< The user's data or options are wrong.
   NotFound,    ///< A file, tensor or symbol does not exist.
   Io,          ///< The operating system refused a read or write.
-  Unsupported, ///< Valid, but this build or machine cannot do it.
+  Unsupported, ///< The request is valid, but this build or machine cannot
+               ///< fulfill it.
   Timeout,     ///< Another rank did not arrive in time.
   Cancelled    ///< This rank stopped because another rank failed first.
 };
 
-/// The texts, characters and numbers in `parts`, one after the other.
+/// Concatenates the texts, characters and numbers in `parts`.
 template <typename... Parts> std::string concat(const Parts &...parts) {
   std::string text;
   auto append = [&](const auto &part) {
@@ -44,7 +45,8 @@ template <typename... Parts> std::string concat(const Parts &...parts) {
   return text;
 }
 
-/// Shorthand for Status::invalid(message); converts to Status and Expected.
+/// Shorthand for Status::invalid(message). An Error converts to Status and to
+/// Expected.
 struct Error {
   std::string message;
 };
@@ -108,15 +110,15 @@ public:
   Expected(Error error) : state(Status(std::move(error))) {}
 
   bool ok() const { return std::holds_alternative<T>(state); }
-  /// The same value, or Status::in(place) of the error.
+  /// Keeps a value unchanged; applies Status::in(place) to an error.
   Expected in(const std::string &place) && {
     return ok() ? std::move(*this) : Expected(status().in(place));
   }
   /// True when a value is held.
   explicit operator bool() const { return ok(); }
-  /// The error; success() when there is a value.
+  /// The error, or success() if a value is held.
   Status status() const { return ok() ? Status() : std::get<Status>(state); }
-  /// The error's line; only where there is no value.
+  /// The error's line. Requires that no value is held.
   const std::string &message() const {
     assert(!ok() && "message of a success");
     return std::get_if<Status>(&state)->message();

@@ -27,8 +27,8 @@ void WaitWord::pause() {
 }
 
 void WaitWord::increment() {
-  // Both operations are sequentially consistent, so either the sleeper sees the
-  // new value or this thread sees the sleeper.
+  // Both operations are sequentially consistent, so either the sleeping thread
+  // sees the new value or this thread sees that a thread sleeps.
   value.fetch_add(1);
   if (sleepers.load() > 0)
     wakeAll();

@@ -13,11 +13,11 @@ namespace dpc::rt {
 class WaitWord {
 public:
   uint32_t load() const { return value.load(std::memory_order_acquire); }
-  /// Adds one and wakes the sleepers.
+  /// Adds one and wakes the sleeping threads.
   void increment();
   /// Sets the counter to 0. No thread may wait on it.
   void reset() { value.store(0, std::memory_order_release); }
-  /// Wakes the sleepers, which then test their conditions.
+  /// Wakes the sleeping threads, which then test their conditions.
   void wakeAll();
 
   /// Sleeps while the counter equals `old`, for at most `microseconds`. May

@@ -8,8 +8,8 @@
 
 namespace dpc::rt {
 
-/// Writes a file. Fails with "PATH: cannot be written: REASON", like the
-/// functions below.
+/// Writes a file. This and the functions below fail with "PATH: cannot be
+/// written: REASON".
 Status writeFile(const std::string &path, const std::string &text);
 /// Writes PATH.new and renames it to PATH, so that readers of PATH see either
 /// the old or the new contents.

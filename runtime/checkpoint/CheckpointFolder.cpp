@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 static constexpr const char *kPrefix = "step-";
 static constexpr const char *kUnfinished = ".tmp-";
 static constexpr const char *kProbe = ".probe-"; ///< followed by a process id
-/// The limit of a manifest, which is larger than that of any cluster.
+/// A limit above the size of any cluster's manifest.
 static constexpr int64_t kMaxManifestBytes = int64_t(1) << 30;
 
 static Status cannot(const std::string &path, const char *what,
@@ -137,7 +137,7 @@ Status CheckpointFolder::publish(const Manifest &manifest,
     return removeAll(from);
   }
   std::error_code code;
-  if (fs::exists(to, code)) // on a file system without exchange
+  if (fs::exists(to, code)) // the file system has no atomic exchange
     DPC_TRY(remove(manifest.step));
   if (std::rename(from.c_str(), to.c_str()) != 0)
     return cannot(to, "created", std::strerror(errno));
@@ -181,7 +181,7 @@ FolderLock::~FolderLock() {
 
 /// Opens the file for reading, because a file that is open for writing keeps
 /// the file system from becoming read-only. NFS locks only files that are open
-/// for writing; there the file is reopened.
+/// for writing, so on NFS the file is reopened.
 static int lockFile(int &fd, const std::string &path) {
   if (fd < 0)
     fd = open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0666);

@@ -1,13 +1,11 @@
 //===- CheckpointFolder.h - the checkpoints of a run ------------*- C++ -*-===//
-//
-//   DIR/step-200          a checkpoint; it has a manifest
-//   DIR/step-300.tmp-TAG  one that is being written or removed, or that a
-//                         failed run left behind; never read
+//    DIR/step-200          a checkpoint; it has a manifest DIR/step-300.tmp-TAG
+//   is being written or removed, or was left by a failed run; never read
 //   DIR/step-100.damaged  a former checkpoint that cannot be read
 //
-// A folder gets its final name after all of its contents are on the disk, and
-// loses that name before it is removed. So a checkpoint is complete even if the
-// machine stops at any time.
+// A folder gets the name step-N after all of its contents are on the disk, and
+// loses this name before it is removed. So a folder named step-N is complete
+// even if the machine stops at any time.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
@@ -39,13 +37,14 @@ public:
 
   /// Creates DIR. Fails with the reason when nothing can be written there.
   Status prepare() const;
-  /// Removes the unfinished folders of failed runs. No other process may be
-  /// writing.
+  /// Removes the unfinished folders of failed runs. Must not be called while
+  /// another process writes a checkpoint.
   Status removeUnfinished() const;
   /// Steps of complete checkpoints, ascending.
   std::vector<int64_t> steps() const;
-  /// Writes the manifest into an unfinished folder with all other files, and
-  /// makes it a checkpoint. Replaces a checkpoint of the same step.
+  /// Writes the manifest into an unfinished folder that has all other files,
+  /// and renames the folder to a checkpoint. Replaces a checkpoint of the same
+  /// step.
   Status publish(const Manifest &manifest, const std::string &tag) const;
   /// Renames a damaged checkpoint, so that readers ignore it.
   Status setAside(int64_t step) const;
@@ -59,8 +58,8 @@ private:
 };
 
 /// A lock on DIR/.lock, which keeps other runs from writing to a folder of
-/// checkpoints. The system releases it when the process ends in any way. It has
-/// no effect on file systems without locks.
+/// checkpoints. The system releases the lock when the process ends in any way.
+/// The lock has no effect on file systems without locks.
 class FolderLock {
 public:
   FolderLock() = default;

@@ -2,8 +2,8 @@
 //
 // Any plan of the same model can read a checkpoint. Each rank assembles its
 // shards from the shards of the plan that wrote the checkpoint, and reads only
-// the parts that it needs (base/Reshard.h). If both plans are equal, shards are
-// copied as is.
+// the parts that it needs (base/Reshard.h). If the reading and the writing plan
+// are equal, shards are copied as is.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_CHECKPOINTREADER_H
@@ -28,8 +28,8 @@ public:
 
   /// Reads all shards. Fails at the first damaged or missing part.
   Status verify() const;
-  /// Checks that the checkpoint has every tensor of `plan`, with its type and
-  /// shape.
+  /// Checks that the checkpoint has every tensor of `plan` with the same type
+  /// and shape.
   Status check(const Plan &plan) const override;
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;

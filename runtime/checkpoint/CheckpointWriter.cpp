@@ -60,7 +60,7 @@ Status CheckpointWriter::collect() {
 }
 
 /// Rank 0 creates the folder before any process writes. If the folder is
-/// missing later, another process has failed.
+/// missing afterwards, another process has failed.
 Status CheckpointWriter::makeFolder(int64_t step) {
   return session
       .fromRankZero([&]() -> Expected<std::string> {
@@ -112,7 +112,7 @@ Status CheckpointWriter::elsewhere() {
 
 /// Removes the unfinished checkpoint with the files of all processes, because
 /// the disk may be full. Renames the folder first, so that processes that still
-/// write do not find it.
+/// write do not find the folder.
 void CheckpointWriter::removeWritten(int64_t step) const {
   namespace fs = std::filesystem;
   std::string tag = options.tag + "-gone-" + std::to_string(ranks.front().rank);
@@ -155,7 +155,7 @@ Status CheckpointWriter::writeFiles(int64_t step) {
   return Status::success();
 }
 
-/// Waits until a file exists; it is complete then.
+/// Waits until a file exists. A file that exists is complete.
 Expected<SavedFile> CheckpointWriter::awaitFile(const std::string &path) {
   auto limit = std::chrono::steady_clock::now() +
                std::chrono::duration<double>(options.timeoutSeconds);

@@ -1,8 +1,8 @@
 //===- CheckpointWriter.h - saves the state of a run ------------*- C++ -*-===//
 //
-// A checkpoint is taken between two steps. In the background, each process
+// A checkpoint is taken between two steps. In background mode, each process
 // copies the shards that its ranks own, and a thread writes the copy during the
-// next steps. Otherwise the shards are written before the run continues.
+// next steps. Otherwise, the shards are written before the run continues.
 // Processes synchronize through the folder instead of a communicator, so that
 // writing does not disturb steps: a file that exists is complete, and the
 // process of rank 0 publishes the checkpoint when all files exist. If another
@@ -25,9 +25,9 @@ struct CheckpointOptions {
   CheckpointFolder folder{""};
   /// An identifier of this run, equal in all of its processes.
   std::string tag;
-  int64_t keep = 2;            ///< number of newest checkpoints to keep
+  int64_t keep = 2;            ///< how many of the newest checkpoints to keep
   bool isBackground = true;    ///< write a copy during the next steps
-  double timeoutSeconds = 300; ///< for the files of the other processes
+  double timeoutSeconds = 300; ///< wait for other processes' files
 };
 
 class CheckpointWriter {
@@ -35,7 +35,7 @@ public:
   /// `plan` and `session` must outlive the writer.
   CheckpointWriter(const Plan &plan, Session &session,
                    CheckpointOptions options);
-  /// Stops writing; the current checkpoint stays unfinished.
+  /// Stops writing. If a checkpoint is being written, it stays unfinished.
   ~CheckpointWriter();
 
   /// Saves the state after `step` steps and the position in the data. Waits for
@@ -45,8 +45,8 @@ public:
   Status finish();
   /// Whether the last checkpoint has failed, as far as this process knows.
   bool hasFailed() const;
-  /// The failure of the last checkpoint, if it has failed in any process so
-  /// far. Returns Cancelled if it failed in other processes only. Called by all
+  /// Returns the failure of the last checkpoint if it has failed in any process
+  /// so far, and Cancelled if it failed only in other processes. Called by all
   /// processes.
   Status agree();
   /// Whether agree() has returned a failure, so that all processes know of it.
@@ -74,10 +74,10 @@ private:
   Session &session;
   CheckpointOptions options;
   std::vector<RankShards> ranks; ///< of this process, reused
-  DataPosition data;             ///< of the checkpoint that is being written
+  DataPosition data; ///< position for the checkpoint that is being written
   std::thread thread;
   std::atomic<bool> stopping{false}, isDone{true};
-  Status result; ///< of the thread; read after isDone
+  Status result; ///< set by the thread; read after isDone
   bool hasAgreed = false;
 };
 

@@ -85,7 +85,8 @@ std::string manifestText(const Manifest &manifest) {
 
 namespace {
 
-/// The limit of steps, epochs and samples. Their sums do not overflow.
+/// A limit for steps, epochs and samples, chosen so that their sums do not
+/// overflow.
 constexpr int64_t kMost = int64_t(1) << 48;
 
 /// Reads values from a manifest; keeps the first error.

@@ -7,11 +7,11 @@
 //   manifest.json        the tensors, their layouts, and the size and header
 //                        hash of every file
 //
-// The manifest is written last, when all other files are on the disk, and makes
-// the folder a checkpoint. Its text is {"checksum": .., "manifest": ..}, so
-// truncated manifests are refused. Ranks and layouts are those of the plan that
-// wrote the checkpoint. Any plan of the same model can read it
-// (CheckpointReader.h).
+// The manifest is written last, when all other files are on the disk. A folder
+// is a checkpoint only if it has a manifest. Its text is {"checksum": ..,
+// "manifest": ..}, so truncated manifests are refused. Ranks and layouts are
+// those of the plan that wrote the checkpoint. Any plan of the same model can
+// read it (CheckpointReader.h).
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_MANIFEST_H
@@ -48,7 +48,7 @@ struct SavedFile {
 struct Manifest {
   std::string model;
   int64_t step = 0; ///< completed steps
-  /// Samples of a step over all ranks; 0 if the plan has no input.
+  /// The number of samples per step over all ranks; 0 if the plan has no input.
   int64_t globalBatch = 0;
   DataPosition data; ///< the position in the data after `step`
   Mesh mesh;
@@ -61,11 +61,11 @@ struct Manifest {
   }
 };
 
-/// The contents of a checkpoint of `plan`, without step and files.
+/// Returns a manifest for `plan` without step and files.
 Manifest manifestOf(const Plan &plan);
 
-/// Samples of a step: the first extent of the plan's first input that is not a
-/// scalar; 0 if there is none.
+/// The number of samples per step: the first extent of the first input that is
+/// not a scalar; 0 if there is no such input.
 int64_t globalBatchOf(const Plan &plan);
 
 std::string manifestText(const Manifest &manifest);

@@ -1,9 +1,9 @@
 //===- ShardFile.h - a file with the shards of one rank ---------*- C++ -*-===//
 //
 // A .safetensors file whose "__metadata__" holds the concatenated hashes of
-// each tensor's blocks of kHashBlock bytes. A reader of a part of a shard reads
-// and checks only the blocks that contain it. The manifest holds the hash of
-// the header.
+// each tensor's blocks of kHashBlock bytes. To read a part of a shard, a reader
+// reads and checks only the blocks that contain this part. The manifest holds
+// the hash of the header.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CHECKPOINT_SHARDFILE_H
@@ -30,7 +30,7 @@ struct ShardBytes {
 Status writeShardFile(const std::string &path,
                       const std::vector<ShardBytes> &shards);
 
-/// The manifest entry of a file that was written.
+/// Returns the manifest entry for a file that has been written.
 Expected<SavedFile> describeShardFile(const std::string &path);
 
 /// An open shard file. Safe to use from several threads.
@@ -40,8 +40,8 @@ public:
   static Expected<std::shared_ptr<ShardFile>> open(const std::string &path,
                                                    const SavedFile &expected);
 
-  /// Returns `count` checked bytes from `offset` of a shard. `bytes` is the
-  /// size of the shard according to the manifest.
+  /// Checks and returns the `count` bytes at `offset` of a shard. `bytes` is
+  /// the size of the shard according to the manifest.
   Expected<const char *> read(const std::string &tensor, int64_t bytes,
                               int64_t offset, int64_t count);
   /// Releases the pages of this range from the process's memory.

@@ -43,7 +43,7 @@ public:
   virtual Status makeGroups(const std::vector<Group> &groups) = 0;
 
   /// Reduces the slices in place, in the order of the members. The types are
-  /// f32, f64, bf16, f16, i64 and i32. Sums of 16-bit floats are in f32 and
+  /// f32, f64, bf16, f16, i64 and i32. 16-bit floats are summed in f32 and
   /// rounded once.
   virtual Status allReduce(int group, const std::vector<Slice> &slices,
                            ReduceKind kind) = 0;
@@ -55,30 +55,32 @@ public:
   /// elements, and `in` has `count` elements for each member.
   virtual Status reduceScatter(int group, const void *in, void *out,
                                int64_t count, DType type, ReduceKind kind) = 0;
-  /// out[i] = in of member i, of `bytes` bytes each.
+  /// out[i] = `in` of member i. Each `in` has `bytes` bytes.
   virtual Status allGather(int group, const void *in, void *out,
                            int64_t bytes) = 0;
-  /// out[i] = in[my index] of member i; chunks of `bytes`.
+  /// out[i] = in[my index] of member i. Each chunk has `bytes` bytes.
   virtual Status allToAll(int group, const void *in, void *out,
                           int64_t bytes) = 0;
   /// Copies `data` of member `root` to all members.
   virtual Status broadcast(int group, void *data, int64_t bytes, int root) = 0;
-  /// Sends a message to the member with index `peer`. Copies it and returns
-  /// without waiting. A recv of the same group and tag receives it. Messages
-  /// with equal tags arrive in order; others may be received in any order. 0 <=
-  /// tag < 2^52.
+  /// Copies a message for the member with index `peer` and returns without
+  /// waiting. A recv of the same group and tag receives the message. Messages
+  /// with equal tags arrive in order; messages with different tags may be
+  /// received in any order. 0 <= tag < 2^52.
   virtual Status send(int group, const void *data, int64_t bytes, int peer,
                       int64_t tag) = 0;
   virtual Status recv(int group, void *data, int64_t bytes, int peer,
                       int64_t tag) = 0;
-  /// Waits until no copies of this rank's messages are left. Until then, they
-  /// occupy up to as much memory as was sent since the last call.
+  /// Waits until this rank's messages are sent and their copies freed. Until
+  /// then, the copies may occupy as much memory as was sent since the last
+  /// call.
   virtual Status finishSends() = 0;
   virtual Status barrier(int group) = 0;
 
   /// Makes the calls of all other ranks fail, because this rank has failed.
   virtual void abort() = 0;
-  /// Whether a rank has called abort(). Always false if abort() ends the job.
+  /// Whether a rank has called abort(). Always false for communicators whose
+  /// abort() ends the job.
   virtual bool aborted() { return false; }
   /// Sets the timeout of later calls.
   virtual void setTimeout(double seconds) = 0;

@@ -1,10 +1,10 @@
 //===- LocalComm.cpp - ranks are threads of one process -------------------===//
 //
 // In a collective, each member publishes its pointers, synchronizes with the
-// others, reads their buffers directly, and synchronizes again before the
-// buffers may be reused. A large all_reduce is a reduce_scatter in place and an
-// all_gather. In a small one, each member reads copies of all inputs from
-// slots, which needs only one synchronization.
+// other members, reads their buffers directly, and synchronizes again before
+// the buffers may be reused. A large all_reduce is a reduce_scatter in place
+// and an all_gather. In a small all_reduce, each member reads copies of all
+// inputs from slots, which needs only one synchronization.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -34,7 +34,7 @@ struct alignas(64) Member {
   void *out = nullptr;
   int64_t bytes = 0;
   /// Two slots, used alternately, because a fast member may write for the next
-  /// call while a slow one still reads. No member is two calls ahead.
+  /// call while a slow member still reads. No member is two calls ahead.
   std::array<std::vector<char>, 2> slots{std::vector<char>(kSlotBytes),
                                          std::vector<char>(kSlotBytes)};
   /// The call of each slot: bytes and ReduceKind; -1 before the first call.
@@ -179,8 +179,8 @@ public:
       return smallAllReduce(seat, data, count, type, kind);
     show(seat, "all_reduce", data, data, bytes);
     DPC_TRY(meet(seat, "all_reduce", bytes));
-    // Member i reduces chunk i into its own buffer, from which the others copy
-    // it.
+    // Member i reduces chunk i into its buffer. The other members copy the
+    // chunk from there.
     auto chunk = [&](int64_t i) {
       return i == seat.size() ? count : count * i / seat.size() / 16 * 16;
     };
@@ -272,8 +272,8 @@ public:
     return Status::success();
   }
 
-  /// The receivers hold the copies, and all ranks end a step before the next
-  /// one begins.
+  /// Does nothing: the receivers hold the copies, and all ranks end a step
+  /// before the next step begins.
   Status finishSends() override { return Status::success(); }
 
   Status barrier(int group) override {
@@ -331,7 +331,7 @@ private:
     DPC_TRY(meet(seat, name, bytes));
     for (int step = 0; step < seat.size(); ++step) {
       int i = (seat.index + step) %
-              seat.size(); // each member starts with another source
+              seat.size(); // each member starts with a different source
       std::memcpy(static_cast<char *>(out) + i * bytes,
                   static_cast<const char *>(seat.cell->members[i].in) +
                       offset(seat.index),
@@ -341,7 +341,7 @@ private:
   }
 
   /// Waits until all members have arrived. With `bytes` >= 0, checks that all
-  /// have made the same call.
+  /// members have made the same call.
   Status meet(Seat &seat, const char *name, int64_t bytes = -1) {
     Cell &cell = *seat.cell;
     uint32_t goal = ++seat.meetings;

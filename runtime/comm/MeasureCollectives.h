@@ -9,8 +9,8 @@ namespace dpc::rt {
 /// A measured all_reduce (a sum of f32) over all ranks, or over several groups
 /// at the same time.
 struct CollectiveSample {
-  int64_t bytes = 0;  ///< of each rank's buffer
-  double seconds = 0; ///< of the slowest rank, median of the runs
+  int64_t bytes = 0;  ///< size of each rank's buffer
+  double seconds = 0; ///< time of the slowest rank, median of the runs
 };
 
 /// Measures an all_reduce of `bytes` (a multiple of 4) in all cells of `group`.
@@ -18,16 +18,16 @@ struct CollectiveSample {
 Expected<CollectiveSample> measureAllReduce(Communicator &comm, int64_t bytes,
                                             int group = kWorldGroup);
 
-/// The groups of a mesh axis between hosts: the first ranks of all hosts, the
-/// second ranks of all hosts, and so on. `hosts` is the host of each rank.
-/// Empty if the world is the only group, or if hosts have different numbers of
-/// ranks.
+/// The groups of a mesh axis that spans hosts: the first ranks of all hosts
+/// form a group, the second ranks of all hosts form another, and so on. `hosts`
+/// is the host of each rank. Empty if the world is the only group, or if hosts
+/// have different numbers of ranks.
 std::vector<std::vector<int>>
 peersAcrossHosts(const std::vector<std::string> &hosts);
 
-/// The samples in the format of NVIDIA's nccl-tests, so that one reader handles
-/// both. `hosts` is the host of each rank. `groups` are the measured groups;
-/// empty: the world.
+/// Formats the samples like the output of NVIDIA's nccl-tests, so that one
+/// reader handles both. `hosts` is the host of each rank. `groups` are the
+/// measured groups; empty means the world.
 std::string formatAllReduce(const std::vector<CollectiveSample> &samples,
                             const std::vector<std::string> &hosts,
                             const std::vector<std::vector<int>> &groups = {});

@@ -37,7 +37,7 @@ namespace {
 
 /// After this time, or half of the timeout, a waiting rank sends notes.
 constexpr double kNoteSeconds = 1.0;
-/// Up to this size, each member receives all data, in one round.
+/// Up to this size, one round sends all data to each member.
 constexpr int64_t kOneRoundBytes = 4096;
 /// Reductions process this many bytes at a time, which bounds the memory for
 /// the data of each other member.
@@ -82,10 +82,11 @@ struct Shares {
   int64_t bytes(int member) const { return length(member) * sizeOf(type); }
 };
 
-/// The pause between two polls. There is none at first, for short operations.
-/// After that, the thread yields the core, and then sleeps for a quarter of the
-/// time waited so far, at most 0.2 ms. In 0.2 ms, 1 Gbit/s carries 25 KB and
-/// 100 Gbit/s 2.5 MB, which fit into the kernel's buffers.
+/// The pause between two polls. At first there is no pause, because many
+/// operations are short. After that, the thread yields the core, and then
+/// sleeps for a quarter of the time waited so far, at most 0.2 ms. In 0.2 ms, a
+/// link of 1 Gbit/s carries 25 KB, and a link of 100 Gbit/s carries 2.5 MB.
+/// Both fit into the kernel's buffers.
 class Patience {
 public:
   double waited() const { return nowSeconds() - began; }
@@ -171,8 +172,8 @@ public:
     groups.push_back(std::move(world));
   }
 
-  /// MPI still uses the memory of messages in transit. Waits for them, and
-  /// leaks their memory if they are not received.
+  /// MPI still uses the memory of messages in transit. The destructor waits for
+  /// these messages and leaks the memory of messages that are not received.
   ~MpiComm() override {
     for (Patience patience;
          !sends.empty() && patience.waited() < options.timeoutSeconds;) {
@@ -383,10 +384,10 @@ private:
     }
   }
 
-  /// Runs all transfers at the same time. Sends start first: MPI announces a
-  /// long message and transmits it on request. If a member answered
-  /// announcements before it made its own, the directions would run one after
-  /// the other.
+  /// Runs all transfers at the same time. Sends start first, because MPI
+  /// announces a long message and transmits it on request. If a member answered
+  /// the announcements of others before it sent its own, the two directions
+  /// would run one after the other.
   Status exchange(int group, const char *name,
                   const std::vector<Transfer> &transfers) {
     if (transfers.empty())
@@ -435,9 +436,9 @@ private:
     return Status::success();
   }
 
-  /// Each member reduces its share and sends it to the others. Small slices are
-  /// sent to all members as a whole, in one round. For two members, this is the
-  /// same amount of data.
+  /// Each member reduces its share and sends the result to the other members.
+  /// Small slices are instead sent to all members as a whole, in one round;
+  /// between two members, the amount of data is the same.
   Status allReduceBatch(int group, const std::vector<Slice> &batch,
                         ReduceKind kind) {
     int own = at(group).index, size = at(group).size();

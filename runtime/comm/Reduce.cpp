@@ -8,8 +8,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// The number of elements that are combined at a time. They fit into the L1
-/// cache.
+/// The number of elements that are combined at a time, chosen to fit into the
+/// L1 cache.
 constexpr int64_t kBlock = 2048;
 
 struct Sum {

@@ -116,7 +116,7 @@ public:
     return Status::success();
   }
 
-  /// Rank 0 holds the copies.
+  /// Does nothing, because rank 0 holds the copies.
   Status finishSends() override { return Status::success(); }
 
   Status barrier(int group) override {

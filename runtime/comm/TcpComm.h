@@ -8,8 +8,8 @@
 namespace dpc::rt {
 
 /// The communicator of `rank` among `size` processes. Rank 0 listens on
-/// `address`, and all data passes through it. It is intended for the host side
-/// of runs on GPUs, which communicate by NCCL.
+/// `address`, and all data passes through it. Intended for host-side messages
+/// in runs on GPUs, where NCCL communicates the tensors.
 Expected<std::unique_ptr<Communicator>> makeTcpComm(const StoreAddress &address,
                                                     int rank, int size,
                                                     const CommOptions &options);

@@ -18,8 +18,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// The header of a request; the key and the value follow. All ranks have one
-/// byte order.
+/// The header of a request; the key and the value follow. All ranks must have
+/// the same byte order.
 struct Request {
   char kind =
       0; ///< 'h' hello, 'p' put, 't' take, 'a' abort, 'q' query, 'b' bye
@@ -40,13 +40,12 @@ struct Reply {
 /// The limit of a message, because a stranger may claim any length.
 constexpr int64_t kMostBytes = int64_t(1) << 34;
 constexpr uint32_t kMostKeyBytes = 256;
-/// The limit of the bytes that a stranger can make rank 0 keep.
+/// How many bytes a stranger can make rank 0 keep.
 constexpr int64_t kMostHelloBytes = 4096;
 constexpr size_t kMostTokenBytes = 1024;
 const char *const kHello = "dpc-store-2";
 
-/// Compares in a time that does not depend on the position of the first
-/// difference.
+/// Compares two texts in a time that does not depend on where they differ.
 bool isSame(const std::string &a, const std::string &b) {
   unsigned char differs = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
@@ -231,7 +230,8 @@ void TcpStoreServer::limitStrangers() {
     leaveOldestStranger();
 }
 
-/// Closes the oldest stranger; false if there is none.
+/// Closes the connection of the oldest stranger. Returns false if there is no
+/// stranger.
 bool TcpStoreServer::leaveOldestStranger() {
   // Connections are in the order of their arrival.
   auto oldest = std::find_if(connections.begin(), connections.end(),

@@ -1,8 +1,8 @@
 //===- TcpStore.h - messages between processes, held by rank 0 --*- C++ -*-===//
 //
 // Rank 0 holds a queue of messages for each key, and every rank is connected to
-// it. The store is for rare messages in jobs without MPI, such as NCCL's id,
-// losses and saved parameters.
+// rank 0. The store is for rare messages in jobs without MPI, such as NCCL's
+// id, losses and saved parameters.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_COMM_TCPSTORE_H
@@ -25,8 +25,8 @@ namespace dpc::rt {
 struct StoreAddress {
   std::string host;
   int port = 0; ///< 0: any free port, see TcpStoreServer::port()
-  /// The secret of a job. Processes with another token are refused. It is sent
-  /// in plain text.
+  /// The secret of a job. Processes with another token are refused. The token
+  /// is sent in plain text.
   std::string token = "";
 };
 
@@ -38,11 +38,11 @@ Expected<StoreAddress> storeAddressFromEnvironment();
 /// Limits for strangers: connections that have not identified themselves. Ranks
 /// identify themselves as soon as they are connected.
 struct StrangerLimits {
-  /// A stranger is closed after this time.
+  /// A stranger's connection is closed after this time.
   double helloSeconds = 10;
-  /// The number of strangers, in addition to one for each rank that has not
-  /// arrived. A further connection closes the oldest stranger, so strangers can
-  /// neither exhaust the descriptors nor keep ranks out.
+  /// How many strangers may be connected, in addition to one for each rank that
+  /// has not arrived. A further connection closes that of the oldest stranger,
+  /// so strangers can neither exhaust the file descriptors nor keep ranks out.
   size_t connections = 64;
 };
 
@@ -79,7 +79,7 @@ private:
   std::string token;
   StrangerLimits limits;
   std::atomic<bool> stopping{false};
-  char ended = 0; ///< the reply to all takes after the end of the run
+  char ended = 0; ///< the reply to every take() after the end of the run
   std::string endReason;
   std::map<std::string, std::deque<std::string>> queues;
   std::vector<std::unique_ptr<Connection>> connections;
@@ -89,8 +89,8 @@ private:
 /// One rank's connection.
 class TcpStoreClient {
 public:
-  /// Tries for `seconds`, because rank 0 may start later or may be busy with
-  /// strangers. Fails at once if rank 0 refuses this rank.
+  /// Tries to connect for `seconds`, because rank 0 may start later or may be
+  /// busy with strangers. Fails at once if rank 0 refuses this rank.
   static Expected<std::unique_ptr<TcpStoreClient>>
   connect(const StoreAddress &address, int rank, int ranks, double seconds);
   ~TcpStoreClient();
@@ -98,7 +98,7 @@ public:
   /// Appends a message to the queue of a key.
   Status put(const std::string &key, const char *data, int64_t bytes);
   /// Removes and returns the first message in the queue of a key. Fails with
-  /// Timeout and an empty text if none arrives.
+  /// Timeout and an empty message if nothing arrives within `seconds`.
   Expected<std::string> take(const std::string &key, double seconds);
   /// Makes take() fail with Cancelled on all ranks from now on.
   void abort();

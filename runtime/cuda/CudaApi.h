@@ -1,9 +1,8 @@
 //===- CudaApi.h - the CUDA runtime through pointers ------------*- C++ -*-===//
 //
-// Nothing here links CUDA: the runtime is called through a table. loadCudaApi()
-// fills it from libcudart.so, and tests fill it with fakes. Include
-// this header before any header of CUDA: cuda_runtime.h overloads some of the
-// names.
+// The CUDA runtime is not linked; it is called through a table. loadCudaApi()
+// fills the table from libcudart.so, and tests fill it with fakes. Include this
+// header before any header of CUDA: cuda_runtime.h overloads some of the names.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_CUDAAPI_H
@@ -54,8 +53,8 @@ namespace dpc::rt {
   X(cudaStreamWaitEvent)
 
 // The members of a struct with a pointer to each function of a library. find()
-// looks up all functions in `library` and returns the name of a missing one, or
-// null; link() takes the functions that the program is linked with.
+// looks up all functions in `library` and returns the name of a missing
+// function, or null. link() uses the functions that the program is linked with.
 // NOLINTBEGIN(bugprone-macro-parentheses): names are declared
 #define DPC_DECLARE(name) decltype(&::name) name = nullptr;
 #define DPC_FIND(name)                                                         \
@@ -72,7 +71,7 @@ namespace dpc::rt {
   void link() { FUNCTIONS(DPC_LINK) }
 // NOLINTEND(bugprone-macro-parentheses)
 
-/// Moves the value of `from` to `target`; returns the error of `from`.
+/// Moves the value of `from` to `target`, or returns the error of `from`.
 template <typename T, typename U> Status assign(T &target, Expected<U> from) {
   if (from)
     target = std::move(*from);
@@ -128,7 +127,7 @@ struct CudaApi {
                   "cudaEventElapsedTime"));
     return static_cast<double>(milliseconds);
   }
-  /// Device memory for `what`, which errors name.
+  /// Allocates device memory for `what`, which is named in errors.
   Expected<char *> allocate(int64_t bytes,
                             const char *what = "cudaMalloc") const {
     void *memory = nullptr;
@@ -142,7 +141,7 @@ struct CudaApi {
                   "cudaHostAlloc"));
     return static_cast<char *>(memory);
   }
-  /// Copies `bytes` bytes in the order of the stream.
+  /// Submits a copy of `bytes` bytes to the stream.
   Status copy(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
               cudaStream_t stream) const {
     if (bytes == 0)
@@ -151,7 +150,8 @@ struct CudaApi {
         cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream),
         "cudaMemcpyAsync");
   }
-  /// Sets `bytes` bytes of device memory in the order of the stream.
+  /// Submits to the stream that `bytes` bytes of device memory are set to
+  /// `byte`.
   Status set(void *to, int byte, int64_t bytes, cudaStream_t stream) const {
     return check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), stream),
                  "cudaMemsetAsync");

@@ -32,7 +32,7 @@ struct ProcessRanks {
   DeviceRequest request;
   cudaLibrary_t loaded = nullptr; ///< kernels of the plan
   std::string ptx;
-  /// By rank, when all ranks are in this process.
+  /// One per rank, if all ranks are in this process.
   std::vector<std::unique_ptr<DeviceComm>> comms;
 };
 
@@ -104,8 +104,8 @@ public:
   }
 
 private:
-  /// The requested device. A launcher may let each process see only its own
-  /// device; if all of them see the same one, NCCL reports it.
+  /// The requested device. A launcher may let each process see only one device.
+  /// If all processes see the same device, NCCL reports an error.
   Expected<int> ownDevice(int index) const {
     int devices = 0;
     DPC_TRY(apis.cuda.check(apis.cuda.cudaGetDeviceCount(&devices),
@@ -142,8 +142,8 @@ private:
     return loadKernels(ranks);
   }
 
-  /// A rank waits for the measurements of other ranks, too, so they take only a
-  /// part of the timeout.
+  /// A rank also waits while other ranks measure, so the time for measurements
+  /// is only a part of the timeout.
   static Status setTuning(ProcessRanks &ranks, int capability) {
     const DeviceRequest &request = ranks.request;
     GemmTuning &tuning = ranks.context.gemms;

@@ -23,8 +23,8 @@ struct CudaApis {
   bool graphs = true; ///< capture steps as graphs where possible
 };
 
-/// Runs plans whose kernels are PTX (Plan::targetGpu), and plans without their
-/// own kernels.
+/// Makes a device that runs plans with PTX kernels (Plan::targetGpu) and plans
+/// without kernels.
 std::unique_ptr<Device> makeCudaDevice(const CudaApis &apis);
 
 /// Fails if the plan is not for a GPU of compute capability `capability` (10

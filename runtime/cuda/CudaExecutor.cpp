@@ -8,7 +8,7 @@
 
 namespace dpc::rt {
 
-/// The time that a destroyed rank waits for its streams.
+/// How long the destructor waits for the streams of the rank.
 static constexpr double kEndSeconds = 10;
 
 //===----------------------------------------------------------------------===//
@@ -87,8 +87,9 @@ Status CudaExecutor::setUp(Communicator &control) {
   return chooseRoutines(control);
 }
 
-/// The first rank of each pipeline stage reports the epilogues that cuBLASLt
-/// lacks here; the other ranks of a stage have the same GEMMs.
+/// Reports the epilogues that cuBLASLt lacks on this device. Only the first
+/// rank of each pipeline stage reports, because all ranks of a stage have the
+/// same GEMMs.
 static Status remarkSplits(DeviceBlas &blas, const GemmTuning &tuning,
                            const std::vector<DeviceGemm> &gemms,
                            const Plan &plan, int rank) {
@@ -128,9 +129,9 @@ Status CudaExecutor::chooseRoutines(Communicator &control) {
   return comm->wait(streams->main());
 }
 
-/// Allocates device memory in one block. Its size depends on the program, and
-/// the program contains its address. So the first planDevice() only finds the
-/// size.
+/// Allocates device memory in one block. The size of the block depends on the
+/// program, and the program contains the address of the block. So the first
+/// planDevice() only finds the size.
 Status CudaExecutor::makeMemory() {
   DeviceProgram sized;
   DPC_TRY(assign(sized, planDevice(plan, rankIndex, nullptr)));
@@ -158,8 +159,8 @@ Status CudaExecutor::makeMemory() {
   return comm->wait(streams->main());
 }
 
-/// Resolves all addresses and resources of a step, so that a graph can hold
-/// them.
+/// Resolves all addresses and resources of a step in advance, because a graph
+/// of the step contains them.
 Status CudaExecutor::bindStep() {
   DPC_TRY(assign(program, planDevice(plan, rankIndex, arena)));
   DPC_TRY(streams->bind(program));
@@ -246,7 +247,7 @@ Status CudaExecutor::runStep(const StepData &data) {
   return status;
 }
 
-/// Reports first, because abort() may end the job.
+/// Reports the failure before abort(), which may end the job.
 void CudaExecutor::fail(const Status &status) {
   if (options.onFailure)
     options.onFailure(status);

@@ -41,18 +41,18 @@ struct CudaContext {
   bool tf32 = false; ///< see DeviceRequest
 };
 
-/// Searches for NaN in the results of a stream, for
-/// ExecutorOptions::checkNumbers. It waits for the stream each time, so a
-/// checked step is slow and cannot be a graph.
+/// For ExecutorOptions::checkNumbers, checks for NaN in the results of a
+/// stream. Each check waits for the stream, so a checked step is slow and
+/// cannot be a graph.
 class DeviceNumbers {
 public:
-  /// The arguments outlive the object.
+  /// The arguments must outlive the object.
   static Expected<std::unique_ptr<DeviceNumbers>>
   create(const CudaApi &cuda, const DeviceKernels &own, DeviceComm &comm);
   ~DeviceNumbers();
 
-  /// Whether one of `count` elements is NaN, once `stream` has finished; with
-  /// `infinitiesToo`, also whether one is infinite, as itself or as f32.
+  /// Waits for `stream` and returns whether one of `count` elements is NaN or,
+  /// with `infinitiesToo`, infinite as f32.
   Expected<bool> hasNan(const void *data, DType type, int64_t count,
                         cudaStream_t stream, bool infinitiesToo = false) const;
 
@@ -69,8 +69,8 @@ private:
 
 class CudaExecutor : public Executor {
 public:
-  /// `plan` outlives the executor. `control` is the host communicator, used
-  /// only during creation.
+  /// `plan` must outlive the executor. `control` is the host communicator; only
+  /// create() uses it.
   static Expected<std::unique_ptr<Executor>>
   create(const Plan &plan, std::shared_ptr<const CudaContext> context,
          std::unique_ptr<DeviceComm> comm, Communicator &control,
@@ -130,12 +130,12 @@ private:
   const CudaApi &cuda;
   std::unique_ptr<DeviceComm> comm;
   ExecutorOptions options;
-  unsigned char fillByte; ///< of unwritten memory
+  unsigned char fillByte; ///< byte that fills unwritten memory
   std::unique_ptr<DeviceBlas> blas;
   std::unique_ptr<DeviceConvs> convs; ///< if the plan has convolutions
   std::unique_ptr<DeviceAttention> attention;
 
-  char *arena = nullptr; ///< the plan's device space, then copies of messages
+  char *arena = nullptr; ///< device space, then copies of messages
   int64_t arenaBytes = 0;
   std::unique_ptr<PinnedMemory> pinned;
   Pinned hostArena;
@@ -145,7 +145,7 @@ private:
 
   DeviceProgram program;
   HostValues values;
-  int64_t messages = 0;                 ///< offset in the arena
+  int64_t messages = 0; ///< offset in the arena of the copies of messages
   std::map<int, DiskMove *> diskMoveOf; ///< by task
 
   std::unique_ptr<DeviceTrace> trace;     ///< with ExecutorOptions::trace

@@ -70,7 +70,7 @@ struct CudaExecutor::OpRunner {
     return self.comm->broadcast(op.group, data(op.buffer),
                                 buffer(op.buffer).bytes, op.root, stream);
   }
-  /// Only messages without another end reach these functions.
+  /// Only messages whose peer does not exist reach these functions.
   Status operator()(const SendOp &) const { return Status::success(); }
   Status operator()(const RecvOp &) const { return Status::success(); }
   Status operator()(const CopyOp &op) const {
@@ -188,7 +188,7 @@ static std::string placeOf(const Task &task) {
 }
 
 /// Checks the results of a task unless the step already has a fault. Tasks are
-/// submitted in an order in which no task reads the results of a later one.
+/// submitted in an order in which no task reads the results of a later task.
 Status CudaExecutor::checkNumbers(const Task &task) {
   if (!numbers || fault)
     return Status::success();
@@ -218,8 +218,8 @@ Status CudaExecutor::issueTask(const Task &task, int id) {
   return Status(status.code(), placeOf(task) + ": " + status.message());
 }
 
-/// In a trace, the first received message has the time of the whole round; a
-/// round without received messages has none.
+/// In a trace, the first received message has the time of the whole round. A
+/// round without received messages is not traced.
 Status CudaExecutor::issueRound(const DeviceStep &step) {
   std::vector<DeviceMessage> ends;
   int first = -1;

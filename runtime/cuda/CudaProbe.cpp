@@ -15,8 +15,8 @@ namespace dpc::rt {
 
 namespace {
 
-/// The duration of a timed queue: long enough that clock resolution and host
-/// overhead do not matter, and that a device has lowered its clocks under load.
+/// The duration of a timed queue. In this time, the device lowers its clocks
+/// under load, and clock resolution and host overhead become negligible.
 constexpr double kSecondsOfRun = 0.02;
 constexpr int kMostRuns = 2000, kMostRoutines = 16;
 
@@ -119,7 +119,7 @@ Status CudaProbe::takeRoom() {
   return fillWithNumbers(cuda, room, roomBytes, queue);
 }
 
-/// Seconds of each of `runs` calls in a queue, by the device's clock.
+/// Queues `runs` calls and returns the seconds per call, by the device's clock.
 template <typename F> Expected<double> CudaProbe::secondsOf(int runs, F &&run) {
   DPC_TRY(cuda.record(begin, queue));
   for (int i = 0; i < runs; ++i)
@@ -131,8 +131,8 @@ template <typename F> Expected<double> CudaProbe::secondsOf(int runs, F &&run) {
   return milliseconds * 1e-3 / runs;
 }
 
-/// Seconds of one call, from as many calls as take kSecondsOfRun, after a
-/// warm-up.
+/// Returns the seconds per call. After a warm-up, times as many calls as take
+/// kSecondsOfRun.
 template <typename F> Expected<double> CudaProbe::steadySecondsOf(F &&run) {
   Expected<double> first = secondsOf(3, run);
   if (!first)
@@ -157,7 +157,7 @@ DeviceGemm CudaProbe::copyOf(const MatmulOp &op, DType type, int64_t i) const {
   return {&op, type, type, type, at, at + a, at + a + b};
 }
 
-/// Chooses the fastest of cuBLASLt's first routines, like a run.
+/// Chooses the fastest of cuBLASLt's first routines, as a run does.
 Status CudaProbe::chooseRoutine(DeviceGemm gemm) {
   std::vector<cublasLtMatmulAlgo_t> candidates;
   DPC_TRY(assign(candidates, blas->candidates(gemm, kMostRoutines)));
@@ -260,7 +260,8 @@ Expected<double> CudaProbe::graphSeconds(int launches) {
   return seconds;
 }
 
-/// The difference of two graphs, which excludes the launch of the graph itself.
+/// Takes the difference between two graphs, which cancels the launch of the
+/// graph.
 Expected<double> CudaProbe::launch() {
   constexpr int few = 64, many = 512;
   Expected<double> less = graphSeconds(few);

@@ -8,7 +8,8 @@
 
 namespace dpc::rt {
 
-/// The size of a slice: large enough for the bus, small enough for the host.
+/// The size of a slice: large enough to use the bus well, small enough for the
+/// host's memory.
 static constexpr int64_t kStagingBytes = int64_t(64) << 20;
 
 /// Moves a buffer in slices through permanent pinned memory, because every
@@ -90,7 +91,7 @@ Expected<bool> DeviceNumbers::hasNan(const void *data, DType type,
   return *static_cast<const int *>(seen) != 0;
 }
 
-/// Checks the padding as well; it is zero unless it is poisoned. Only a tensor
+/// Also checks the padding, which is zero unless it is poisoned. Only a tensor
 /// with a fault is copied to the host.
 Status CudaExecutor::checkTensors() {
   std::vector<char> scratch;

@@ -1,8 +1,8 @@
 //===- CudnnAttention.cpp - attention through cuDNN -----------------------===//
 //
 // NVIDIA's cudnn-frontend (headers only) builds the graph of an attention from
-// operations of cuDNN's backend. It looks up functions of cuDNN and of the CUDA
-// runtime in libraries that this plugin has already opened.
+// operations of cuDNN's backend. cudnn-frontend looks up functions of cuDNN and
+// of the CUDA runtime in libraries that this plugin has already opened.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/cuda/DeviceCudnn.h"
@@ -14,8 +14,8 @@
 
 namespace dpc::rt {
 
-/// Replaces dlopen in cudnn-frontend, which would refuse to work if a CUDA 12
-/// runtime is installed as well.
+/// Replaces dlopen in cudnn-frontend, because cudnn-frontend refuses to work if
+/// a CUDA 12 runtime is also installed.
 static void *openForFrontend(const char *name, int flags) {
   if (std::strcmp(name, "libcudart.so.12") == 0)
     return nullptr;
@@ -68,8 +68,8 @@ Status refused(const AttentionShape &shape, bool isGradient,
 }
 
 /// The strides of all four dimensions. The stride of a dimension with one
-/// element has no effect, but cuDNN checks it, so it is set to a value above
-/// all others.
+/// element has no effect, but cuDNN checks this stride, so it is set to a value
+/// above all other strides.
 Extents stepsOf(const AttentionTensor &tensor, const Extents &extents) {
   Extents steps = tensor.strides;
   steps.push_back(1);
@@ -202,7 +202,7 @@ Expected<Graph> compile(const Op &op, const Target &target) try {
   return refused(op.shape, std::is_same_v<Op, AttentionGradOp>, error.what());
 }
 
-/// Everything that a graph depends on.
+/// All properties that a graph depends on, as text.
 template <typename Op> std::string keyOf(const Op &op) {
   const AttentionShape &s = op.shape;
   std::string key =
@@ -225,7 +225,7 @@ template <typename Op> std::string keyOf(const Op &op) {
   return key;
 }
 
-/// cudnn-frontend has one handle of cuDNN for the whole process.
+/// In cudnn-frontend, the handle of cuDNN is global to the process.
 void setLibrary(void *library) {
   static std::once_flag once;
   std::call_once(once, [&] { fe::cudnn_dlhandle = library; });
@@ -287,7 +287,8 @@ public:
   }
 
 private:
-  /// `bytes` is the size of the op's own workspace, which is usually enough.
+  /// `bytes` is the size of the op's workspace in the plan, which is normally
+  /// enough.
   template <typename Op> Status prepareOne(const Op &op, int64_t bytes) {
     std::string key = keyOf(op);
     auto known = graphs.find(key);
@@ -343,11 +344,10 @@ private:
   std::map<std::string, Graph> graphs; ///< by keyOf
   struct Run {
     fe::graph::Graph *graph = nullptr;
-    bool isOwn = false; ///< in the op's workspace
+    bool isOwn = false; ///< whether it runs in the op's workspace in the plan
   };
   std::map<const void *, Run> runs; ///< by op
-  int64_t most = 0;                 ///< the largest need of a graph for
-                                    ///< `workspace`
+  int64_t most = 0; ///< the most bytes of `workspace` that a graph needs
   void *workspace = nullptr;
 };
 

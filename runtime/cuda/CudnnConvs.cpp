@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kMostWorkspace = size_t(256) << 20;
 constexpr int kMostRoutines = 16;
 
-/// The description of an op for cuDNN. cuDNN has no convolutions of one spatial
-/// dimension, so they get a second one of extent 1.
+/// The description of an op for cuDNN. cuDNN has no convolutions with one
+/// spatial dimension, so such convolutions get a second dimension of extent 1.
 struct CudnnShapes {
   std::vector<int> x, w, y, pads, strides, dilations;
   int groups = 1;
@@ -86,7 +86,7 @@ private:
     cudnnTensorDescriptor_t x = nullptr, y = nullptr;
     cudnnFilterDescriptor_t w = nullptr;
     cudnnConvolutionDescriptor_t how = nullptr;
-    int algorithm = -1; ///< in the enum of the kind
+    int algorithm = -1; ///< value of cuDNN's enum for the op's kind
     size_t workspace = 0;
   };
 
@@ -164,8 +164,8 @@ Status CudnnConvs::describeFor(const ConvOp &op, Routine &made) const {
                "groups");
 }
 
-/// The permitted types of arithmetic, fastest first. Wider types are not
-/// rounded to 16 bits.
+/// The permitted types of arithmetic, fastest first. f32 and f64 operands must
+/// not be rounded to 16 bits.
 std::vector<cudnnMathType_t> mathsFor(const ConvOp &op) {
   if (op.compute == DType::F32 || op.compute == DType::F64)
     return {CUDNN_FMA_MATH};
@@ -218,7 +218,7 @@ Status CudnnConvs::choose(const ConvOp &op, Routine &made, Ask ask,
       }
       made.algorithm = static_cast<int>(one.algo);
       made.workspace = one.memory;
-      // This is the fastest one with this type of arithmetic.
+      // This is the fastest routine with this type of arithmetic.
       return isWide ? Status::success()
                     : check(cudnn.cudnnSetConvolutionMathType(made.how,
                                                               one.mathType),

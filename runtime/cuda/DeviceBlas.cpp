@@ -23,9 +23,10 @@ DeviceGemm gemmIn(const Plan &plan, const MatmulOp &op) {
           .auxBegin = begin(op.aux)};
 }
 
-/// The alignment of all matrices of an operand. Its buffer begins `begin` bytes
-/// after a multiple of 64, in every slot of a frame, and there are `elements`
-/// elements before a matrix or between two.
+/// The alignment that all matrices of an operand have. The operand's buffer
+/// begins `begin` bytes after a multiple of 64, in every slot of a frame. Each
+/// number in `elements` is an offset of a matrix or a distance between two
+/// matrices.
 static uint32_t alignmentOf(DType type, int64_t begin,
                             std::initializer_list<int64_t> elements) {
   uint32_t alignment = 64;
@@ -68,7 +69,8 @@ static std::array<uint32_t, 3> alignmentsOf(const DeviceGemm &gemm) {
                       {op.cOffset, op.strideC, op.stride2C})};
 }
 
-/// The key of an epilogue's operands, whose alignment matters to cuBLASLt.
+/// The key of an epilogue's operands. It contains their alignment, which
+/// affects cuBLASLt.
 static std::string epilogueKey(const DeviceGemm &gemm) {
   const MatmulOp &op = *gemm.op;
   std::string text = ", epilogue " + std::string(nameOf(op.epilogue));
@@ -83,9 +85,9 @@ static std::string epilogueKey(const DeviceGemm &gemm) {
   return text;
 }
 
-/// The key excludes offsets and the outer batch, which only change the address
-/// and the number of calls. It contains whether C is read, but not the value of
-/// beta.
+/// The key excludes offsets and the outer batch, because they only change the
+/// address and the number of calls. The key contains whether C is read, but not
+/// the value of beta.
 std::string gemmKey(const DeviceGemm &gemm) {
   const MatmulOp &op = *gemm.op;
   Factors factors = factorsOf(gemm);
@@ -192,8 +194,8 @@ Status DeviceBlas::makeLayout(cublasLtMatrixLayout_t &layout, DType type,
 }
 
 /// A row-major r x c matrix is a column-major c x r matrix with the same
-/// leading dimension. So the row-major k x n matrix op(B) is n x k for cuBLASLt
-/// and comes first.
+/// leading dimension. So the row-major k x n matrix op(B) is an n x k matrix
+/// for cuBLASLt, and is its first operand.
 Status DeviceBlas::describe(const DeviceGemm &gemm, Routine &made) {
   const MatmulOp &op = *gemm.op;
   bool wide = op.compute == DType::F64;
@@ -211,7 +213,7 @@ Status DeviceBlas::describe(const DeviceGemm &gemm, Routine &made) {
   DPC_TRY(set(made.what, CUBLASLT_MATMUL_DESC_TRANSB, second, "transposition"));
   if (op.fp8) {
     DPC_TRY(describeCodes(gemm, made));
-    // cuBLASLt may read them during any query.
+    // cuBLASLt may read the scales during any query.
     DPC_TRY(pointScales(gemm, made));
   }
   if (!made.isSplit)
@@ -238,9 +240,9 @@ Expected<DeviceBlas::Routine *> DeviceBlas::routine(const DeviceGemm &gemm) {
   return &it->second;
 }
 
-/// Whether the epilogue must be a separate kernel: sums are of factors instead
-/// of their codes, and cuBLASLt has no fp8 GEMM with f32 results and an f32
-/// vector.
+/// Whether the epilogue must be a separate kernel. SumsOfA and SumsOfB sum A or
+/// B itself, not the fp8 codes, and cuBLASLt has no fp8 GEMM with f32 results
+/// and an f32 vector.
 static bool mustSplit(const DeviceGemm &gemm) {
   const MatmulOp &op = *gemm.op;
   return op.fp8 && (op.epilogue == Epilogue::SumsOfA ||
@@ -250,7 +252,7 @@ static bool mustSplit(const DeviceGemm &gemm) {
 
 /// cuBLASLt has several errors for an epilogue that it lacks: not supported, an
 /// invalid value, or no routines. So after any error of a GEMM with an
-/// epilogue, the next attempt is without it.
+/// epilogue, the next attempt omits the epilogue.
 Status DeviceBlas::makeRoutine(const DeviceGemm &gemm, Routine &made) {
   if (gemm.op->epilogue != Epilogue::None && !mustSplit(gemm)) {
     if (describe(gemm, made).ok())
@@ -362,8 +364,8 @@ Status DeviceBlas::chooseFirst(const DeviceGemm &gemm) {
 // Execution
 //===----------------------------------------------------------------------===//
 
-/// Computes C = beta C, if C has elements: by rows, or at once if the rows are
-/// dense.
+/// Computes C = beta C if C has elements. Scales row by row, or all of C at
+/// once if the rows are dense.
 static Status scaleOnly(const CudaApi &cuda, const DeviceKernels &own,
                         const DeviceGemm &gemm, cudaStream_t stream) {
   const MatmulOp &op = *gemm.op;

@@ -24,21 +24,21 @@ struct DeviceGemm {
   int64_t aBegin = 0, bBegin = 0, cBegin = 0, biasBegin = 0, auxBegin = 0;
 };
 
-/// The gemm of `op` of `plan`, without addresses.
+/// Describes the GEMM `op` of `plan`, without addresses.
 DeviceGemm gemmIn(const Plan &plan, const MatmulOp &op);
 
-/// A line of text with everything that cuBLASLt's choice of a routine depends
-/// on. GEMMs with the same key can use the same routine.
+/// A line of text with all properties that affect which routine cuBLASLt
+/// chooses. GEMMs with the same key can use the same routine.
 std::string gemmKey(const DeviceGemm &gemm);
 
 /// Whether a GEMM has no elements or sums nothing; such a GEMM has no routine.
 bool isEmpty(const MatmulOp &op);
 
-/// GEMMs of one rank through cuBLASLt, whose matrices are column-major: it
-/// computes the transpose, C' = B' A'. If cuBLASLt has no routine for an
-/// epilogue, a kernel runs it after the GEMM (`isSplit`). Errors name the key
-/// of the GEMM. All functions but checkTypes and run require GEMMs that are not
-/// empty.
+/// Runs the GEMMs of one rank with cuBLASLt. cuBLASLt's matrices are
+/// column-major, so it computes the transpose, C' = B' A'. If cuBLASLt has no
+/// routine for an epilogue, a separate kernel computes the epilogue after the
+/// GEMM (`isSplit`). Errors name the key of the GEMM. Only checkTypes and run
+/// accept empty GEMMs.
 class DeviceBlas {
 public:
   /// Allocates 32 MiB of device memory for cuBLASLt's workspace. With `tf32`,
@@ -49,28 +49,29 @@ public:
                                                       bool tf32 = false);
   ~DeviceBlas();
 
-  /// Fails when no routine supports the types of the three buffers: all f32,
-  /// all f64, or A and B bf16 (f16) and C the same or f32; for fp8, A and B are
-  /// bf16.
+  /// Fails when no routine supports the types of the three buffers: all f32;
+  /// all f64; A and B bf16 and C bf16 or f32; or A and B f16 and C f16 or f32.
+  /// For fp8, A and B are bf16.
   static Status checkTypes(const MatmulOp &op, DType a, DType b, DType c);
 
-  /// At most `most` routines in the order of the heuristic, expected fastest
-  /// first.
+  /// At most `most` routines in the order of the heuristic, which ranks the
+  /// expected fastest first.
   Expected<std::vector<cublasLtMatmulAlgo_t>> candidates(const DeviceGemm &gemm,
                                                          int most);
   /// Whether cuBLASLt reports that the routine can compute the GEMM on this
   /// device within the workspace.
   bool accepts(const DeviceGemm &gemm, const cublasLtMatmulAlgo_t &how);
-  /// Sets the routine for run(); by default it is the first of the heuristic.
+  /// Sets the routine for run(). The default is the heuristic's first routine.
   Status choose(const DeviceGemm &gemm, const cublasLtMatmulAlgo_t &how);
   Status chooseFirst(const DeviceGemm &gemm);
 
   /// Whether the epilogue of a GEMM is a separate kernel.
   Expected<bool> isSplit(const DeviceGemm &gemm);
-  /// Computes a GEMM, see MatmulOp. Ops outlive this object. Without `codes`,
-  /// codeFactors has been called and the factors have not changed since.
+  /// Computes a GEMM, see MatmulOp. The op must outlive this object. If `codes`
+  /// is false, the caller has called codeFactors and not changed the factors
+  /// since.
   Status run(const DeviceGemm &gemm, cudaStream_t stream, bool codes = true);
-  /// Encodes both factors of an fp8 GEMM.
+  /// Encodes both operands of an fp8 GEMM.
   Status codeFactors(const DeviceGemm &gemm, cudaStream_t stream) const;
 
 private:

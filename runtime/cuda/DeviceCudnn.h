@@ -1,6 +1,7 @@
 //===- DeviceCudnn.h - convolutions and attention through cuDNN -*- C++ -*-===//
 //
-// The interfaces let the rest of the runtime be built without cuDNN's headers.
+// With these interfaces, the other files of the runtime are built without
+// cuDNN's headers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_DEVICECUDNN_H
@@ -21,8 +22,8 @@ class DeviceConvs {
 public:
   virtual ~DeviceConvs() = default;
 
-  /// Chooses a routine for `op`, which outlives this object. Fails when there
-  /// is none.
+  /// Chooses a routine for `op`, which must outlive this object. Fails when
+  /// there is no routine.
   virtual Status prepare(const ConvOp &op) = 0;
   /// Allocates the workspace for all prepared ops.
   virtual Status allocate() = 0;
@@ -35,8 +36,9 @@ public:
 using OpenConvs =
     Expected<std::unique_ptr<DeviceConvs>> (*)(const CudaApi &cuda);
 
-/// The implementation by cuDNN. It uses the first routine of the heuristic that
-/// is deterministic, computes f32 in full precision, and takes at most 256 MiB.
+/// The cuDNN implementation. From cuDNN's heuristic, it takes the first routine
+/// that is deterministic, computes f32 in full precision, and needs at most 256
+/// MiB.
 Expected<std::unique_ptr<DeviceConvs>> makeCudnnConvs(const CudaApi &cuda,
                                                       const CudnnApi &cudnn);
 
@@ -45,13 +47,12 @@ class DeviceAttention {
 public:
   virtual ~DeviceAttention() = default;
 
-  /// Prepares `op`, which outlives this object and has a workspace of
-  /// `workspace` bytes. If there is no implementation, fails and leaves this
-  /// object unchanged.
+  /// Prepares `op`, which must outlive this object. If no implementation
+  /// supports `op`, fails and leaves this object unchanged.
   virtual Status prepare(const AttentionOp &op) = 0;
   virtual Status prepare(const AttentionGradOp &op, int64_t workspace) = 0;
-  /// Allocates a workspace for the prepared ops whose own workspace is too
-  /// small.
+  /// Allocates a workspace that is shared by the prepared ops whose workspace
+  /// in the plan is too small.
   virtual Status allocate() = 0;
   /// Computes an attention, see AttentionOp; `op` must be prepared.
   virtual Status run(const AttentionOp &op, const AttentionData &data,
@@ -64,10 +65,10 @@ public:
 using OpenAttention = Expected<std::unique_ptr<DeviceAttention>> (*)(
     const CudaApi &cuda, int device);
 
-/// The implementation by cuDNN, with `library` as the handle of cuDNN.
-/// Attentions of the same shape and layout share one graph. Gradients add up in
-/// an order that varies from run to run, because cuDNN's deterministic engines
-/// store all scores.
+/// The cuDNN implementation; `library` is the handle of cuDNN. Attentions of
+/// the same shape and layout share one graph. The order in which gradients are
+/// summed varies from run to run: cuDNN's deterministic engines are not used,
+/// because they store all scores.
 Expected<std::unique_ptr<DeviceAttention>>
 makeCudnnAttention(const CudaApi &cuda, void *library, int device);
 

@@ -42,8 +42,9 @@ Status DeviceBlas::describeEpilogue(const DeviceGemm &gemm, Routine &made) {
                           op.auxLd, "rows of the epilogue's matrix");
 }
 
-/// The addresses differ between micro-batches. cuBLASLt reads the pointers when
-/// a GEMM is submitted, and also when it is queried for routines.
+/// Sets the addresses before each use, because they differ between
+/// micro-batches. cuBLASLt reads them when a GEMM is submitted and when it is
+/// queried for routines.
 Status DeviceBlas::pointEpilogue(const DeviceGemm &gemm, const Routine &made) {
   const MatmulOp &op = *gemm.op;
   if (op.bias >= 0)

@@ -7,8 +7,8 @@ static char *inWorkspace(const DeviceGemm &gemm, int64_t offset) {
   return static_cast<char *>(gemm.workspace) + offset;
 }
 
-/// Sums of values may keep fewer bits in tensor cores, as is usual; sums that
-/// involve gradients are accumulated in f32.
+/// As in other frameworks, tensor cores may accumulate the GEMMs of forward
+/// passes with fewer bits. GEMMs that involve gradients accumulate in f32.
 Status DeviceBlas::describeCodes(const DeviceGemm &gemm, Routine &made) {
   const Fp8Factors &fp8 = *gemm.op->fp8;
   bool isFast = fp8.a == DType::F8E4M3FN && fp8.b == DType::F8E4M3FN;
@@ -31,7 +31,7 @@ Status DeviceBlas::pointScales(const DeviceGemm &gemm, const Routine &made) {
   return Status::success();
 }
 
-/// Codes have rows of k, which Hopper's fp8 GEMMs require.
+/// Each row of codes has k elements, which Hopper's fp8 GEMMs require.
 Status DeviceBlas::codeFactors(const DeviceGemm &gemm,
                                cudaStream_t stream) const {
   const MatmulOp &op = *gemm.op;

@@ -46,7 +46,7 @@ DeviceKernels::~DeviceKernels() {
     cuda.cudaLibraryUnload(library);
 }
 
-/// One thread per element, until the device is full.
+/// Launches one thread per element, up to the number that fills the device.
 Status DeviceKernels::launch(cudaKernel_t kernel, int64_t count,
                              std::vector<void *> buffers,
                              std::vector<int64_t> scalars,
@@ -100,7 +100,7 @@ Status DeviceKernels::findNan(const void *data, DType type, int64_t count,
       stream); // data is only read
 }
 
-/// 32 columns per block, whose eight warps take every eighth row.
+/// A block sums 32 columns; each of its eight warps takes every eighth row.
 Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
                                  int64_t columns, int64_t ld, void *to,
                                  DType toType, cudaStream_t stream) const {
@@ -115,23 +115,23 @@ Status DeviceKernels::sumColumns(const void *matrix, DType type, int64_t rows,
                       stream);
 }
 
-/// Each thread takes eight elements at a time.
+/// Each thread processes eight elements at a time.
 Status DeviceKernels::amax(const void *matrix, int64_t rows, int64_t columns,
                            int64_t ld, void *bits, cudaStream_t stream) const {
   return launch(amaxKernel, rows * columns / 8,
-                {const_cast<void *>(matrix), bits}, // the first is only read
+                {const_cast<void *>(matrix), bits}, // `matrix` is only read
                 {rows, columns, ld}, stream);
 }
 
-/// Like amax, each thread takes eight elements at a time. With `transposes`,
-/// each block transposes 64 x 64 elements.
+/// As in amax, each thread processes eight elements at a time. With
+/// `transposes`, each block transposes 64 x 64 elements.
 Status DeviceKernels::fp8Codes(const void *matrix, int64_t rows,
                                int64_t columns, int64_t ld,
                                const void *amaxBits, DType format,
                                bool transposes, void *codes, void *inverse,
                                cudaStream_t stream) const {
   constexpr int64_t tile = 64, threads = 256;
-  // The first two are only read.
+  // The first two buffers are only read.
   std::vector<void *> buffers = {const_cast<void *>(matrix),
                                  const_cast<void *>(amaxBits), codes, inverse};
   std::vector<int64_t> scalars = {rows, columns, ld,

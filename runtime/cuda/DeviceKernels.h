@@ -8,8 +8,8 @@
 namespace dpc::rt {
 
 /// Kernels that no library provides: sums in the order of the ranks, fills, fp8
-/// codes, and epilogues without a routine in cuBLASLt. They have the ABI of a
-/// plan's kernels: a pointer for each buffer, then an i64 for each scalar.
+/// codes, and epilogues without a routine in cuBLASLt. The kernels have the ABI
+/// of a plan's kernels: a pointer for each buffer, then an i64 for each scalar.
 class DeviceKernels {
 public:
   /// `image` is the compiled DeviceKernels.cu.
@@ -17,8 +17,9 @@ public:
                                                        const void *image);
   ~DeviceKernels();
 
-  /// out[i] = reduction of scale * parts[0][first + i], ... in this order, for
-  /// i < count; at most kMostInProcess parts.
+  /// out[i] = the reduction of scale * parts[0][first + i], scale *
+  /// parts[1][first + i], ... in this order, for i < count. At most
+  /// kMostInProcess parts.
   Status reduce(const std::vector<const void *> &parts, void *out,
                 int64_t first, int64_t count, DType type, ReduceKind kind,
                 double scale, cudaStream_t stream) const;
@@ -38,13 +39,13 @@ public:
   /// `infinitiesToo`, infinite as f32.
   Status findNan(const void *data, DType type, int64_t count,
                  bool infinitiesToo, void *flag, cudaStream_t stream) const;
-  /// Writes the bits of the largest |x| of a bf16 matrix, as f32, to `bits`,
-  /// which must be 0 before.
+  /// Writes the largest |x| of a bf16 matrix, as the bits of an f32, to `bits`,
+  /// which must be 0 before the call.
   Status amax(const void *matrix, int64_t rows, int64_t columns, int64_t ld,
               void *bits, cudaStream_t stream) const;
-  /// Writes the codes of a bf16 matrix (see Fp8Factors) in rows of `columns`,
-  /// or of `rows` when transposed, and to `inverse` the factor that decodes
-  /// them. The numbers of rows and columns are multiples of 16.
+  /// Writes the codes of a bf16 matrix (see Fp8Factors) in rows of `columns`
+  /// elements, or of `rows` elements when transposed. Writes the factor that
+  /// decodes them to `inverse`. `rows` and `columns` must be multiples of 16.
   Status fp8Codes(const void *matrix, int64_t rows, int64_t columns, int64_t ld,
                   const void *amaxBits, DType format, bool transposes,
                   void *codes, void *inverse, cudaStream_t stream) const;

@@ -1,7 +1,7 @@
 //===- DeviceStreams.h - streams and events of a rank -----------*- C++ -*-===//
 //
-// The plan's three queues are three streams, and each signal of a plan's event
-// has its own CUDA event.
+// Each of the plan's three queues is a stream. Each time that a step signals an
+// event of the plan, a separate CUDA event is used.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_DEVICESTREAMS_H
@@ -17,7 +17,8 @@ namespace dpc::rt {
 
 class DeviceStreams {
 public:
-  /// Makes one stream for each queue, or one for all without `overlap`.
+  /// Makes one stream for each queue, or, without `overlap`, one stream for all
+  /// queues.
   static Expected<std::unique_ptr<DeviceStreams>> create(const CudaApi &cuda,
                                                          bool overlap);
   ~DeviceStreams();
@@ -37,14 +38,15 @@ public:
   Status bind(const DeviceProgram &program);
   /// Starts a step: the other streams wait for the main one.
   Status fork();
-  /// Ends a step: the main stream waits for the others.
+  /// Ends a step: the main stream waits for the other streams.
   Status join();
   /// Makes the stream of a task wait for the task's events.
   Status waitFor(const Task &task);
   /// Signals the event of a task on its stream, if it has one.
   Status signal(const Task &task);
-  /// Whether all streams finish within `seconds`. A failed step may leave them
-  /// busy, callbacks included. A stream with an error counts as finished.
+  /// Whether all streams finish within `seconds`. A failed step may leave
+  /// streams or their callbacks busy. A stream with an error counts as
+  /// finished.
   bool finish(double seconds) const;
 
 private:
@@ -56,9 +58,9 @@ private:
   std::vector<cudaStream_t> ownStreams;
   std::vector<cudaEvent_t> events;
   cudaEvent_t begun = nullptr, ended[kNumQueues] = {};
-  /// By the plan's event: one CUDA event for every signal in a step.
+  /// For each event of the plan: one CUDA event for every signal in a step.
   std::vector<std::vector<cudaEvent_t>> signals;
-  std::vector<size_t> signalled; ///< by event, while a step is issued
+  std::vector<size_t> signalled; ///< number so far, by event
 };
 
 } // namespace dpc::rt

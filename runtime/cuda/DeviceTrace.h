@@ -1,9 +1,9 @@
 //===- DeviceTrace.h - times of instructions on a GPU -----------*- C++ -*-===//
 //
 // Each instruction has one event before it and one after it on its stream; the
-// times of the events are read at the end of the step. The first event of a
-// step is recorded on an idle stream, so it happens immediately. This aligns
-// the device's clock with the host's.
+// times of the events are read at the end number of the step. The first event
+// of a step is recorded on an idle stream, so it happens immediately. This
+// event aligns the device's clock with the host's clock.
 //
 // Events that are nodes of a graph have no times. Traced steps are therefore
 // submitted to the streams instruction by instruction.
@@ -22,8 +22,8 @@ namespace dpc::rt {
 
 class DeviceTrace {
 public:
-  /// `tasks` are the tasks of the rank in the order of the plan; they outlive
-  /// this object.
+  /// `tasks` are the tasks of the rank in the order of the plan and must
+  /// outlive this object.
   static Expected<std::unique_ptr<DeviceTrace>>
   create(const CudaApi &cuda, const Plan &plan, int rank,
          const std::vector<Task> &tasks);
@@ -32,13 +32,13 @@ public:
   /// Whether the next step is recorded.
   bool wantsStep() const { return steps < mostSteps; }
 
-  /// Start and end of a recorded step. `stream` is idle at the start; all
-  /// streams are idle at the end.
+  /// Start and end a recorded step. `stream` is idle at the start; all streams
+  /// are idle at the end.
   Status startStep(int64_t number, cudaStream_t stream);
   Status collectStep();
 
-  /// Start and end of a task, by its index. A task without a start takes no
-  /// time.
+  /// Start and end a task, given by its index. A task that is not started takes
+  /// no time.
   Status begin(int task, cudaStream_t stream);
   Status end(int task, cudaStream_t stream);
 
@@ -55,7 +55,8 @@ private:
   DeviceTrace(const CudaApi &cuda, const Plan &plan, int rank,
               const std::vector<Task> &tasks);
   Status makeEvent(cudaEvent_t &event);
-  /// The time of an event on the clock of nowSeconds().
+  /// The time of an event on the clock of nowSeconds() at the first event of a
+  /// step.
   Expected<double> secondsOf(cudaEvent_t event) const;
 
   const CudaApi &cuda;

@@ -1,5 +1,5 @@
-// The kernels of DeviceKernels::amax and fp8Codes. They give the same bits as
-// Fp8.cpp on CPUs. A test compiles them for the host, too.
+// The kernels of DeviceKernels::amax and fp8Codes. The kernels give the same
+// bits as Fp8.cpp on CPUs. A test also compiles them for the host.
 #ifndef DPC_RUNTIME_CUDA_FP8KERNELS_CUH
 #define DPC_RUNTIME_CUDA_FP8KERNELS_CUH
 
@@ -102,8 +102,8 @@ extern "C" __global__ void dpcFp8(const void *matrix, const void *amaxBits,
   }
 }
 
-// A block transposes a tile of 64 x 64: each thread reads eight elements of a
-// row, twice, and writes sixteen of a column.
+// A block transposes a 64 x 64 tile: each thread twice reads eight elements of
+// a row, and writes sixteen elements of a column.
 extern "C" __global__ void dpcFp8Transposed(const void *matrix,
                                             const void *amaxBits, void *codes,
                                             void *inverse, long long rows,

@@ -25,7 +25,8 @@ static_assert(sizeof(cublasLtMatmulAlgo_t) % sizeof(uint64_t) == 0);
 // Files
 //===----------------------------------------------------------------------===//
 
-/// FNV-1a, for file names and against damage, not against malice.
+/// FNV-1a. Used for file names and to detect damage, not to detect
+/// manipulation.
 static uint64_t hashOf(const std::string &text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : text)
@@ -174,8 +175,8 @@ Status GemmChoices::choose(const Plan &plan,
   return Status::success();
 }
 
-/// Shares a table with a row for each key. Its owner fills in a row; a sum with
-/// zeros distributes it to all ranks.
+/// Shares a table that has a row for each key. The owner of a key fills in the
+/// row; the other ranks have zeros, so an all_reduce distributes the row.
 Status GemmChoices::share(const std::map<std::string, int> &owners,
                           std::map<std::string, Algo> &chosen,
                           Communicator &control) {
@@ -205,8 +206,8 @@ Status GemmChoices::share(const std::map<std::string, int> &owners,
 // Measurements
 //===----------------------------------------------------------------------===//
 
-/// The stored choice, or else the fastest routine; nothing when there is no
-/// choice.
+/// Returns the stored choice, or else the fastest routine; nullopt if there is
+/// no routine.
 Expected<std::optional<cublasLtMatmulAlgo_t>>
 GemmChoices::find(const DeviceGemm &gemm, const std::string &key) {
   GemmCache cache(tuning, comm.rank());
@@ -250,8 +251,8 @@ GemmChoices::measure(const DeviceGemm &gemm) {
 }
 
 /// The shortest time of several rounds after a warm-up. A routine that takes
-/// twice as long as `best` in the first round gets no further rounds. Nothing
-/// if cuBLASLt refuses the routine.
+/// twice as long as `best` in the first round gets no further rounds. Returns
+/// nullopt if cuBLASLt refuses the routine.
 Expected<std::optional<double>>
 GemmChoices::millisecondsOf(const DeviceGemm &gemm, const Algo &how,
                             double best) {

@@ -5,14 +5,14 @@
 // computes every distinct GEMM of a plan, with the operands at their addresses
 // in the step, and the fastest routine is kept.
 //
-// Routines sum in different orders. Copies of a parameter stay equal to the
+// Routines sum in different orders. Replicas of a parameter stay equal to the
 // last bit only if all ranks use the same routine. Therefore the lowest rank
-// that computes a GEMM measures it and tells the others.
+// that computes a GEMM measures it and sends its choice to the other ranks.
 //
 // Choices are stored in files, one per GEMM, so later runs start at once and
-// give the same bits as the first. cuBLASLt checks the contents of a file, and
-// the routine is tried before use: an untrusted file can make a run slow, not
-// wrong.
+// give the same bits as the first run. cuBLASLt checks the contents of a file,
+// and the routine is tried before use: an untrusted file can make a run slow,
+// not wrong.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_GEMMCHOICES_H
@@ -28,7 +28,7 @@ namespace dpc::rt {
 
 /// Settings of the choice.
 struct GemmTuning {
-  bool measures = false; ///< otherwise the heuristic's first routine
+  bool measures = false; ///< false: use the heuristic's first routine
   std::string folder;    ///< for stored choices; "": none are stored
   std::string device;    ///< name and other properties that routines depend on
   /// GEMMs that are not measured within this time use the heuristic's first
@@ -38,10 +38,10 @@ struct GemmTuning {
   std::function<void(const std::string &)> remark;
 };
 
-/// Stored choices. Several processes may call every function at once.
+/// Stored choices. Several processes may use a cache at the same time.
 class GemmCache {
 public:
-  /// `rank` keeps temporary files of ranks apart.
+  /// `rank` distinguishes the temporary files of the ranks.
   GemmCache(const GemmTuning &tuning, int rank) : tuning(tuning), rank(rank) {}
 
   std::optional<cublasLtMatmulAlgo_t> read(const std::string &key) const;
@@ -58,7 +58,7 @@ private:
   int rank;
 };
 
-/// By key: the lowest rank that computes such a GEMM.
+/// For each key, the lowest rank that computes a GEMM with this key.
 std::map<std::string, int> ownersOfGemms(const Plan &plan);
 
 /// The choices of one rank.
@@ -71,8 +71,8 @@ public:
         room(room), bytes(bytes) {}
   ~GemmChoices();
 
-  /// Called by all ranks, each with all GEMMs of its step; `control` is the
-  /// host communicator.
+  /// Called by all ranks. `gemms` are all GEMMs in this rank's step; `control`
+  /// is the host communicator.
   Status choose(const Plan &plan, const std::vector<DeviceGemm> &gemms,
                 Communicator &control);
   /// Whether `room` has been overwritten.

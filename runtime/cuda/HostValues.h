@@ -37,22 +37,25 @@ private:
   std::vector<void *> taken;
 };
 
-/// The host's part of a rank's steps.
+/// Prepares inputs and scalars on the host and receives outputs there.
 class HostValues {
 public:
-  /// The arguments outlive it. `fill` is the byte of input padding.
+  /// The arguments must outlive this object. `fill` is the byte that fills
+  /// input padding.
   HostValues(const Plan &plan, const DeviceProgram &program, int rank,
              unsigned char fill)
       : plan(plan), program(program), rank(rank),
         stage(plan.mesh.stageOf(rank)), fill(fill) {}
 
-  /// Allocates places for the inputs, outputs and scalars of the rank.
+  /// Allocates pinned memory for the inputs, outputs and scalars of the rank.
   Status bind(PinnedMemory &memory);
-  /// The place of a load_input or store_output task, by its index.
+  /// The pinned memory of a load_input or store_output task, by the task's
+  /// index.
   const Pinned &of(int task) const { return staged.at(task); }
 
-  /// Sets the "skips" counter of every scalar that has one; later steps copy it
-  /// from the device. `read` returns the bytes of a buffer, or nullptr.
+  /// Sets the "skips" counter of every scalar that has one. Later steps copy
+  /// the counter from the device. `read` returns the bytes of a buffer, or
+  /// nullptr.
   void setSkips(const std::function<const char *(int buffer)> &read);
   /// Sets the scalars and inputs of a step.
   void takeInputs(const StepData &data);
@@ -62,8 +65,8 @@ public:
   /// Copies the scalars to the arena at the beginning of a step.
   Status sendScalars(const CudaApi &cuda, char *arena,
                      cudaStream_t stream) const;
-  /// Copies outputs without a store_output, and counters, from the arena at the
-  /// end of a step.
+  /// At the end of a step, copies the counters and the outputs that have no
+  /// store_output from the arena.
   Status fetchOutputs(const CudaApi &cuda, const char *arena,
                       cudaStream_t stream) const;
 

@@ -1,10 +1,10 @@
 //===- InProcessComm.cpp - ranks are threads on one device ----------------===//
 //
-// In a collective, each rank shows the others the address of its data and an
-// event after the work that wrote it. The stream of each rank waits for the
-// events and reads its part from the memory of the other ranks; a second event
-// allows writing there again. Threads synchronize only to exchange addresses
-// and events: no thread waits for the device.
+// In a collective, each rank shows the other ranks the address of its data and
+// an event after the work that wrote the data. The stream of each rank waits
+// for these events and reads its part from the memory of the other ranks. After
+// a second event, a rank may overwrite its data. Threads synchronize only to
+// exchange addresses and events: no thread waits for the device.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -40,12 +40,12 @@ struct Cell {
         arrivals(this->ranks.size()) {}
   std::vector<int> ranks;
   std::vector<Shown> shown;
-  std::vector<uint64_t> arrivals; ///< by member: its number of synchronizations
-  size_t here = 0;                ///< members at the next synchronization
+  std::vector<uint64_t> arrivals; ///< number of synchronizations of each member
+  size_t here = 0; ///< number of members that wait at the next synchronization
   uint64_t meetings = 0;
 };
 
-/// A message that is sent and not yet received.
+/// A message that is sent but not yet received.
 struct Post {
   const void *data = nullptr;
   int64_t bytes = 0;
@@ -55,7 +55,7 @@ struct Post {
 
 struct World {
   explicit World(const CudaApi &cuda) : cuda(cuda) {}
-  /// Ranks read each other's memory, so it is freed when all ranks are
+  /// Ranks read each other's memory, so all memory is freed after all ranks are
   /// destroyed.
   ~World() {
     for (void *memory : allocations)
@@ -273,8 +273,8 @@ private:
     return Status::success();
   }
 
-  /// Waits on the host until `done` holds; the lock guards `done` and `late`,
-  /// which returns the missing ranks.
+  /// Waits on the host until done() returns true. late() returns the missing
+  /// ranks. The lock guards the state that both functions read.
   template <typename Done, typename Late>
   Status until(const char *name, std::unique_lock<std::mutex> &lock,
                Done &&done, Late &&late) {
@@ -356,8 +356,7 @@ private:
     return pass(seat, name, &Shown::read, stream);
   }
 
-  /// Member i reduces part i in its own memory, then all members fetch all
-  /// parts.
+  /// Member i reduces part i in its memory. Then all members fetch all parts.
   Status reduceSlice(Seat &seat, const Slice &slice, ReduceKind kind,
                      double scale, cudaStream_t stream) {
     int64_t width = sizeOf(slice.type);
@@ -406,7 +405,7 @@ private:
   const DeviceKernels &kernels;
   int rankIndex, worldSize;
   double timeoutSeconds;
-  std::deque<Seat> seats; ///< [0] is the world's, [g + 1] group g's
+  std::deque<Seat> seats; ///< [0] is for the world, [g + 1] for group g
   std::vector<cudaEvent_t> events, spare; ///< all events; unused ones
 };
 

@@ -40,19 +40,19 @@ std::vector<std::string> librarySearchPaths(const std::string &name,
     addWheels(environment, name, wheel, paths);
   for (const char *root : {"/usr/local", "/usr"})
     addWheels(root, name, wheel, paths);
-  // The toolkit of the build.
+  // The CUDA toolkit with which this file was built.
   paths.push_back(std::string(DPC_CUDA_LIBRARY_DIR) + "/" + name);
   return paths;
 }
 
-/// The newest required feature is registered memory.
+/// Registered memory, the newest feature that is used, requires this version.
 static constexpr int kLeastNccl = NCCL_VERSION(2, 19, 0);
 
-/// The problem of a library, or "".
+/// Returns what is wrong with a library, or "".
 using LibraryCheck = std::string (*)(void *handle);
 
-/// Never closes a library: its allocations and threads live as long as the
-/// process.
+/// Libraries are never closed, because their allocations and threads live as
+/// long as the process.
 static Expected<void *> openLibrary(const std::string &name,
                                     const std::string &wheel,
                                     LibraryCheck check = nullptr) {

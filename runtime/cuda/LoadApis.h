@@ -16,24 +16,28 @@
 
 namespace dpc::rt {
 
-/// Fails with the name of the library, or of the function that it lacks.
+/// If it fails, the error names the missing library, or the function that the
+/// library lacks.
 Expected<CudaApi> loadCudaApi();
 Expected<BlasApi> loadBlasApi();
 /// Loads the first NCCL library of version 2.19 or later. The version may
-/// differ from that of the headers in the build: NCCL reads only the fields of
-/// a configuration that it knows.
+/// differ from that of the headers in the build: NCCL reads only those fields
+/// of a configuration that its version knows.
 Expected<NcclApi> loadNcclApi();
 
-/// Convolutions through cuDNN; fails also in a build without its headers.
+/// Opens convolutions through cuDNN. Fails if cuDNN is missing, and in a build
+/// without its headers.
 Expected<std::unique_ptr<DeviceConvs>> openCudnn(const CudaApi &cuda);
 
-/// Attention through cuDNN; fails also in a build without cudnn-frontend.
+/// Opens attention through cuDNN. Fails if cuDNN is missing, and in a build
+/// without cudnn-frontend.
 Expected<std::unique_ptr<DeviceAttention>>
 openCudnnAttention(const CudaApi &cuda, int device);
-/// cuDNN's library.
+/// Returns the handle of cuDNN's library.
 Expected<void *> openCudnnLibrary();
 
-/// The files to try for library `name` of wheel folder `wheel`, in order.
+/// The paths to try, in order, for library `name`, which NVIDIA's wheels keep
+/// in folder `wheel`.
 std::vector<std::string> librarySearchPaths(const std::string &name,
                                             const std::string &wheel);
 

@@ -13,8 +13,9 @@ namespace dpc::rt {
 
 namespace {
 
-/// Memory for the copies of one rank's messages. A place is free again when its
-/// message has moved. Copy and move use the same stream, which orders them.
+/// Memory for the copies of one rank's messages. A place becomes free when its
+/// message has moved. The copy and the move of a message use the same stream,
+/// so they are in order.
 class MessageRoom {
 public:
   int64_t take(int64_t bytes) {
@@ -94,8 +95,8 @@ private:
     int64_t bytes, offset;
   };
 
-  /// The first task of a queue if everything that it waits for has happened, or
-  /// -1.
+  /// The first task of a queue if all events that it waits for have happened,
+  /// or -1.
   static int ready(const Rank &rank, int queue) {
     if (rank.heads[queue] == rank.queues[queue].size())
       return -1;
@@ -121,7 +122,7 @@ private:
             messageTag(op.tag, plan.mesh, task.entry->microBatch)};
   }
 
-  /// Advances a rank through everything except collectives and receives.
+  /// Runs all tasks of a rank up to the next collective or receive.
   bool advance(int index) {
     Rank &rank = ranks[index];
     bool any = false, moved = true;
@@ -158,7 +159,7 @@ private:
     return any;
   }
 
-  /// The next task of a rank's comm queue; it involves other ranks.
+  /// The next task of a rank's comm queue. It involves other ranks.
   int meeting(int rank) const {
     return ready(ranks[rank], static_cast<int>(Queue::Comm));
   }

@@ -1,17 +1,18 @@
 //===- MessagePlan.h - the order of communication on streams ----*- C++ -*-===//
 //
-// The messages of a plan match by tag, and a send does not wait. On a stream
-// both ends of a message wait for each other, and later work waits with them. A
-// rank that sends before it receives, like its peer, would wait forever.
+// The messages of a plan match by tag, and a send does not wait. On a stream,
+// both ends of a message wait for each other, and later work on the stream
+// waits until the message has moved. A rank that sends before it receives, like
+// its peer, would wait forever.
 //
 // planDevice finds a safe order by simulating the steps of all ranks together,
 // as the validator does: a send copies its bytes and its rank continues; a
 // message moves when its recv is reached. The messages that move at one time
 // form a round: all ranks submit both ends of these messages to NCCL in one
-// group, at the place that this order gives. It is an order of all
-// communication (collectives and rounds) that a run without streams could have:
-// the first operation that has not happened depends on no later one. So no rank
-// waits forever.
+// group, at the place that this order gives. The order of all communication
+// (collectives and rounds) is one that a run without streams could have: the
+// first operation that has not happened does not depend on a later operation.
+// So no rank waits forever.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_CUDA_MESSAGEPLAN_H

@@ -38,7 +38,7 @@ struct NcclApi {
   DPC_POINTERS(DPC_NCCL_FUNCTIONS)
 
   /// The status "WHAT: NCCL: message of NCCL" for an error; a call in progress
-  /// is none. `comm` may be null.
+  /// is not an error. `comm` may be null.
   Status check(ncclResult_t result, ncclComm_t comm, const char *what) const {
     if (result == ncclSuccess || result == ncclInProgress)
       return Status::success();

@@ -1,10 +1,11 @@
 //===- NcclComm.cpp - ranks on GPUs, through NCCL -------------------------===//
 //
 // Every communicator is non-blocking, which makes timeouts possible: a call may
-// return ncclInProgress, and is polled until it is done or the time is up.
-// Groups are split from the world, so they share its connections. NCCL does not
-// tell a waiting rank which ranks are missing. Therefore all waiting ranks call
-// the roll over `control`; those that do not answer are the missing ones.
+// return ncclInProgress, and this rank then polls until the call is done or the
+// time is up. Groups are split from the world, so they share its connections.
+// NCCL does not tell a waiting rank which ranks are missing. Therefore all
+// waiting ranks call the roll over `control`; the ranks that do not answer are
+// missing.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/base/Wait.h"
@@ -24,9 +25,9 @@ namespace {
 
 /// The tag of the roll call; no message of a plan has it.
 constexpr int64_t kRollTag = (int64_t(1) << 52) - 1;
-/// All waiting ranks answer a roll call at once.
+/// How long a roll call waits for answers. Waiting ranks answer immediately.
 constexpr double kRollSeconds = 5;
-/// The time limit for ending all communicators together.
+/// The total time limit for shutting down all communicators.
 constexpr double kEndSeconds = 10;
 
 std::optional<ncclDataType_t> ncclTypeOf(DType type) {
@@ -59,7 +60,8 @@ struct Cell {
   ncclComm_t comm = nullptr;
   std::vector<int> ranks;
   int index = 0; ///< of this rank
-  /// Operators that multiply first, by scale and type.
+  /// Reduction operators that first multiply by a scale; the key is scale and
+  /// type.
   std::map<std::pair<double, int>, ncclRedOp_t> scaled;
 };
 
@@ -105,8 +107,8 @@ public:
       cuda.cudaEventDestroy(event);
   }
 
-  /// Marks the end of a call on its stream. Captured work is not marked,
-  /// because the events would belong to the graph.
+  /// Records an event at the end of a call on its stream. Captured work gets no
+  /// event, because the event would belong to the graph.
   Status mark(const char *name, cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     DPC_TRY(cuda.check(cuda.cudaStreamIsCapturing(stream, &capture), name));
@@ -163,7 +165,7 @@ public:
       nccl.ncclMemFree(memory);
   }
 
-  /// Creates the world: rank 0's id goes to all ranks.
+  /// Creates the world communicator with an id that rank 0 sends to all ranks.
   Status start() {
     ncclUniqueId id = {};
     if (rank() == 0)
@@ -203,7 +205,8 @@ public:
         ncclResult_t result =
             nccl.ncclCommSplit(cells[0].comm, static_cast<int>(color), index,
                                &cells.back().comm, &config);
-        // The parent is in progress, too, until all have split.
+        // The parent communicator also is in progress until all ranks have
+        // split.
         DPC_TRY(settle(result, cells[0].comm, "ncclCommSplit"));
         DPC_TRY(settle(ncclInProgress, cells.back().comm, "ncclCommSplit"));
       }
@@ -265,7 +268,7 @@ public:
     });
   }
 
-  /// Uses grouped messages; ncclAlltoAll, new in 2.28, does the same.
+  /// Uses grouped messages, because NCCL has ncclAlltoAll only since 2.28.
   Status allToAll(int group, const void *in, void *out, int64_t bytes,
                   cudaStream_t stream) override {
     std::vector<DeviceMessage> messages;
@@ -323,8 +326,8 @@ public:
     }
   }
 
-  /// Aborts only this rank's communicators; other ranks learn of it over
-  /// `control`.
+  /// Aborts only this rank's communicators; other ranks learn of the failure
+  /// over `control`.
   void abort() override {
     control.abort();
     abortOwn();
@@ -402,7 +405,7 @@ private:
                          cell.comm, "NCCL"));
       if (state != ncclSuccess && state != ncclInProgress) {
         Status status = nccl.check(state, cell.comm, issued.oldest());
-        // A message about the peer's end arrives earlier over `control`.
+        // If the peer has ended, a message over `control` reports that earlier.
         if (control.aborted())
           status = cancelled();
         abortOwn();
@@ -415,8 +418,8 @@ private:
     return cancelled();
   }
 
-  /// Every waiting rank sends a message to every other; ranks that do not are
-  /// missing.
+  /// Every waiting rank sends a message to every other rank. Ranks from which
+  /// no message arrives are missing.
   Status missing(const char *name) {
     control.setTimeout(std::min(timeoutSeconds, kRollSeconds));
     char here = 1;
@@ -434,8 +437,8 @@ private:
   }
 
   /// Ends the split communicators, then the world. Afterwards no NCCL thread
-  /// runs, and none uses memory that is freed next. A communicator that does
-  /// not end in time is aborted, because no other rank waits for it.
+  /// runs, so memory can be freed. A communicator that does not end in time is
+  /// aborted.
   void endAll() {
     double deadline = nowSeconds() + std::min(timeoutSeconds, kEndSeconds);
     for (auto [comm, handle] : registrations)
@@ -473,8 +476,8 @@ private:
   double timeoutSeconds;
   bool aborted = false;
   bool isGrouped = false; ///< in together()
-  std::deque<Cell> cells; ///< NCCL writes into them later. [0] is the
-                          ///< world's, [g + 1] group g's
+  std::deque<Cell> cells; ///< [0] is the world, [g + 1] is group g; addresses
+                          ///< must stay valid for NCCL
   std::vector<void *> allocations;
   std::vector<std::pair<ncclComm_t, void *>> registrations;
   IssuedCalls issued;

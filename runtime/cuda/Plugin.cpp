@@ -2,7 +2,7 @@
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/LoadApis.h"
 
-// The assembler embeds DeviceKernels.cu, compiled for all architectures.
+// The assembler embeds the binary of DeviceKernels.cu for all architectures.
 asm(".section .rodata\n"
     ".balign 64\n"
     "dpcDeviceKernelImage:\n"

@@ -68,9 +68,9 @@ private:
                         "samples");
   }
 
-  std::vector<Column> columns; ///< one for each input, like the members below
+  std::vector<Column> columns; ///< one for each input; so are the members below
   std::vector<Port> ports;
-  std::vector<int64_t> sizes; ///< elements of a sample
+  std::vector<int64_t> sizes; ///< number of elements in a sample
   int64_t count = 0;
 };
 

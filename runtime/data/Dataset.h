@@ -1,7 +1,8 @@
 //===- Dataset.h - samples in files -----------------------------*- C++ -*-===//
 //
 // A sample has one array for each input of a plan. Files may be untrusted:
-// shapes and types are checked when they are opened, values when they are read.
+// shapes and types are checked when a file is opened, and values when they are
+// read.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_DATA_DATASET_H
@@ -37,11 +38,11 @@ public:
 Expected<std::unique_ptr<Dataset>> openDataset(const Plan &plan,
                                                const std::string &path);
 
-/// The number of samples of a step: the first extent of all inputs; 0 if they
-/// have different ones.
+/// The number of samples in a step: the first extent of every input; 0 if these
+/// extents differ.
 int64_t samplesPerStep(const Plan &plan);
 
-/// The kinds of files among which openDataset() chooses.
+/// openDataset() calls the function for the kind of file at `path`.
 Expected<std::unique_ptr<Dataset>> openNpyDataset(const Plan &plan,
                                                   const std::string &dir);
 Expected<std::unique_ptr<Dataset>>

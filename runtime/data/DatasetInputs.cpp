@@ -109,7 +109,7 @@ int64_t DatasetInputs::stepsFor(int64_t count) const {
 DatasetInputs::Place DatasetInputs::placeOf(int64_t step) const {
   int64_t ahead = step - firstStep;
   if (options.last == LastBatch::Wrap) {
-    // Removes whole epochs first, because the product of steps and samples
+    // Removes whole epochs first, because the number of steps times samples
     // could overflow.
     int64_t position = firstPlace.position + ahead % samples * perStep;
     return {firstPlace.epoch + ahead / samples * perStep + position / samples,
@@ -151,7 +151,7 @@ DataPosition DatasetInputs::positionAfter(int64_t step) const {
 
 Status DatasetInputs::resumeAt(int64_t step, const DataPosition &position) {
   firstStep = step;
-  if (position.samples == 0) // the previous run had another kind of data
+  if (position.samples == 0) // the previous run had a different kind of data
     return Status::success();
   if (position.samples != samples || position.order != orderName())
     return Status::invalid("the previous run read its data from ",

@@ -14,14 +14,14 @@ namespace dpc::rt {
 
 /// How the last step of an epoch is filled.
 enum class LastBatch {
-  Wrap, ///< the first samples of the next epoch complete the step
-  Drop, ///< the remaining samples are left out
-  Pad,  ///< the last sample is repeated; see samplesIn()
-  Mask, ///< like Pad, with IgnoredLabels in repeated samples
+  Wrap, ///< complete the step with the first samples of the next epoch
+  Drop, ///< leave out the remaining samples
+  Pad,  ///< repeat the last sample; see samplesIn()
+  Mask, ///< like Pad, but repeated samples have IgnoredLabels
 };
 
-/// The label value in the integer input `input` that a loss leaves out of its
-/// mean.
+/// The value of labels, in the integer input `input`, that a loss leaves out of
+/// its mean.
 struct IgnoredLabels {
   std::string input;
   int64_t value = -100;
@@ -70,7 +70,7 @@ public:
        const DataOptions &options);
   ~DatasetInputs() override;
 
-  /// The steps of an epoch.
+  /// The number of steps in an epoch.
   int64_t steps() const override { return stepsFor(samples); }
   Expected<std::vector<const void *>> load(int64_t step) override;
   int64_t samplesIn(int64_t step) const override;
@@ -79,8 +79,8 @@ public:
   }
   int64_t lastStepOf(int64_t epochs) const override;
   DataPosition positionAfter(int64_t step) const override;
-  /// Continues with the next sample, also if the number of samples of a step
-  /// has changed. Refuses another dataset or order.
+  /// Continues with the next sample, even if a step now takes a different
+  /// number of samples. Refuses a different dataset or order.
   Status resumeAt(int64_t step, const DataPosition &position) override;
 
 private:
@@ -115,10 +115,10 @@ private:
   DType labelType = DType::I64;
   SampleOrder order;
   int64_t firstStep = 1; ///< of this run
-  Place firstPlace;      ///< its first sample
+  Place firstPlace;      ///< the first sample of this run
 
-  // The caller uses `current`. The thread uses `next` while `wanted` is above
-  // 0. The one that fills a batch uses `order`.
+  // Only the caller uses `current`. The thread uses `next` while `wanted` is
+  // above 0. `order` is used by whichever of the two fills a batch.
   Batch current, next;
   std::mutex mutex;
   std::condition_variable changed;

@@ -54,7 +54,7 @@ public:
   }
 
 private:
-  /// The number of tokens after the last sample that are only labels.
+  /// How many tokens after the last sample are used only as labels.
   int64_t labels() const { return static_cast<int64_t>(ports.size()) - 1; }
 
   Status takePorts(const Plan &plan, const std::string &path) {
@@ -63,7 +63,7 @@ private:
     for (const Port &port : ports)
       fits = fits && isInteger(port.dtype) &&
              port.globalShape == ports.front().globalShape;
-    // An input without a limit is not labels but, for example, a mask.
+    // An input without a limit does not hold labels but, for example, a mask.
     if (ports.size() == 2)
       fits = fits && ports[0].limit > 0 && ports[1].limit > 0;
     if (fits)
@@ -83,8 +83,8 @@ private:
     return Status::invalid(file.path(), ": ", why);
   }
 
-  /// Whether the file looks like uint32 tokens: the upper halves of the first
-  /// ones are all zero.
+  /// Whether the file looks like uint32 tokens, that is, the upper halves of
+  /// the first tokens are all zero.
   Expected<bool> looksWide() const {
     constexpr int64_t kLooked = 1 << 20;
     int64_t pairs = std::min<int64_t>(kLooked, file.size() / 4);

@@ -57,13 +57,13 @@ private:
     return ownsShard(source.layout, from.plan.mesh, rank, 0,
                      from.plan.buffers[source.buffer].stage);
   }
-  /// The buffer of a rank that holds the target; -1: none.
+  /// The buffer of `rank` that holds the tensor of `to`; -1: none.
   int homeOf(int rank) const;
   SharedElements shared(int owner, int rank) const {
     return {{source.layout, from.plan.mesh, owner},
             {target.layout, to.plan.mesh, rank}};
   }
-  /// The rank in `from` of the process or thread of `rank` in `to`.
+  /// The rank that the process or thread of `rank` in `to` has in `from`.
   int placeOf(int rank) const;
   int64_t size() const { return sizeOf(target.dtype); }
 

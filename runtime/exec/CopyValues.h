@@ -16,10 +16,10 @@ struct Running {
 /// and that both plans have the same number of ranks.
 Status checkCopy(const Plan &from, const Plan &to);
 
-/// Copies the current values of the tensors of `from` to those of `to`. Their
-/// layouts may differ. All processes call this between two steps, after
-/// checkCopy(). For one tensor after another, each rank sends the parts of its
-/// shard that other ranks need.
+/// Copies the current values of all tensors of `from` to `to`. The layouts of
+/// the two plans may differ. All processes call this between two steps, after
+/// checkCopy(). Copies one tensor after the other: each rank sends the parts of
+/// its shard that other ranks need.
 Status copyValues(const Running &from, const Running &to);
 
 } // namespace dpc::rt

@@ -27,12 +27,12 @@ struct DeviceRequest {
   int index = 0;
   double timeoutSeconds = 300;
   /// Whether to measure the routines of each GEMM before the first step and use
-  /// the fastest. Equal on all ranks.
+  /// the fastest. The value is equal on all ranks.
   bool measuresGemms = false;
   std::string gemmCache; ///< folder that keeps the measured routines; "": none
-  /// f32 GEMMs round their operands to mantissas of 10 bits.
+  /// Whether f32 GEMMs round their operands to mantissas of 10 bits (TF32).
   bool tf32 = false;
-  /// Called with remarks for the user, from any thread.
+  /// Called from any thread with a remark for the user.
   std::function<void(const std::string &)> remark;
 };
 
@@ -49,7 +49,7 @@ public:
 
 /// The interface of a plugin: `extern "C" const DevicePlugin
 /// *dpcDevicePlugin()`. The version numbers come first and never move, because
-/// they are read before the rest is trusted.
+/// they are read before the other members are trusted.
 struct DevicePlugin {
   int version = kDevicePluginVersion;
   int planVersion = kPlanVersion;

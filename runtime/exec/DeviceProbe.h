@@ -25,20 +25,20 @@ struct DeviceFacts {
   int64_t multiprocessors = 0;
 };
 
-/// Measures times on one device. Each function returns the mean seconds of one
-/// of many operations in a queue, as in a step.
+/// Measures times on one device. Each function queues many operations, as a
+/// step does, and returns the mean seconds per operation.
 class DeviceProbe {
 public:
   virtual ~DeviceProbe() = default;
   virtual const DeviceFacts &facts() const = 0;
-  /// A GEMM by the fastest routine of the library, as in a run. No operands are
+  /// A GEMM by the library's fastest routine, as in a run. The operands are not
   /// in a cache.
   virtual Expected<double> product(const ProductShape &shape) = 0;
   /// A copy on the device. Half of the bytes are read and half are written.
   virtual Expected<double> stream(int64_t bytes) = 0;
   /// A copy between pinned host memory and device memory.
   virtual Expected<double> hostCopy(int64_t bytes, bool toDevice) = 0;
-  /// The smallest kernel and the gap to the next one, as in a step.
+  /// The smallest kernel and the gap before the next kernel.
   virtual Expected<double> launch() = 0;
 };
 

@@ -19,8 +19,8 @@ struct StepData {
   int64_t step = 1; ///< 1-based
   /// One dense global array for each of Plan::inputs.
   std::vector<const void *> inputs;
-  /// One for each of Plan::outputs, with its global shape. The ranks of a
-  /// process share them; each rank writes the shards that it owns.
+  /// One global array for each of Plan::outputs. The ranks of a process share
+  /// these arrays; each rank writes the shards that it owns.
   std::vector<HostTensor> *outputs = nullptr;
 };
 
@@ -31,7 +31,8 @@ struct StepSettings {
   bool trace = false;
   /// Check the results of all instructions for NaN.
   bool checkNumbers = false;
-  /// Measure each rank's time without communication (takeOwnSeconds()).
+  /// Measure how long each rank spends without communication
+  /// (takeOwnSeconds()).
   bool timesRanks = false;
   /// Overlap communication and transfers with computation. Otherwise, run all
   /// instructions one after the other in the order of the plan.
@@ -43,11 +44,11 @@ struct StepSettings {
 
 struct ExecutorOptions : StepSettings {
   int threads = 1;                      ///< for GEMMs
-  FlightRecord *flightRecord = nullptr; ///< of the rank, or null
+  FlightRecord *flightRecord = nullptr; ///< the rank's record, or null
 };
 
-/// Holds a rank's memory and runs its steps: RankExecutor on CPUs, other
-/// classes on a Device. All calls come from one thread.
+/// Holds a rank's memory and runs its steps. RankExecutor runs on CPUs; a
+/// Device makes other executors. All calls come from one thread.
 class Executor {
 public:
   Executor(const Plan &plan, int rank)
@@ -63,10 +64,11 @@ public:
   /// `scratch`.
   virtual Expected<const char *> readBuffer(int id,
                                             std::vector<char> &scratch) = 0;
-  /// The times of all instructions; empty without StepSettings::trace.
+  /// When each instruction ran; empty without StepSettings::trace.
   virtual std::vector<TraceLane> traceLanes() const { return {}; }
   virtual void forgetTrace() {}
-  /// The first NaN of the last step, with StepSettings::checkNumbers.
+  /// The first NaN of the last step; nullopt without
+  /// StepSettings::checkNumbers.
   virtual std::optional<NumberFault> numberFault() const { return {}; }
 
   /// The seconds that the rank spent in instructions without communication

@@ -16,8 +16,8 @@ struct Launch {
 };
 
 /// Reads RANK/WORLD_SIZE (torchrun), OMPI_COMM_WORLD_*, PMI_* and SLURM_*, in
-/// this order. If the number of processes on this machine is unknown, all are
-/// assumed to be on it.
+/// this order. If the number of processes on this machine is unknown, all
+/// processes of the job are assumed to be here.
 Launch detectLaunch();
 
 } // namespace dpc::rt

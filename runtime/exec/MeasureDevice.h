@@ -13,12 +13,12 @@ namespace dpc::rt {
 struct DeviceSchedule {
   std::vector<ProductShape> products;
   std::vector<int64_t> streamBytes, copyBytes;
-  int passes = 3; ///< over all measurements, of which the medians count
+  int passes = 3; ///< over all measurements; the median of each counts
 };
 
-/// GEMMs of transformer layers and square GEMMs, from small ones to those that
-/// fill any device. Most of them are in bf16, and some have unaligned sizes.
-/// They take at most a minute.
+/// The default measurements: GEMMs of transformer layers and square GEMMs, from
+/// small sizes to sizes that fill any device. Most are in bf16, and some have
+/// unaligned sizes. All measurements together take at most a minute.
 DeviceSchedule usualSchedule();
 
 /// Runs the measurements and returns the text of a file for dpc-opt

@@ -199,8 +199,8 @@ Status RankExecutor::runStep(const StepData &data) {
   runQueue(Queue::Compute);
   if (!sideThreads.empty())
     finished.waitUntil([&] { return finished.load() >= goal; });
-  // All messages of a step are received in the same step, so this waits for no
-  // later step, and the copies do not accumulate.
+  // All messages of a step are received in the same step, so this wait does not
+  // depend on a later step. It keeps the copies from accumulating.
   if (program.sends && !failed)
     if (Status status = comm.finishSends(); !status.ok())
       fail(status.in("step " + std::to_string(data.step)));
@@ -280,7 +280,7 @@ void RankExecutor::checkNumbers(const Task &task) {
   }
 }
 
-/// Checks the padding, too, which is zero without poison.
+/// Also checks the padding, which is zero without poison.
 void RankExecutor::checkTensors() {
   for (const Tensor &tensor : plan.tensors) {
     const Buffer &buffer = plan.buffers[tensor.buffer];

@@ -42,7 +42,7 @@ private:
 
   /// The bytes of a buffer of this rank that is neither in a frame nor on disk.
   char *bufferData(int id) const { return memory.data(plan.buffers[id]); }
-  /// 0xff with poison, else 0.
+  /// The byte that fills unwritten memory: 0xff with poison, else 0.
   unsigned char fillByte() const { return options.poison ? 0xff : 0; }
 
   void queueLoop(Queue queue);
@@ -63,11 +63,12 @@ private:
   RankMemory memory;
   RankProgram program;
   std::vector<WaitWord> events;
-  std::vector<bool> isStored; ///< by output: whether an instruction stores it
-  double ownSeconds = 0;      ///< of the compute queue's thread
-  int64_t stepsTraced;        ///< limit of tracedSteps
+  /// For each output, whether an instruction stores it.
+  std::vector<bool> isStored;
+  double ownSeconds = 0; ///< of the compute queue's thread
+  int64_t stepsTraced;   ///< limit of tracedSteps
   std::vector<TraceLane> lanes;
-  int64_t tracedSteps = 0; ///< in `lanes`
+  int64_t tracedSteps = 0; ///< number of steps in `lanes`
   bool tracesStep = false; ///< whether the current step is traced
   const StepData *step = nullptr;
 
@@ -77,8 +78,7 @@ private:
   std::optional<NumberFault> fault;
   WaitWord started, finished; ///< step numbers for the side threads
   std::atomic<bool> stopping{false};
-  std::vector<std::thread>
-      sideThreads; ///< of the queues with tasks, except compute
+  std::vector<std::thread> sideThreads; ///< one per side queue
 };
 
 } // namespace dpc::rt

@@ -31,7 +31,7 @@ Expected<Arena> Arena::create(int64_t bytes, unsigned char fill) {
   auto *aligned = reinterpret_cast<char *>((address + alignment - 1) &
                                            ~uintptr_t(alignment - 1));
   mprotect(aligned + whole, page, PROT_NONE);
-  // A huge page would round up the tail, so the tail uses small pages.
+  // The tail uses small pages, because a huge page would round up its size.
   if (alignment == hugePage)
     madvise(aligned, bytes / hugePage * hugePage, MADV_HUGEPAGE);
   std::memset(aligned, fill, bytes);

@@ -7,10 +7,10 @@
 
 namespace dpc::rt {
 
-/// One block of memory for the buffers of a rank. It uses huge pages if the
-/// system has them. Its pages are touched at once, because a page fault in a
-/// step would cost more than the work on the page. The page after the block is
-/// protected.
+/// One block of memory for the buffers of a rank, in huge pages if the system
+/// has them. All pages are touched when the block is created, because a page
+/// fault in a step would cost more than the work on the page. The page after
+/// the block is protected.
 class Arena {
 public:
   /// Fills the block with `fill` (0xff bytes are NaN in every float type).
@@ -30,8 +30,8 @@ class RankMemory {
 public:
   RankMemory() = default;
 
-  /// Fills device and host memory with `fill`, see Arena. If the plan uses disk
-  /// memory, creates its file in `offloadDir`.
+  /// Fills device and host memory with the byte `fill`, see Arena. If the plan
+  /// uses disk memory, creates its file in `offloadDir`.
   static Expected<RankMemory> create(const Plan &plan, int rank,
                                      unsigned char fill,
                                      const std::string &offloadDir);

@@ -9,7 +9,7 @@
 
 namespace dpc::rt {
 
-/// Waits until the event has been signalled `count` times in this step.
+/// A wait until the event has been signalled `count` times in this step.
 struct EventWait {
   int event = 0; ///< dense index, below RankProgram::events
   uint32_t count = 0;
@@ -20,7 +20,7 @@ struct Task {
   const Instruction *instruction = nullptr;
   const ScheduleEntry *entry = nullptr;
   std::vector<EventWait> waits;
-  int signals = -1;        ///< dense index, or -1
+  int signals = -1;        ///< dense index of an event, or -1
   int64_t ledgerLine = -1; ///< see Ledger.h; -1 without communication
   // KernelOp:
   KernelFunction function = nullptr;

@@ -1,7 +1,7 @@
 //===- RunPlan.h - running a plan in this process ---------------*- C++ -*-===//
 //
-// For checks of plans: all ranks are threads, and inputs and results have
-// names.
+// Runs a plan in order to check it: all ranks are threads, and inputs and
+// results have names.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_EXEC_RUNPLAN_H
@@ -23,10 +23,10 @@ struct RunRequest {
   std::map<std::string, HostTensor> tensors;
   InitChoice init;
   /// Global inputs by name, one map per step. If there are fewer maps than
-  /// steps, they repeat. Empty: random data.
+  /// steps, the maps repeat. Empty: random data.
   std::vector<std::map<std::string, HostTensor>> inputs;
   double timeoutSeconds = 60;
-  bool poison = false; ///< padding and fresh memory hold NaN
+  bool poison = false; ///< fill padding and fresh memory with NaN
 };
 
 struct RunResult {
@@ -40,7 +40,8 @@ struct RunResult {
 /// communicators.
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             RunRequest request);
-/// The same with loaded kernels; relative sources begin in `dir`.
+/// Runs `plan` with kernels that are already loaded; relative paths of sources
+/// begin in `dir`.
 Expected<RunResult> runPlan(const Plan &plan, const std::string &dir,
                             const KernelLibrary &kernels, RunRequest request);
 

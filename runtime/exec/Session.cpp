@@ -191,7 +191,7 @@ std::vector<Session::Shard> Session::travelling(const Layout &layout,
                                                 int64_t stage) const {
   std::vector<Shard> shards;
   if (comms.size() == static_cast<size_t>(plan.ranks()))
-    return shards; // all are here
+    return shards; // all shards are in this process
   assert(comms.size() == 1 && "a process holds one rank or all");
   int here = comms.front()->rank();
   for (int rank = 1; rank < plan.ranks(); ++rank)

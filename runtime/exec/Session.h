@@ -34,13 +34,13 @@ struct SessionOptions : StepSettings {
 class Session {
 public:
   /// `plan` and `kernels` must outlive the session. `comms` are the
-  /// communicators of the ranks of this process. The world must have the plan's
-  /// number of ranks.
+  /// communicators of the ranks of this process. The number of ranks in the
+  /// world must be that of the plan.
   static Expected<std::unique_ptr<Session>>
   create(const Plan &plan, const KernelLibrary &kernels,
          std::vector<std::unique_ptr<Communicator>> comms,
          const SessionOptions &options);
-  /// The same with executors from `makeExecutor`.
+  /// Creates a session whose executors come from `makeExecutor`.
   static Expected<std::unique_ptr<Session>>
   create(const Plan &plan, const ExecutorFactory &makeExecutor,
          std::vector<std::unique_ptr<Communicator>> comms,
@@ -77,11 +77,11 @@ public:
   /// in all processes.
   Expected<std::string>
   fromRankZero(const std::function<Expected<std::string>()> &make);
-  /// Whether `mine` holds in any process.
+  /// Whether `mine` is true in any process.
   Expected<bool> anywhere(bool mine);
 
   /// The place of the first NaN of the last step on any rank: "rank 2: ..". ""
-  /// if there is none, and in processes without rank 0.
+  /// if there is no NaN, and in processes without rank 0.
   Expected<std::string> numberFault();
 
   /// The reason why a requested flight record is missing. The run continues
@@ -94,8 +94,8 @@ public:
   std::string traceEvents() const;
   /// Removes all trace events so far.
   void forgetTrace();
-  /// The texts of all processes, in the order of ranks, in the process of rank
-  /// 0. Empty in the other processes.
+  /// Collects the texts of all processes, in the order of ranks, in the process
+  /// of rank 0. Returns an empty list in the other processes.
   Expected<std::vector<std::string>> collectTexts(const std::string &text);
 
 private:
@@ -112,7 +112,7 @@ private:
   /// The shards of a value of pipeline stage `stage` that this process sends to
   /// rank 0, or that rank 0 receives, in order.
   std::vector<Shard> travelling(const Layout &layout, int64_t stage) const;
-  /// Sends these shards to the array of rank 0.
+  /// Sends `shards` to rank 0, which copies them into its array `global`.
   Status collect(HostTensor &global, const Layout &layout,
                  const std::vector<Shard> &shards);
   int64_t stageOf(int buffer) const { return plan.buffers[buffer].stage; }
@@ -121,13 +121,12 @@ private:
   SessionOptions options;
   double origin = 0;
   std::vector<std::unique_ptr<Communicator>> comms;
-  std::vector<std::unique_ptr<FlightRecord>> records; ///< of ranks, or empty
+  std::vector<std::unique_ptr<FlightRecord>> records; ///< by rank, or empty
   Status recordFailure;
   std::vector<std::unique_ptr<Executor>> executors;
   std::vector<HostTensor> outputValues;
   std::vector<std::vector<Shard>> outputShards; ///< travelling() of each output
-  std::vector<std::unique_ptr<Worker>> workers; ///< stop before the other
-                                                ///< members are destroyed
+  std::vector<std::unique_ptr<Worker>> workers; ///< last: they use the others
 };
 
 } // namespace dpc::rt

@@ -20,8 +20,9 @@ static void packConverted(const void *global, DType type, const Tensor &tensor,
                           const Mesh &mesh, int rank, void *local) {
   if (type == tensor.dtype)
     return packShard(global, local, sizeOf(type), tensor.layout, mesh, rank, 0);
-  // Packs into a copy of the shard in the array's type. Converting the shard
-  // there and back preserves the padding, which the pack does not write.
+  // Packs into a copy of the shard that has the array's type. Converting the
+  // shard to this type and back preserves the padding, which packShard does not
+  // write.
   int64_t count = numElements(localShape(tensor.layout, mesh));
   std::vector<std::byte> narrow(count * sizeOf(type));
   convertElements(local, tensor.dtype, narrow.data(), type, count);
@@ -110,7 +111,8 @@ Status InitialValues::fillFromSource(const Tensor &tensor, const Mesh &mesh,
   return Status::success();
 }
 
-// These functions do not build the global tensor, which may exceed the memory.
+// The functions below do not build the global tensor, because it may exceed the
+// memory.
 
 static void fillWithNumber(double number, const Tensor &tensor,
                            const Mesh &mesh, int rank, void *local) {

@@ -12,7 +12,7 @@
 
 namespace dpc::rt {
 
-/// Values for the tensors of a plan. Safe to use from several threads.
+/// Provides values for the tensors of a plan. Safe to use from several threads.
 class ValueSource {
 public:
   virtual ~ValueSource() = default;
@@ -25,8 +25,8 @@ public:
                       void *local) const = 0;
 };
 
-/// The choice of --init. The values of a file override those of the model; the
-/// other choices fill only weights for which the model has no data.
+/// The choice of --init. The values of a file override the values of the model;
+/// `random` and `zeros` fill only weights for which the model has no data.
 struct InitChoice {
   enum class Kind { None, Random, Zeros, File };
   Kind kind = Kind::None;
@@ -41,15 +41,16 @@ struct InitChoice {
 /// Initial values from the model, --init and the plan.
 class InitialValues : public ValueSource {
 public:
-  /// Relative sources begin in `planDir`. The tensors `given` override all
-  /// other values.
+  /// Relative paths of sources begin in `planDir`. The tensors in `given`
+  /// override all other values.
   InitialValues(std::string planDir, InitChoice choice,
                 std::map<std::string, HostTensor> given = {});
 
   /// Refuses an --init file that contains no tensor of the plan.
   Status check(const Plan &plan) const override;
-  /// Takes the first of: the given values; a tensor of the --init file; the
-  /// data of the model; another --init; the `init` of the plan.
+  /// Uses the first of these that exists: the given values; a tensor of the
+  /// --init file; the data of the model; --init=random or zeros; the `init` of
+  /// the plan.
   Status fill(const Tensor &tensor, const Mesh &mesh, int rank,
               void *local) const override;
 

@@ -13,8 +13,8 @@ namespace dpc::rt {
 /// The position of a run in its data.
 struct DataPosition {
   int64_t epoch = 0;    ///< 0-based
-  int64_t position = 0; ///< of the next sample in the order of the epoch
-  int64_t samples = 0;  ///< of an epoch; 0: the data consists of steps
+  int64_t position = 0; ///< index of the next sample in the order of the epoch
+  int64_t samples = 0;  ///< samples per epoch; 0: the data consists of steps
   std::string order;    ///< "as they lie", "shuffled by seed 7"
 };
 
@@ -23,14 +23,15 @@ class InputSource {
 public:
   virtual ~InputSource() = default;
 
-  /// The number of steps with data; later steps repeat them. 0: any number.
+  /// The number of steps that have data; later steps repeat the data. 0: the
+  /// data never ends.
   virtual int64_t steps() const = 0;
-  /// The dense arrays of a step (1-based), one for each of Plan::inputs. They
-  /// are valid until the next call.
+  /// The dense arrays of a step (1-based), one for each of Plan::inputs. The
+  /// arrays are valid until the next call.
   virtual Expected<std::vector<const void *>> load(int64_t step) = 0;
 
-  /// The number of samples of a step that count; the remaining ones only fill
-  /// the step. -1: all count.
+  /// How many samples of a step count; the remaining samples only fill the
+  /// step. -1: all samples count.
   virtual int64_t samplesIn(int64_t /*step*/) const { return -1; }
   /// The input whose labels the loss ignores in the samples that do not count;
   /// "": none.

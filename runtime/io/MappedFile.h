@@ -10,8 +10,8 @@
 
 namespace dpc::rt {
 
-/// A read-only mapping of a whole file. Copies share it. Its pages are in the
-/// page cache, so it costs no other memory.
+/// A read-only mapping of a whole file. Copies share the mapping. The pages are
+/// in the page cache, so a mapping needs no other memory.
 class MappedFile {
 public:
   /// Fails with NotFound and the system's reason.

@@ -16,7 +16,7 @@ struct NpyArray {
   MappedFile file;
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
-  const char *data = nullptr; ///< inside the mapping, not aligned
+  const char *data = nullptr; ///< points into the mapping; not aligned
 };
 
 /// Opens a .npy file (format 1 to 3) and checks that its data is complete.
@@ -26,8 +26,8 @@ Expected<NpyArray> openNpy(const std::string &path);
 /// DIR/NAME.npy, the file of an input or output; a "/" in its name becomes "_".
 std::string npyFile(const std::string &dir, const Port &port);
 
-/// An array that is read in parts during a run of perhaps weeks. Reads, unlike
-/// a mapping, fail with a message if the file changes.
+/// An array that is read in parts during a run of perhaps weeks. If the file
+/// changes, reads fail with a message, while a mapping would end the process.
 struct StoredArray {
   InputFile file;
   int64_t begin = 0; ///< offset of the first element in bytes
@@ -37,11 +37,13 @@ struct StoredArray {
   Status read(int64_t first, int64_t count, DType as, void *to) const;
 };
 
-/// Writes a file in parts, of which only one is in memory at a time. bf16 and
-/// narrower floats become f32. Integers with fewer than 8 bits occupy a byte.
+/// Writes a file in parts, so that only one part is in memory at a time. bf16
+/// and narrower floats are converted to f32. Integers with fewer than 8 bits
+/// occupy a byte.
 class NpyWriter {
 public:
-  /// Starts `path`. The data goes to a temporary file beside it until finish().
+  /// Starts `path`. Until finish(), the data goes to a temporary file in the
+  /// same folder.
   Status start(const std::string &path, DType dtype,
                const std::vector<int64_t> &shape);
   /// Appends the first `count` elements of a tensor.
@@ -51,7 +53,7 @@ public:
 
 private:
   std::string path;
-  DType dtype = DType::F32; ///< in the file
+  DType dtype = DType::F32; ///< type in the file
   int64_t missing = 0;      ///< elements
   std::ofstream out;
 };

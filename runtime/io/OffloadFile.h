@@ -10,7 +10,8 @@
 namespace dpc::rt {
 
 /// A file of fixed size for the values that a rank keeps on disk while it runs.
-/// It is unlinked at once, so it disappears when the process ends in any way.
+/// The file is unlinked as soon as it is open, so it disappears when the
+/// process ends in any way.
 class OffloadFile {
 public:
   OffloadFile() = default;
@@ -20,7 +21,7 @@ public:
   static Expected<OffloadFile> create(const std::string &dir, int rank,
                                       int64_t bytes);
 
-  /// Copies `bytes` bytes between `offset` and memory.
+  /// Copies `bytes` bytes between the file at `offset` and memory.
   Status read(int64_t offset, void *to, int64_t bytes) const;
   Status write(int64_t offset, const void *from, int64_t bytes) const;
 
@@ -29,7 +30,7 @@ private:
   Status move(const char *what, Call &&call, int64_t offset, Byte *memory,
               int64_t bytes) const;
 
-  std::shared_ptr<int> file; ///< descriptor
+  std::shared_ptr<int> file; ///< file descriptor
   std::string path;
 };
 

@@ -28,14 +28,15 @@ struct SafetensorsFile {
   std::map<std::string, SafetensorsEntry> entries;
   std::map<std::string, std::string> metadata; ///< text entries of
                                                ///< "__metadata__"
-  int64_t headerBytes = 0; ///< up to the data, including the length field
+  int64_t headerBytes = 0; ///< bytes before the data, with the length field
 };
 
 /// Opens a file, which may be untrusted, and checks that all tensors are inside
 /// it.
 Expected<SafetensorsFile> openSafetensors(const std::string &path);
 
-/// Writes a file tensor by tensor, so that only one is in memory at a time.
+/// Writes a file tensor by tensor, so that only one tensor is in memory at a
+/// time.
 class SafetensorsWriter {
 public:
   SafetensorsWriter() = default;
@@ -49,7 +50,8 @@ public:
     DType dtype;
     std::vector<int64_t> shape;
   };
-  /// Starts `path`. The data goes to a temporary file beside it until finish().
+  /// Starts `path`. Until finish(), the data goes to a temporary file in the
+  /// same folder.
   Status start(const std::string &path, const std::vector<Entry> &entries,
                const std::map<std::string, std::string> &metadata = {});
   /// Appends the elements of the next tensor, in the order of start().

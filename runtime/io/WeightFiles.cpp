@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 static constexpr const char *kSingle = "model.safetensors";
 static constexpr const char *kIndex = "model.safetensors.index.json";
-/// The limit of an index, which is larger than that of any model.
+/// A limit above the size of any model's index.
 static constexpr int64_t kMaxIndexBytes = 100 << 20;
 
 static bool endsWith(const std::string &text, std::string_view end) {
@@ -30,8 +30,8 @@ bool namesWeightFiles(const std::string &text) {
          fs::is_directory(text, code);
 }
 
-/// The file of a folder to read. A single file has priority, as in other
-/// readers.
+/// The file to read from a folder. As in other readers, model.safetensors has
+/// priority over an index.
 static std::string entryOf(const std::string &path) {
   std::error_code code;
   if (!fs::is_directory(path, code))

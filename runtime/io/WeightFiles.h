@@ -1,6 +1,6 @@
 //===- WeightFiles.h - a model's weights in several files -------*- C++ -*-===//
 //
-// The names are those of Hugging Face:
+// Files are named as in Hugging Face models:
 //
 //   DIR/model.safetensors                  all tensors, if one file holds them
 //   DIR/model-00001-of-00003.safetensors   otherwise, with
@@ -27,8 +27,8 @@ public:
   };
 
   /// Opens a .safetensors file, an .index.json, or a folder with one of them.
-  /// The files may be untrusted: an index may only name files in its own
-  /// folder.
+  /// The files may be untrusted: an index may only name files in the folder of
+  /// the index.
   static Expected<WeightFiles> open(const std::string &path);
 
   /// Null if there is no tensor of this name.
@@ -62,8 +62,8 @@ public:
                int64_t fileBytes);
   /// Appends the elements of the next tensor, in the order of start().
   Status append(const HostTensor &tensor);
-  /// Writes the index. Removes the file of an earlier model that readers would
-  /// prefer.
+  /// Writes the index. Removes a file of an earlier model if readers would
+  /// prefer it to the new files.
   Status finish();
 
 private:

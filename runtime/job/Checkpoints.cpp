@@ -18,9 +18,9 @@ static std::string makeTag() {
   return std::to_string(now.count()) + "-" + std::to_string(getpid());
 }
 
-/// Refuses a folder with checkpoints of later steps than the beginning of this
-/// run. They belong to another run, but this run would keep them as its newest
-/// ones and prune its own.
+/// Refuses a folder that has checkpoints of steps after the beginning of this
+/// run. These checkpoints belong to another run, but this run would keep them
+/// as the newest and prune the checkpoints that it writes.
 Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   std::vector<int64_t> steps = folder.steps();
   if (steps.empty() || (options.resume && options.resume->empty()))
@@ -29,7 +29,7 @@ Status Checkpoints::checkNewest(const CheckpointFolder &folder) const {
   if (options.resume) {
     Expected<Manifest> manifest = readManifest(*options.resume);
     if (!manifest)
-      return Status::success(); // reported when it is read
+      return Status::success(); // reported when the checkpoint is read
     begin = manifest->step;
   }
   if (steps.back() <= begin)
@@ -69,8 +69,8 @@ Expected<std::string> Checkpoints::chooseFolder() const {
   return steps.empty() ? std::string() : folder.checkpoint(steps.back());
 }
 
-/// The end of the message of a checkpoint that cannot be read: an alternative,
-/// if there is one.
+/// The end of the message about a checkpoint that cannot be read. It suggests
+/// another checkpoint, if one exists.
 std::string Checkpoints::otherChoice() const {
   namespace fs = std::filesystem;
   CheckpointFolder inside(path);
@@ -119,7 +119,7 @@ Expected<int64_t> Checkpoints::begin() {
                    (!reader || (*reader)->check(plan).ok());
   if (isDamaged)
     status = Status(status.code(), status.message() + otherChoice());
-  if (status.ok() && !plan.trains) // inference uses only the values
+  if (status.ok() && !plan.trains) // inference uses only the tensors
     return int64_t(0);
   if (status.ok())
     status = resumeData((*reader)->manifest());
@@ -128,9 +128,9 @@ Expected<int64_t> Checkpoints::begin() {
   return (*reader)->manifest().step;
 }
 
-/// Continues the data. Data in steps continues with the next step, which must
-/// have the same number of samples. Data in samples continues with the next
-/// sample.
+/// Moves the data to the position of the checkpoint. Data that consists of
+/// steps continues with the next step, which must have the same number of
+/// samples. Data that consists of samples continues with the next sample.
 Status Checkpoints::resumeData(const Manifest &manifest) {
   int64_t batch = globalBatchOf(plan), before = manifest.globalBatch;
   bool hasSamples = inputs.positionAfter(0).samples > 0;

@@ -19,8 +19,8 @@ public:
 
   /// Creates the folder of --checkpoint. If --resume names a checkpoint, fills
   /// the session's tensors from it, moves the data to its position, and returns
-  /// the number of completed steps. Returns -1 if there is no checkpoint; the
-  /// tensors are then not filled.
+  /// the number of completed steps. Returns -1 and fills no tensors if there is
+  /// no checkpoint.
   Expected<int64_t> begin();
   /// The checkpoint from which begin() resumed, or "".
   const std::string &from() const { return path; }
@@ -29,8 +29,8 @@ public:
   Status afterStep(int64_t step, bool isLast);
   /// Waits until the current checkpoint is written.
   Status finish();
-  /// The signal that any process has received; 0: none. Equal in all processes.
-  /// Fails if a background checkpoint has failed in any process.
+  /// The signal that any process has received; 0: none. The result is equal in
+  /// all processes. Fails if a background checkpoint has failed in any process.
   Expected<int> stoppedBy();
 
   /// See CheckpointWriter::areAgreed().

@@ -111,8 +111,8 @@ void Child::end(Ending &ending) {
   }
 }
 
-/// Asks the command to save and leave, if necessary. Before its first step, it
-/// may not handle SIGUSR1 yet.
+/// Asks the command to save and leave, if necessary. Before its first step, the
+/// command may not handle SIGUSR1 yet.
 void Child::forwardSignal(const Watch &how, Ending &ending) {
   if (wasAsked)
     return;

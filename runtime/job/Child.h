@@ -16,10 +16,10 @@ namespace dpc {
 /// How a child ended.
 struct Ending {
   int status = 0;        ///< from waitpid
-  int64_t lastStep = -1; ///< the last step that it reported; -1: none
+  int64_t lastStep = -1; ///< the last step that the child reported; -1: none
   bool isHung = false;
-  bool isAsked = false; ///< whether it was asked to leave
-  bool isAtEnd = false; ///< whether it reported its last step
+  bool isAsked = false; ///< whether the child was asked to leave
+  bool isAtEnd = false; ///< whether the child reported the last step of the run
 
   bool isSuccess() const { return WIFEXITED(status) && !WEXITSTATUS(status); }
   int code() const {
@@ -28,20 +28,21 @@ struct Ending {
   std::string text(double hangSeconds) const;
 };
 
-/// One start of a command. It has its own process group, so that all of its
-/// processes can be ended. Its output is received line by line.
+/// One start of a command. The command gets a new process group, so that all of
+/// its processes can be ended. Its output is received line by line.
 class Child {
 public:
   struct Watch {
     double hangSeconds = 0; ///< limit without a step; 0: no limit
     /// Whether the command is a launcher. A launcher is asked to leave by
-    /// SIGUSR1, which it forwards; it would kill its processes on SIGTERM.
+    /// SIGUSR1, which it forwards to its processes; on SIGTERM, it would kill
+    /// them.
     bool isLauncher = false;
     /// Whether the command should save and leave; called repeatedly.
     std::function<bool()> shouldLeave;
     std::function<void(const std::string &)> onLine;
-    /// Called before a hanging run is ended, because its end wakes stopped
-    /// processes.
+    /// Called before a hanging run is ended, because ending the run wakes
+    /// stopped processes.
     std::function<void()> onHang;
   };
 

@@ -26,7 +26,7 @@ static void say(const std::string &text) {
   std::fprintf(stderr, "dpc-run: %s\n", text.c_str());
 }
 
-/// More ranks than any cluster has.
+/// A limit above the ranks of any cluster.
 static constexpr int64_t kMostRanks = 1 << 20;
 
 /// The number that `text` consists of; 0 if it is not a positive number.
@@ -87,7 +87,7 @@ Expected<Elastic> Elastic::open(const RunOptions &options) {
   return self;
 }
 
-/// The number in --ranks-file, at most MAX; 0 if there is none.
+/// The number in --ranks-file, at most MAX; 0 if the file contains no number.
 int64_t Elastic::inFile() const {
   std::ifstream file(options.ranksFile);
   std::string word;
@@ -124,7 +124,7 @@ void Elastic::lose(bool madeProgress) {
   lastLoss = Clock::now();
 }
 
-/// Returns false after a signal.
+/// Waits until there are enough ranks. Returns false after a signal.
 bool Elastic::awaitRanks() {
   bool hasReported = false;
   while (!options.ranksFile.empty()) {
@@ -168,7 +168,7 @@ Expected<Elastic::Start> Elastic::planFor(int64_t count) {
   return plans[count] = {folder, plan.ranks()};
 }
 
-/// The path of dpc-opt, which is installed beside this program.
+/// The path of dpc-opt, which is installed in the folder of this program.
 static std::string compilerPath() {
   std::error_code code;
   fs::path self = fs::read_symlink("/proc/self/exe", code);

@@ -3,11 +3,11 @@
 // After a failure, one rank is assumed to be lost. The run continues with one
 // rank fewer and a plan that dpc-opt makes from the command of the first plan
 // (command.json). Lost ranks are assumed to return after --elastic-wait
-// seconds; if a start with them fails, this time doubles. With --ranks-file, a
-// file contains the number of ranks, and nothing is assumed.
+// seconds; if a start with the returned ranks fails, this time doubles. With
+// --ranks-file, a file contains the number of ranks, and nothing is assumed.
 //
 // Plans for other numbers of ranks are in the checkpoint folder as plan-N. A
-// run makes each of them at most once and does not use those of other runs.
+// run makes each plan at most once and does not use the plans of other runs.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_ELASTIC_H
@@ -36,14 +36,15 @@ public:
     std::string plan; ///< folder; "" if a signal ends the run
     int64_t ranks = 0;
   };
-  /// The plan for the available ranks. Waits until there are enough ranks, and
-  /// makes the plan if it does not exist. Uses fewer ranks if there is no plan
-  /// for all.
+  /// Returns the plan for the available ranks. Waits until there are enough
+  /// ranks, and makes the plan if it does not exist. If no plan exists for all
+  /// available ranks, uses fewer ranks.
   Expected<Start> next();
 
-  /// Whether the number of available ranks differs from the last start.
+  /// Whether the number of available ranks differs from the number in the last
+  /// start.
   bool wantsOther();
-  /// Called when the last start has left because of wantsOther().
+  /// Called when the last start has ended because of wantsOther().
   void leave();
   /// Called when the last start has failed. `madeProgress`: whether it
   /// completed a step.
@@ -62,7 +63,7 @@ private:
   int64_t full = 0;      ///< the number of ranks without losses
   int64_t ranks = 0;     ///< available ranks for the next start
   int64_t started = 0;   ///< ranks of the last start
-  int64_t before = 0;    ///< ranks before lost ranks were tried again
+  int64_t before = 0;    ///< number of ranks before lost ranks were tried again
   double wait = 0;       ///< seconds until lost ranks are tried again
   bool isTrying = false; ///< whether the last start included lost ranks
   Clock::time_point lastLoss, lastLook;

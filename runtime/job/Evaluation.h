@@ -11,26 +11,26 @@
 
 namespace dpc {
 
-/// Checks that the outputs contain all `samples` and no others: if samples fill
-/// the last step, outputs with one value per step are refused.
+/// Checks that the outputs cover exactly `samples` samples. If repeated samples
+/// fill the last step, refuses outputs with one value per step.
 Status checkEvaluation(const rt::Plan &plan, int64_t samples);
 
 /// Writes the outputs of an inference plan for the samples of a dataset. An
-/// output with a value per sample has exactly the values of the samples; other
-/// outputs have one value per step.
+/// output with one value per sample omits the samples that only fill a step.
+/// Other outputs have one value per step.
 class Evaluation {
 public:
   explicit Evaluation(const rt::Plan &plan) : plan(plan) {}
 
-  /// Starts DIR/NAME.npy for every output; no files if `dir` is "".
+  /// Starts DIR/NAME.npy for every output. Writes no files if `dir` is "".
   Status start(const std::string &dir, int64_t samples, int64_t steps);
   /// Adds the outputs of a step, whose first `counted` samples count.
   Status add(const std::vector<rt::HostTensor> &outputs, int64_t counted);
   Status finish();
 
   int64_t samples() const { return counted; }
-  /// The mean of the output 'loss' over all steps, which are full
-  /// (checkEvaluation()).
+  /// The mean of the output 'loss' over all steps. All steps are full, as
+  /// checkEvaluation() ensures.
   std::optional<double> meanLoss() const;
 
 private:

@@ -35,7 +35,7 @@ static Status checkFolder(const std::string &folder, const char *name) {
   return checkWritable(folder + "/" + name);
 }
 
-/// Only rank 0 writes.
+/// Checks that rank 0 can write all result files. Other ranks write none.
 static Status checkOutputs(const RunOptions &options, const Plan &plan,
                            bool isDistributed) {
   int first = plan.processes.empty() ? 0 : plan.processes.front();
@@ -110,7 +110,8 @@ Status Job::prepare() {
   return checkOutputs(options, plan, isDistributed);
 }
 
-/// The status of work() in the process of rank 0, in all processes.
+/// Runs work() in the process of rank 0 and returns its status in all
+/// processes.
 static Status onRankZero(Session &session,
                          const std::function<Status()> &work) {
   return session
@@ -219,7 +220,7 @@ Status Job::run() {
   return Status::success();
 }
 
-/// A failure to write metrics does not end the run.
+/// Warns of a failure to write metrics, which does not end the run.
 void Job::warnOnce(const Status &status) {
   if (status.ok() || hasWarned)
     return;
@@ -234,7 +235,7 @@ static std::optional<double> scalarOf(const HostTensor *value) {
   return value->at(0);
 }
 
-/// The outcome of --resume.
+/// Describes the outcome of --resume.
 static std::string resumeText(const RunOptions &options, const Plan &plan,
                               const std::string &from, int64_t done) {
   if (from.empty())
@@ -298,7 +299,7 @@ Status Job::runSteps() {
   return Status::success();
 }
 
-/// The work after a step. Returns the signal that ends the run, or 0.
+/// Does the work between two steps. Returns the signal that ends the run, or 0.
 Expected<int> Job::betweenSteps(StepReport &report,
                                 std::optional<Progress> &progress) {
   DPC_TRY(detectStragglers(report));
@@ -353,7 +354,7 @@ Status Job::guard(const StepReport &report) {
 }
 
 /// The end of a message about NaN. `input` describes NaN in inputs, and `fault`
-/// the instruction that wrote the first NaN; "" if unknown.
+/// describes the instruction that wrote the first NaN. Either is "" if unknown.
 static std::string sourceOfNan(std::string input, const std::string &fault,
                                bool checksNumbers) {
   if (!input.empty())
@@ -368,7 +369,7 @@ static std::string sourceOfNan(std::string input, const std::string &fault,
 
 Status Job::stopAtNan(int64_t step, const std::string &why) {
   DPC_ASSIGN(std::string fault, session->numberFault());
-  // The previous checkpoint is good and may still be incomplete.
+  // The previous checkpoint is good but may still be incomplete.
   DPC_TRY(checkpoints->finish());
   failureCode = kExitNotFinite;
   return onRankZero(*session, [&] {
@@ -444,7 +445,7 @@ Status Job::saveOutputs() {
   if (evaluation)
     return session->holdsRankZero() ? finishEvaluation(*evaluation)
                                     : Status::success();
-  // If no step was left, there are no outputs.
+  // If the run had no step left to run, there are no outputs.
   if (options.outputs.empty() || !session->holdsRankZero() ||
       done >= options.steps)
     return Status::success();

@@ -20,8 +20,8 @@
 
 namespace dpc {
 
-/// A run of dpc-run. It has three parts, between which processes agree whether
-/// to continue.
+/// A run of dpc-run in three parts: prepare(), start() and run(). Between the
+/// parts, the processes agree whether to continue.
 class Job {
 public:
   Job(const RunOptions &options, bool isDistributed)
@@ -49,9 +49,9 @@ public:
   /// Whether all processes know that the run has failed.
   bool areAgreed() const { return checkpoints && checkpoints->areAgreed(); }
   /// The exit code after a successful run(): 0, or 128 + the signal that ended
-  /// the run early. It is 0 for SIGUSR1 of a supervisor, which resumes the run:
-  /// launchers kill the other processes if one fails, and these may still be
-  /// writing.
+  /// the run early. Also 0 if a supervisor ended the run by SIGUSR1 in order to
+  /// resume it: if one process exits with another code, a launcher kills the
+  /// other processes, which may still be writing.
   int exitCode() const {
     bool isEarly = endedBySignal != 0 && endedBySignal != SIGUSR1;
     return isEarly ? 128 + endedBySignal : 0;
@@ -93,8 +93,8 @@ private:
   SkipAlarm skipAlarm;
   std::vector<const void *> stepInputs; ///< of the last step
   int64_t done = 0;                     ///< completed steps before this run
-  int64_t timed = 0;     ///< steps since the last check for stragglers
-  int64_t ran = 0;       ///< completed steps of this run
+  int64_t timed = 0; ///< number of steps since the last check for stragglers
+  int64_t ran = 0;   ///< completed steps of this run
   int endedBySignal = 0; ///< the signal that ended the run early
   int failureCode = 1;
 };

@@ -30,8 +30,8 @@ Expected<double> lossEverywhere(Session &session) {
 
 namespace {
 
-/// The labels of a step. All labeled samples get the labels of the first
-/// labeled one.
+/// The labels of a step. Every labeled sample gets the labels of the first
+/// labeled sample.
 class Labels {
 public:
   Labels(const Port &port, const IgnoredLabels &ignored, const void *array)
@@ -105,7 +105,7 @@ Status checkIgnored(const Plan &plan, const IgnoredLabels &ignored,
   }
   double share = static_cast<double>(counted) / static_cast<double>(perStep);
   double wanted = share * losses[1] + (1 - share) * losses[2];
-  constexpr double kRounding = 1e-3; // for sums in another order
+  constexpr double kRounding = 1e-3; // because sums may have a different order
   if (std::abs(wanted - losses[0]) <= kRounding * std::abs(losses[0]))
     return Status::success();
   return Status::invalid("the loss is not the mean over labels other than ",

@@ -40,7 +40,7 @@ static Expected<std::vector<std::string>> hostsOf(Communicator &comm) {
 static Status measureRank(const RunOptions &options, Communicator &comm) {
   constexpr int64_t leastBytes = 4096, mostBytes = 64 << 20;
   DPC_ASSIGN(std::vector<std::string> hosts, hostsOf(comm));
-  // The links inside a host are measured on one host.
+  // Empty on one host, where the links inside the host are measured.
   std::vector<std::vector<int>> groups = peersAcrossHosts(hosts);
   if (!groups.empty())
     DPC_TRY(comm.makeGroups({{0, {}, groups}}));

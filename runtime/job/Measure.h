@@ -9,9 +9,9 @@ namespace dpc {
 
 /// Measures all_reduce between ranks (threads, or the processes of mpirun). The
 /// first rank writes `options.measureLinks`. On several hosts with several
-/// ranks each, measures peersAcrossHosts() at the same time, like the
-/// collectives of a mesh axis between hosts. The links inside a host are
-/// measured on one host.
+/// ranks each, the groups of peersAcrossHosts() communicate at the same time,
+/// as they do for a mesh axis that spans hosts. To measure the links inside a
+/// host, run on one host.
 Status measureLinks(const RunOptions &options);
 
 /// Measures the GPU of this process (runtime/exec/MeasureDevice.h) and writes

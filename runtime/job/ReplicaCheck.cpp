@@ -79,7 +79,8 @@ static Status compare(const std::string &name, const Copies &copies) {
   }
   std::vector<int64_t> drifted;
   for (const auto &[hash, ranks] : copies)
-    if (2 * most <= all || hash != *common) // without a majority, list all
+    if (2 * most <= all ||
+        hash != *common) // without a majority, list all ranks
       drifted.insert(drifted.end(), ranks.begin(), ranks.end());
   std::sort(drifted.begin(), drifted.end());
   std::string text = "'" + name + "' differs on " + ranksText(drifted);

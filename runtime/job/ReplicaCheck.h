@@ -1,8 +1,8 @@
 //===- ReplicaCheck.h - comparison of the replicas of a tensor --*- C++ -*-===//
 //
-// Ranks that hold the same shard of a tensor compute the same update of it, bit
-// for bit, because the order of sums is fixed. If a replica differs, the rank
-// has a memory error, a broken core or a wrong kernel.
+// Ranks that hold the same shard of a tensor compute the same update of this
+// shard, bit for bit, because the order of sums is fixed. If a replica differs,
+// the rank has a memory error, a broken core or a wrong kernel.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_REPLICACHECK_H
@@ -12,8 +12,8 @@
 
 namespace dpc::rt {
 
-/// The first rank that holds the same shard as `rank`: in the stage of `rank`,
-/// or, with `inStages`, in any stage.
+/// The first rank that holds the same shard as `rank`. Considers only the stage
+/// of `rank`, or, with `inStages`, all stages.
 int64_t firstHolder(const Layout &layout, const Mesh &mesh, int64_t rank,
                     bool inStages = false);
 

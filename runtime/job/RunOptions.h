@@ -28,7 +28,7 @@ struct RunOptions {
   std::vector<std::string> metrics; ///< each a MetricsPlace
   std::string saveParams, trace, init;
   std::string exportDir;            ///< "": none
-  std::string maxShardSize = "5GB"; ///< of a file in exportDir
+  std::string maxShardSize = "5GB"; ///< limit for a file in exportDir
   std::string checkpoint;           ///< folder, "" without checkpoints
   int64_t checkpointEvery = 0;      ///< steps; 0: only at the end
   int64_t checkpointKeep = 2;
@@ -37,9 +37,9 @@ struct RunOptions {
   std::optional<std::string> resume;
   int64_t maxRestarts = -1; ///< -1: not supervised
   double hangSeconds = 600;
-  std::string launcher;     ///< words before the command, or ""
-  std::string elastic;      ///< "MIN:MAX" ranks; "": the ranks of the plan
-  double elasticWait = 300; ///< seconds until a lost rank is tried again
+  std::string launcher; ///< the words to put before the command, or ""
+  std::string elastic;  ///< "MIN:MAX" ranks; "": as many ranks as in the plan
+  double elasticWait = 300; ///< seconds until lost ranks are tried again
   std::string ranksFile;    ///< file with the number of ranks; "": none
   double timeoutSeconds = 300;
   int threads = 0;

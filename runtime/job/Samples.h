@@ -18,8 +18,8 @@ std::optional<rt::IgnoredLabels> labelsToIgnore(const RunOptions &options,
 Expected<std::unique_ptr<rt::InputSource>>
 openSamples(const RunOptions &options, const rt::Plan &plan);
 
-/// The samples of --eval-data, each once, in the order of the file. The samples
-/// that fill the last step have ignored labels.
+/// The samples of --eval-data, each once, in the order of the file. If samples
+/// are repeated to fill the last step, their labels are ignored.
 Expected<std::unique_ptr<rt::InputSource>>
 openHeldOut(const RunOptions &options, const rt::Plan &plan);
 

@@ -6,7 +6,7 @@ namespace dpc {
 
 using namespace rt;
 
-/// Whether an instruction writes the tensor, for example running statistics.
+/// Whether an instruction writes the tensor, as it does for running statistics.
 static bool isMoved(const Plan &plan, const Tensor &tensor) {
   for (const Instruction *instruction : instructionsOf(plan))
     for (int id : accessesOf(*instruction, plan).writes)

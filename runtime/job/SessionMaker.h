@@ -9,7 +9,7 @@
 namespace dpc {
 
 /// Makes the sessions of a run, for the main plan and for --eval-plan, on the
-/// device of --device. It must outlive the sessions.
+/// device of --device. A SessionMaker must outlive its sessions.
 class SessionMaker {
 public:
   SessionMaker(const RunOptions &options, bool isDistributed)
@@ -18,7 +18,8 @@ public:
   /// Opens the device. See DevicePlugin::open for failures.
   Status open();
   bool hasDevice() const { return device != nullptr; }
-  /// The kernels of a plan in `dir`; empty for GPUs, whose executors load them.
+  /// Loads the kernels of a plan in `dir`. Returns an empty library for GPUs,
+  /// because their executors load the kernels.
   Expected<rt::KernelLibrary> loadKernels(const rt::Plan &plan,
                                           const std::string &dir) const;
   /// `comms` as for Session. Plan and kernels must outlive the session.

@@ -1,8 +1,8 @@
 //===- SlowRanks.h - detection of stragglers --------------------*- C++ -*-===//
 //
-// All ranks wait for the slowest one in a step, so the times of their steps are
-// equal. Only the time in instructions without communication reveals a
-// straggler.
+// All ranks wait for the slowest rank in a step, so their step times are equal.
+// Only the time that a rank spends in instructions without communication
+// reveals a straggler.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_SLOWRANKS_H
@@ -12,9 +12,9 @@
 
 namespace dpc::rt {
 
-/// The seconds of each rank without communication (StepSettings::timesRanks)
-/// since the last call. Called by all processes. Complete only in the process
-/// of rank 0.
+/// How many seconds each rank spent without communication
+/// (StepSettings::timesRanks) since the last call. Called by all processes.
+/// Only the process of rank 0 gets the complete list.
 Expected<std::vector<double>> ownSeconds(const Plan &plan, Session &session);
 
 /// A line for each rank whose `seconds` over `steps` steps exceed `factor`

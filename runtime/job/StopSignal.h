@@ -5,8 +5,8 @@
 namespace dpc {
 
 /// From now on, records the first SIGTERM or SIGINT; a second one ends the
-/// process. Also records SIGUSR1, by which a supervisor asks the run to save
-/// and leave.
+/// process. Also records SIGUSR1, with which a supervisor tells the run to save
+/// and exit.
 void catchStopSignals();
 
 /// The recorded signal, or 0.

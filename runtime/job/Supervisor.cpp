@@ -19,7 +19,7 @@ namespace dpc {
 
 std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
                                     char **argv) {
-  // Their values are after "=" or in the next word.
+  // The values of these options are after "=" or in the next word.
   const char *ours[] = {"--max-restarts", "--hang-seconds", "--launcher",
                         "--resume",       "--elastic",      "--elastic-wait",
                         "--ranks-file",   "--new-data"};
@@ -43,8 +43,9 @@ std::vector<std::string> wordsOfRun(const RunOptions &options, int argc,
   return words;
 }
 
-/// The newest checkpoint. If the last start completed no step, a damaged
-/// checkpoint may be the reason; such checkpoints are renamed.
+/// The newest checkpoint that is not damaged. If the last start completed no
+/// step, a damaged checkpoint may be the reason, so damaged checkpoints are
+/// renamed.
 static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
                                           bool wasUseless) {
   std::vector<int64_t> steps = folder.steps();
@@ -65,7 +66,7 @@ static std::optional<int64_t> newestWhole(const rt::CheckpointFolder &folder,
 
 /// The starting point of a run.
 struct StartPoint {
-  std::optional<std::string> resume; ///< as RunOptions has it
+  std::optional<std::string> resume; ///< see RunOptions::resume
   bool newData = false;
 };
 
@@ -88,8 +89,9 @@ static std::vector<std::string> commandOf(const RunOptions &options,
 
 namespace {
 
-/// The folder of --flight-record, or a temporary folder, which ranks create on
-/// their own hosts. A run continues without it.
+/// The folder of --flight-record, or a temporary folder, which each rank
+/// creates on its host. If the folder cannot be created, the run continues
+/// without it.
 class FlightRecords {
 public:
   explicit FlightRecords(const std::string &asked) : folder(asked) {
@@ -122,8 +124,8 @@ public:
     if (!folder.empty())
       lines = rt::lastInstructions(folder);
   }
-  /// Prints the ranks that a start has lost, according to the last look() or
-  /// else to their last records.
+  /// Prints the ranks that a start has lost, according to the last look(), or
+  /// else according to their last records.
   void tell() {
     if (lines.empty())
       look();
@@ -163,12 +165,12 @@ private:
   StartPoint from;
   FlightRecords records;
   int64_t restarts = 0;
-  int exitCode = 0; ///< used when there is no ending
+  int exitCode = 0; ///< used if startOnce() returns no ending
 };
 
 } // namespace
 
-/// Returns nullopt if the run ends with `exitCode`.
+/// Starts the command once. Returns nullopt if the run ends with `exitCode`.
 std::optional<Ending> Supervisor::startOnce() {
   Expected<Elastic::Start> start = elastic.next();
   if (!start) {
@@ -217,7 +219,7 @@ bool Supervisor::isFinal(const Ending &ending) const {
   return isDone || stopSignal() || isRefused || isNotFinite;
 }
 
-/// Returns false if all restarts are used up.
+/// Prepares a restart. Returns false if all restarts are used up.
 bool Supervisor::prepareRestart(const Ending &ending) {
   bool isUseless = ending.lastStep < 0;
   bool hasLeft = ending.isAsked && ending.isSuccess();
@@ -230,7 +232,7 @@ bool Supervisor::prepareRestart(const Ending &ending) {
   }
   std::optional<int64_t> newest = newestWhole(folder, isUseless);
   if (newest)
-    from.resume = ""; // the newest one
+    from.resume = ""; // the newest checkpoint
   // A checkpoint of this run contains its position in the new data.
   from.newData = options.newData && newest.value_or(-1) <= newestBefore;
   if (hasLeft)

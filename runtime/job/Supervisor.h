@@ -3,8 +3,9 @@
 // The run is a child process: dpc-run, or a launcher that starts dpc-run on
 // several ranks (--launcher="mpirun -np 4"). The supervisor prints the output
 // of the run. If the run dies, or completes no step for --hang-seconds, the
-// supervisor ends it and restarts it from the newest checkpoint. A damaged
-// checkpoint is renamed, and the one before it is used.
+// supervisor ends it and restarts it from the newest checkpoint. If a
+// checkpoint is damaged, the supervisor renames it and uses the previous
+// checkpoint.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_JOB_SUPERVISOR_H

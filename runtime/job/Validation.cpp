@@ -56,8 +56,8 @@ Expected<double> Validation::meanLoss(const Running &training) {
   return sum / static_cast<double>(count);
 }
 
-/// The sum over all steps of the loss times the number of samples that count.
-/// The loss of a step is the mean over these samples.
+/// Sums the losses of all samples. The loss of a step is the mean over the
+/// samples that count, so it is multiplied by their number.
 Expected<double> Validation::sumOfLosses() {
   double sum = 0;
   for (int64_t step = 1; step <= inputs->steps(); ++step) {

@@ -10,7 +10,7 @@
 
 namespace dpc {
 
-/// Computes the mean loss of held-out samples between steps of training, by an
+/// Computes the mean loss of held-out samples between training steps. Runs an
 /// inference plan of the same model with the current values of the tensors. All
 /// processes make all calls.
 class Validation {

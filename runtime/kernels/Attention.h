@@ -38,9 +38,9 @@ AttentionData attentionData(const Op &op, const At &at) {
   return data;
 }
 
-/// Plain loops in f32, the reference for other backends. They do not round
-/// probabilities. The f32 copies of one key head use memory in addition to the
-/// plan's.
+/// Plain loops in f32, the reference for other backends. The loops do not round
+/// probabilities. The f32 copies of one key head need memory in addition to the
+/// plan's arena.
 Status runAttention(const AttentionOp &op, const AttentionData &data);
 Status runAttention(const AttentionGradOp &op, const AttentionData &data);
 

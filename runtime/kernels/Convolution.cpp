@@ -27,7 +27,8 @@ memory::desc dense(const Shape &shape) {
   return memory::desc(shape, memory::data_type::f32, strides);
 }
 
-/// With fewer channels per group, the copies cost more time than they save.
+/// With fewer channels per group, copies to blocked layouts cost more time than
+/// they save.
 constexpr int64_t kMinBlockedChannels = 16;
 
 /// The primitives of one convolution. With many channels, they run on copies in
@@ -84,13 +85,13 @@ public:
   }
 
 private:
-  /// The layout for a primitive: any, or that of the array.
+  /// The layout for a primitive: oneDNN's choice, or the layout of the array.
   memory::desc layout(const memory::desc &array) const {
     return isBlocked ? memory::desc(array.dims(), array.data_type(),
                                     memory::format_tag::any)
                      : array;
   }
-  /// Memory for the next argument. Each thread reuses it.
+  /// Memory for the next argument. Each thread reuses this memory.
   memory scratch(const memory::desc &desc) {
     static thread_local std::vector<char> kept[3];
     std::vector<char> &bytes = kept[arguments.size()];

@@ -1,6 +1,7 @@
 //===- Epilogue.h - GEMM epilogues on the CPU -------------------*- C++ -*-===//
 //
-// Plain loops, the reference for the epilogues of other backends.
+// Computes epilogues with plain loops. Other backends are compared with this
+// reference.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_KERNELS_EPILOGUE_H
@@ -28,7 +29,7 @@ void sumColumns(const void *matrix, DType type, int64_t offset, int64_t rows,
                 int64_t cols, int64_t ld, void *bias, DType biasType,
                 int64_t biasOffset);
 
-/// runMatmul for an op with an epilogue.
+/// Like runMatmul, for an op with an epilogue.
 Status runWithEpilogue(const MatmulOp &op, const void *a, DType aType,
                        const void *b, DType bType,
                        const EpilogueArrays &arrays);

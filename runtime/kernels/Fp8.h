@@ -19,12 +19,12 @@ struct StoredMatrix {
 StoredMatrix storedA(const MatmulOp &op, const void *a);
 StoredMatrix storedB(const MatmulOp &op, const void *b);
 
-/// The bits of the largest |x| as f32. NaN is larger than all numbers.
+/// The bits of the largest |x| as f32. NaN counts as larger than all numbers.
 uint32_t amaxBits(const StoredMatrix &matrix);
 
-/// The scale for an amax; see Fp8Factors.
+/// The scale of a matrix with this amax; see Fp8Factors.
 float fp8Scale(uint32_t amaxBits, DType format);
-/// The code of a scaled number.
+/// The fp8 code of a number that is already scaled.
 uint8_t fp8Code(float scaled, DType format);
 
 /// Writes the codes of a matrix, or of its transpose, densely.
@@ -39,7 +39,7 @@ struct Fp8Codes {
   DType format = DType::F8E4M3FN;
   float inverse = 1; ///< 1 / scale
 };
-/// Computes an op without an epilogue from its codes.
+/// Computes an op without an epilogue from the codes of A and B.
 Status multiplyCodes(const MatmulOp &op, const Fp8Codes &a, const Fp8Codes &b,
                      void *c, DType cType);
 

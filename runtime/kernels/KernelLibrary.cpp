@@ -46,8 +46,8 @@ std::string plain(const std::string &name) {
   return text;
 }
 
-/// Whether the library itself defines a symbol. dlsym also finds the symbols of
-/// linked libraries, which a plan must not call.
+/// Whether the library itself defines a symbol. dlsym also finds symbols of
+/// linked libraries, and a plan must not call these symbols.
 bool isOwn(void *library, void *symbol) {
   link_map *map = nullptr;
   Dl_info info;

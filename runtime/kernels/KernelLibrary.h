@@ -15,7 +15,7 @@ namespace dpc::rt {
 /// A kernel's entry point; see KernelOp.
 using KernelFunction = void (*)(void *const *buffers, const int64_t *scalars);
 
-/// The functions of a plan's kernel symbols.
+/// Finds the functions of a plan's kernels by symbol.
 class KernelLibrary {
 public:
   /// Loads DIR/kernels/<kernelFile> and finds all symbols of the plan. Fails if
@@ -44,7 +44,8 @@ bool hasCpuFeature(const std::string &feature, const std::string &cpuFlags);
 /// The CPU flags of this machine as in /proc/cpuinfo.
 std::string cpuFlags();
 
-/// Fails with Unsupported, naming the first feature that this machine lacks.
+/// Fails with Unsupported and names the first required feature that this
+/// machine lacks.
 Status checkCpu(const Plan &plan);
 
 } // namespace dpc::rt

@@ -50,8 +50,9 @@ bool rowsCollide(const MatmulOp &op) {
   return op.transA && op.lda % kPageFloats == 0 && op.k >= 64 && op.n >= 64;
 }
 
-/// Multiplies panels of A's columns, copied to rows with another distance.
-/// Memory estimates do not include a panel (at most 8 MiB).
+/// Multiplies panels of A's columns. Each panel is copied so that its rows have
+/// a different distance. Memory estimates do not include a panel (at most 8
+/// MiB).
 dnnl_status_t sgemmByPanels(const MatmulOp &op, const float *a, const float *b,
                             float *c) {
   constexpr int64_t kColumns = 512, kPadding = 16, kRows = 4096;
@@ -105,7 +106,7 @@ Status matmulF64(const MatmulOp &op, const double *a, const double *b,
   });
 }
 
-/// A dense copy of a stored matrix; element(i) is its i-th element.
+/// A dense copy of a stored matrix, whose i-th element is element(i).
 template <typename T, typename F>
 std::vector<T> densely(int64_t offset, int64_t rows, int64_t cols, int64_t ld,
                        F &&element) {
@@ -218,7 +219,7 @@ void storeSums(const MatmulOp &op, Offsets at, const std::vector<float> &sum,
     }
 }
 
-/// Sums into a dense f32 result, then scales and adds in f32.
+/// Computes the sums in a dense f32 result, then scales and adds them in f32.
 Status matmulBf16(const MatmulOp &op, const void *a, DType aType, const void *b,
                   DType bType, void *c, DType cType) {
   Bf16Product product(op);

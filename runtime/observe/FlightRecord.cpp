@@ -27,13 +27,13 @@ static constexpr int kLine = 256, kTimeAt = 6, kTextAt = 24;
 static constexpr int kLines = 1 + kNumQueues;
 
 static constexpr std::chrono::milliseconds kPulse(50);
-/// Ranks whose last pulses are further apart did not end together. If one rank
-/// dies, mpirun gives the others one second.
+/// Ranks whose last pulses are further apart did not end together. (If one rank
+/// dies, mpirun gives the other ranks one second.)
 static constexpr int64_t kApart = 500'000; // microseconds
 /// The supervisor of a hanging job wakes stopped ranks before it ends them. To
 /// remain recognizable, a rank that was stopped for kStopped resumes its pulse
-/// only after kHeld. A rank that only had no processor for that time resumes at
-/// once.
+/// only after kHeld. A rank that got no processor for kStopped, but was not
+/// stopped, resumes its pulse at once.
 static constexpr int64_t kStopped = 1'000'000, kHeld = 10'000'000;
 
 /// The number of times that this process was continued after a stop.
@@ -173,8 +173,8 @@ void FlightRecord::fail() {
     setKind(line(0), "error");
 }
 
-/// Composes all texts in advance, because composing one takes longer than many
-/// instructions.
+/// Composes all texts in advance, because composing a text takes longer than
+/// many instructions.
 void FlightRecord::describe(const Plan &plan, int rank) {
   for (const Instruction *instruction : instructionsOf(plan)) {
     std::string meets = meetingText(plan, instruction->op, rank);
@@ -182,7 +182,7 @@ void FlightRecord::describe(const Plan &plan, int rank) {
     text.waits = !meets.empty();
     text.text = instruction->name.empty() ? std::string(opName(instruction->op))
                                           : oneLine(instruction->name);
-    // Cuts off the name, not the communication.
+    // Shortens the name, so that the communication still fits.
     text.text.resize(std::min<size_t>(text.text.size(), kLine / 2));
     if (text.waits)
       text.text += " (" + meets + ")";
@@ -290,8 +290,8 @@ static std::optional<Record> readRecord(int rank,
   return record;
 }
 
-/// Describes the current instructions of all queues, or else the last finished
-/// one.
+/// Describes the current instructions of all queues, or, if there are none, the
+/// last finished instruction.
 static std::string textOf(const Record &record) {
   std::string text;
   const Line *last = nullptr;

@@ -40,8 +40,8 @@ public:
   FlightRecord &operator=(const FlightRecord &) = delete;
 
   void beginStep(int64_t step);
-  /// Called by the thread of the instruction's queue. `place` is "" or a place
-  /// in the step: "s1.forward of micro-batch 2, ".
+  /// Called by the thread that runs the instruction's queue. `place` is "" or a
+  /// place in the step: "s1.forward of micro-batch 2, ".
   void begin(const Instruction &instruction, int64_t step,
              std::string_view place);
   void end(const Instruction &instruction);
@@ -57,9 +57,9 @@ private:
 
   std::string path;
   char *bytes = nullptr; ///< the mapped file
-  uint64_t inode = 0;    ///< the file's
+  uint64_t inode = 0;    ///< inode number of the file
   struct Text {
-    bool waits = false; ///< whether it waits for other ranks
+    bool waits = false; ///< whether the instruction waits for other ranks
     std::string text;
   };
   std::unordered_map<const Instruction *, Text> texts;
@@ -69,12 +69,12 @@ private:
   std::thread pulses; ///< last: it uses the other members
 };
 
-/// Describes the lost ranks according to the records in `folder`, without those
-/// that called fail(): "rank 2 was last in step 12, grad.w1.all_reduce (group
-/// dp ranks=0,2)". These are the ranks whose pulse ended before that of other
-/// ranks. If all pulses ended together, they are the ranks that did not wait
-/// for other ranks, or all ranks if there are none. At most kMostRanks lines,
-/// for the lowest ranks.
+/// Describes the lost ranks according to the records in `folder`: "rank 2 was
+/// last in step 12, grad.w1.all_reduce (group dp ranks=0,2)". Ranks that called
+/// fail() do not count. A rank is lost if its pulse ended before the pulse of
+/// other ranks. If all pulses ended together, the ranks that did not wait for
+/// other ranks are lost; if every rank waited, all are lost. Returns at most
+/// kMostRanks lines, for the lowest ranks.
 std::vector<std::string> lastInstructions(const std::string &folder);
 inline constexpr size_t kMostRanks = 4;
 

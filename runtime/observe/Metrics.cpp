@@ -82,8 +82,8 @@ private:
   std::ofstream file;
 };
 
-/// The latest step in the text format of Prometheus. The file is replaced
-/// atomically.
+/// Writes the latest step in the text format of Prometheus. The file is
+/// replaced atomically.
 class PrometheusText : public Metrics {
 public:
   explicit PrometheusText(const std::string &path) : path(path) {}

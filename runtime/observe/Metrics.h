@@ -16,7 +16,8 @@ namespace dpc {
 struct StepReport {
   int64_t step = 0;
   std::optional<double> loss, gradNorm;
-  std::optional<double> lossScale, skipped; ///< with fp16; 1 for a skipped step
+  /// Only with fp16. `skipped` is 1 for a skipped step.
+  std::optional<double> lossScale, skipped;
   std::vector<std::string> alarms;
   double seconds = 0;
   int64_t tokens = 0;  ///< 0: no input has tokens
@@ -70,9 +71,9 @@ struct MetricsPlace {
   explicit MetricsPlace(const std::string &word);
 };
 
-/// Opens the destination `word` of --metrics. Of an existing file, the lines of
-/// steps up to `done` are kept, and the run appends to them. TensorBoard also
-/// ignores earlier events of later steps.
+/// Opens the destination `word` of --metrics. If the file exists, the lines of
+/// steps up to `done` are kept, and the run appends to them. TensorBoard
+/// ignores older events of steps after `done`.
 Expected<std::unique_ptr<Metrics>> openMetrics(const std::string &word,
                                                int64_t done);
 

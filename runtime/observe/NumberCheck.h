@@ -8,10 +8,11 @@
 
 namespace dpc::rt {
 
-/// The first NaN that a rank wrote in a step. Infinities are faults only in
-/// tensors at the beginning of a step; elsewhere, masks contain them.
+/// The first NaN that a rank wrote in a step. An infinity is a fault only in a
+/// tensor at the beginning of a step; other values may be masks, which contain
+/// -inf.
 struct NumberFault {
-  double seconds = 0; ///< nowSeconds() when it was found
+  double seconds = 0; ///< nowSeconds() when the NaN was found
   std::string place;  ///< "s1.forward of micro-batch 2, layer_norm: buffer 'y'"
 };
 

@@ -26,12 +26,13 @@ std::string notFinite(const StepReport &step);
 std::string notFiniteInput(const rt::Plan &plan,
                            const std::vector<const void *> &arrays);
 
-/// Detects that steps are skipped forever, because no loss scale helps.
+/// Detects that all further steps would be skipped, because no loss scale
+/// helps.
 class SkipAlarm {
 public:
-  /// Why the run should end after this step, or "". An adaptive loss scale at
-  /// its minimum cannot recover (DeepSpeed ends there, too). With a fixed
-  /// scale, kMost steps in a row may be skipped.
+  /// Returns why the run should end after this step, or "". An adaptive loss
+  /// scale cannot recover at its minimum (DeepSpeed also ends the run then).
+  /// With a fixed scale, kMost steps in a row may be skipped.
   std::string look(const rt::Plan &plan, const StepReport &step);
 
 private:
@@ -39,7 +40,7 @@ private:
   int inARow = 0;
 };
 
-/// Detects values far above those of the last steps.
+/// Detects values that are far above the values of the last steps.
 class SpikeAlarm {
 public:
   /// A spike is a value above `factor` times the median of the last kWindow

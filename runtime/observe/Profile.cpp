@@ -170,7 +170,7 @@ static double stepSeconds(const Summary &summary) {
              : seconds / static_cast<double>(summary.steps.size());
 }
 
-/// Adds the sums of all rows by queue, per rank.
+/// Adds up the rows of each queue, per rank.
 static void addQueues(Profile &profile, const Summary &measured,
                       const Summary &predicted) {
   std::map<std::string, ProfileRow> queues;
@@ -368,7 +368,7 @@ static Status addToPage(const std::string &path, std::string json) {
 }
 
 Status writeProfile(const std::string &plan, const std::string &events) {
-  constexpr size_t kRows = 24; // fits on a screen with the rest
+  constexpr size_t kRows = 24; // the whole report then fits on a screen
   std::string predicted = fileText(plan + "/trace.json");
   Expected<Profile> profile =
       compareTraces(predicted, "{\"traceEvents\": [" + events + "]}");

@@ -12,8 +12,8 @@
 
 namespace dpc {
 
-/// Writes one line per step to stdout, a bar to stderr when stdout is a
-/// terminal, and the destinations of --metrics.
+/// Writes one line per step to stdout, draws a bar on stderr if stdout is a
+/// terminal, and writes to the destinations of --metrics.
 class Progress {
 public:
   explicit Progress(int64_t steps);
@@ -21,7 +21,7 @@ public:
   /// Opens the destinations of --metrics; see dpc::openMetrics().
   Status openMetrics(const std::vector<std::string> &places, int64_t done = 0);
   Status report(const StepReport &step);
-  /// Writes a separate line to stdout and to the metrics.
+  /// Writes the result as a separate line to stdout and to the metrics.
   Status report(const EvalReport &evaluation);
 
 private:

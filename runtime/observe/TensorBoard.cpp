@@ -24,8 +24,8 @@ static double wallSeconds() {
   return std::chrono::duration<double>(now).count();
 }
 
-/// The checksum of TFRecord files. The rotation keeps checksums useful for data
-/// that contains checksums.
+/// The checksum of TFRecord files. Rotating the bits keeps checksums effective
+/// for data that contains checksums.
 static uint32_t maskedChecksum(std::string data) {
   uint32_t crc = ~crc32_iscsi(reinterpret_cast<unsigned char *>(data.data()),
                               static_cast<int>(data.size()), ~0U);

@@ -7,21 +7,22 @@
 //
 // Semantics:
 // - Ranks are numbered row-major over `mesh.axes`, first axis outermost. The
-//   coordinate along "pp" is a rank's pipeline stage (0 without that axis). All
-//   ranks of a stage have the same buffers and phases, but different data and
-//   values of ScalarExpr. A buffer belongs to one stage.
+//   pipeline stage of a rank is its coordinate along "pp" (0 without this
+//   axis). All ranks of a stage have the same buffers and phases; their data
+//   and the values of ScalarExpr differ. A buffer belongs to one stage.
 // - A step runs the entries of `schedule[rank]` in order. Each entry runs one
 //   phase for one micro-batch. The runtime fills the scalar buffers before the
 //   step and reads the outputs after the step.
-// - Values that a micro-batch keeps between phases are in a frame. A frame has
-//   one slot for each micro-batch that is alive at the same time. A schedule
+// - A frame holds the values that a micro-batch keeps between phases. A frame
+//   has a slot for each micro-batch that is active at the same time. A schedule
 //   entry names the slot of its micro-batch.
 // - Each rank has three queues: compute, comm and copy. A queue runs its
 //   instructions in order. Only events order instructions of different queues:
 //   an instruction that waits for event e starts after the instruction that
-//   signals e has ended. If that instruction runs several times, its last run
-//   before the waiting instruction in the schedule counts. Events order
-//   instructions of different phases, too. All queues end before the next step.
+//   signals e has ended. If the signalling instruction runs several times, the
+//   last run before the waiting instruction in the schedule counts. Events also
+//   order instructions of different phases. All queues end before the next
+//   step.
 // - Collectives ("all_reduce" ...) are in the comm queue. All ranks of a group
 //   issue the same collectives in the same order.
 // - Each rank has three memory spaces: device, host and disk. Persistent values
@@ -54,7 +55,7 @@ namespace dpc::rt {
 inline constexpr int kPlanVersion = 10;
 
 /// The purpose of a buffer. Parameter, Optimizer and Scalar buffers persist
-/// from step to step and share their bytes with no other buffer.
+/// from step to step and do not share bytes with other buffers.
 enum class BufferKind {
   Parameter,
   Gradient,
@@ -72,13 +73,13 @@ bool isPersistent(BufferKind kind);
 /// communication), host memory, or a file on disk.
 enum class Space { Device, Host, Disk };
 
-/// Memory for the values that a chunk of the model keeps for each micro-batch
+/// Memory in which a chunk of the model keeps values of each micro-batch
 /// between phases. Slot i begins at offset + i * bytes.
 struct Frame {
   int id = -1;        ///< equals its index in Plan::frames
   int64_t stage = 0;  ///< coordinate along "pp"
   int64_t chunk = 0;  ///< index among the chunks of the stage
-  int64_t bytes = 0;  ///< of one slot, a multiple of 64
+  int64_t bytes = 0;  ///< bytes of a slot, a multiple of 64
   int64_t count = 1;  ///< slots
   int64_t offset = 0; ///< from the arena's start, 64-byte aligned
 };
@@ -96,19 +97,20 @@ struct Buffer {
   int64_t offset = 0; ///< bytes from the start of the arena or slot, 64-aligned
   int64_t bytes = 0;  ///< product of shape times size of dtype
   BufferKind kind = BufferKind::Activation;
-  /// The buffer that this one is a view of (a reshape, a slice of a bucket), or
-  /// -1. A view is a part of that buffer and has the same live range. Its
-  /// offset has only the alignment of its dtype. There are no views of views.
+  /// The viewed buffer, if this buffer is a view (a reshape, a slice of a
+  /// bucket); otherwise -1. A view is a part of the viewed buffer and has the
+  /// same live range. The offset of a view is aligned only for its dtype. A
+  /// view of a view does not exist.
   int viewOf = -1;
 };
 
-/// The partition of the ranks of `mesh` into cells along `axes`, in any order.
-/// Each cell is ascending.
+/// Partitions the ranks of `mesh` into cells along `axes`, which may be in any
+/// order. Each cell is ascending.
 std::vector<std::vector<int>>
 groupMembers(const Mesh &mesh, const std::vector<std::string> &axes);
 
 /// The location of a tensor's initial values: `bytes` bytes at `offset` of
-/// `file`, row-major. A relative path begins in the plan folder.
+/// `file`, row-major. A relative path is relative to the plan folder.
 struct TensorSource {
   std::string file;
   int64_t offset = 0;
@@ -124,15 +126,16 @@ enum class InitKind { Zeros, Source, Random, Value };
 struct Tensor {
   std::string name; ///< unique; the source model's name for a parameter
   TensorRole role = TensorRole::Parameter;
-  /// The parameter of a state; "" for a state of the whole step and for other
-  /// roles.
+  /// For an optimizer state: the parameter that it belongs to. "" for a state
+  /// of the whole step and for other roles.
   std::string of;
-  /// The kind of a state ("exp_avg", "exp_avg_sq", "momentum", ..); "" for
-  /// other roles.
+  /// For an optimizer state: its kind ("exp_avg", "exp_avg_sq", "momentum",
+  /// ..). "" for other roles.
   std::string slot;
   int buffer = -1;
-  /// Buffers of other stages that hold the same values (tied parameters). They
-  /// are filled and updated like `buffer`; checkpoints save only `buffer`.
+  /// Buffers of other stages that hold the same values (tied parameters). The
+  /// copies are filled and updated like `buffer`; checkpoints save only
+  /// `buffer`.
   std::vector<int> copies;
   DType dtype = DType::F32;
   std::vector<int64_t> globalShape;
@@ -142,14 +145,15 @@ struct Tensor {
   int64_t seed = 0; ///< for Random
   double value = 0; ///< for Value: the value of all elements
 
-  /// `copies`, then `buffer`.
+  /// All of `copies`, followed by `buffer`.
   std::vector<int> allBuffers() const;
 };
 
 /// An input or output of the step, over the global batch. "load_input" copies
-/// an input to `buffer` or to a similar buffer of another stage. "store_output"
-/// copies an output from `buffer`. If no instruction stores an output, the
-/// runtime reads it after the step, and its layout must not mention "mb".
+/// an input to `buffer`, or to a buffer of the same type and size in another
+/// stage. "store_output" copies an output from `buffer`. If no instruction
+/// stores an output, the runtime reads it after the step, and its layout must
+/// not mention "mb".
 struct Port {
   std::string name;
   int buffer = -1;
@@ -157,8 +161,8 @@ struct Port {
   std::vector<int64_t> globalShape;
   Layout layout;
   /// For integer inputs: an upper bound of the values, such as the vocabulary
-  /// size; 0 if unknown. It bounds random data, and tokens are checked against
-  /// it.
+  /// size; 0 if unknown. Random data stays below this bound, and tokens are
+  /// checked against it.
   int64_t limit = 0;
 };
 
@@ -179,10 +183,11 @@ struct LrSchedule {
 double learningRate(const LrSchedule &schedule, int64_t step);
 
 /// A value that the runtime writes to a buffer of one fp32 element before each
-/// step: "lr" or "step" (1-based). Each stage that reads it has its own buffer.
-/// `skips` (or -1) is a buffer of the same stage with an fp32 state: the number
-/// of skipped updates so far. It is subtracted from the step number, so the
-/// learning rate schedule does not advance in skipped steps.
+/// step: "lr" or "step" (1-based). Each stage that reads the value has a
+/// separate buffer. `skips` (or -1) is a buffer of the same stage with an fp32
+/// state that counts the skipped updates. The runtime subtracts this count from
+/// the step number, so the learning rate schedule does not advance in skipped
+/// steps.
 struct ScalarInput {
   std::string name;
   int buffer = -1;
@@ -210,15 +215,15 @@ int64_t evaluate(const ScalarExpr &expr, const Mesh &mesh, int64_t rank,
 /// Calls SYMBOL(void *const *buffers, const int64_t *scalars) of kernels.so. On
 /// GPUs, launches SYMBOL of kernels.ptx with the geometry in kernelLaunches;
 /// its parameters are the addresses of the buffers, followed by the scalars (64
-/// bits each). A buffer that is read and written is listed twice.
+/// bits each). A buffer that the kernel reads and writes is listed twice.
 struct KernelOp {
   std::string symbol;
   std::vector<int> buffers;
-  std::vector<int> writes; ///< positions of written buffers in `buffers`
+  std::vector<int> writes; ///< positions in `buffers` that are written
   std::vector<ScalarExpr> scalars;
 };
 
-/// The geometry of a launch of a kernel of kernels.ptx, in one dimension.
+/// The one-dimensional geometry with which a kernel of kernels.ptx is launched.
 struct KernelLaunch {
   int64_t blocks = 1;
   int64_t threads = 32;    ///< per block
@@ -240,13 +245,13 @@ struct MatmulOp {
   int64_t batch2 = 1, stride2A = 0, stride2B = 0, stride2C = 0;
   double alpha = 1, beta = 0;
   /// The type of the arithmetic. F32: A, B and C are f32. F64: all are f64.
-  /// BF16 or F16: each is of this type or f32 (A and B are rounded to this
-  /// type), and sums are in f32.
+  /// BF16 or F16: A, B and C each have this type or f32 (A and B are rounded to
+  /// this type), and products are summed in f32.
   DType compute = DType::F32;
   /// An epilogue requires batch and batch2 1, alpha 1, and beta 0 (except
   /// SumsOfA and SumsOfB). `bias` and `aux` are buffers of C's type, or -1 if
-  /// the epilogue has none. They begin at the given offsets; rows of aux are
-  /// auxLd apart (in elements).
+  /// the epilogue has none. `bias` and `aux` begin at biasOffset and auxOffset;
+  /// rows of aux are auxLd apart (in elements).
   Epilogue epilogue = Epilogue::None;
   int bias = -1, aux = -1;
   int64_t biasOffset = 0, auxOffset = 0, auxLd = 0;
@@ -260,13 +265,14 @@ struct AllReduceOp {
   std::vector<int> buffers;
   ReduceKind kind = ReduceKind::Sum;
 };
-/// For each pair of ins and outs: out[i] = in of member i. `out` is as large as
-/// the `in` of all members together.
+/// For each pair in `ins` and `outs`: out[i] = `in` of member i. `out` is as
+/// large as `in` of all members together.
 struct AllGatherOp {
   int group = -1;
   std::vector<int> ins, outs;
 };
-/// For each pair: out = the reduction of in[my index] over the members.
+/// For each pair in `ins` and `outs`: out = the reduction of in[my index] over
+/// the members.
 struct ReduceScatterOp {
   int group = -1;
   std::vector<int> ins, outs;
@@ -286,8 +292,8 @@ struct BroadcastOp {
 };
 /// A message to or from the peer: the member `shift` places after this rank in
 /// the group. With `wrap` the group is a ring; otherwise, this rank does
-/// nothing if the peer is outside the group. A recv receives the message with
-/// its group, tag and micro-batch. Sends do not wait, so messages with
+/// nothing if the peer is outside the group. A recv receives the message that
+/// has the same group, tag and micro-batch. Sends do not wait, so messages with
 /// different tags or micro-batches may be sent and received in any order.
 struct SendOp {
   int group = -1;
@@ -311,8 +317,8 @@ struct CopyOp {
   int64_t inOffset = 0, outOffset = 0;
   int64_t bytes = 0;
 };
-/// Copies all of `in` to `out`. Exactly one of them is in the device space.
-/// Runs in the copy queue.
+/// Copies all of `in` to `out`. Exactly one of the two buffers is in the device
+/// space. Runs in the copy queue.
 struct TransferOp {
   int in = -1, out = -1;
 };
@@ -321,13 +327,13 @@ struct FillOp {
   int buffer = -1;
   double value = 0;
 };
-/// Copies this rank's and micro-batch's shard of an input into `buffer` and
-/// fills the padding with zeros.
+/// Copies the shard of an input for this rank and micro-batch into `buffer`,
+/// and fills the padding with zeros.
 struct LoadInputOp {
   int input = -1; ///< index in Plan::inputs
   int buffer = -1;
 };
-/// Copies this rank's and micro-batch's shard of an output from its buffer.
+/// Copies the shard of an output for this rank and micro-batch from its buffer.
 struct StoreOutputOp {
   int output = -1; ///< index in Plan::outputs
 };
@@ -375,8 +381,8 @@ enum class PhaseKind { Setup, Forward, Backward, Weight, Update };
 
 /// The parts of the name of a phase: "forward", "backward.1" (chunk 1), or,
 /// with a "pp" axis, "s2.forward" (stage 2). If there is a "weight" phase, it
-/// computes the gradients of weights, and the "backward" phase computes only
-/// those of activations.
+/// computes the gradients of weights; the "backward" phase then computes only
+/// gradients of activations.
 struct PhaseName {
   int64_t stage = 0;
   PhaseKind kind = PhaseKind::Forward;
@@ -399,7 +405,7 @@ struct FrameSlot {
 struct ScheduleEntry {
   std::string phase; ///< a key of Plan::phases
   int64_t microBatch = 0;
-  /// One for each frame that an instruction of the phase accesses.
+  /// One slot for each frame that an instruction of the phase accesses.
   std::vector<FrameSlot> slots;
   bool operator==(const ScheduleEntry &) const = default;
 };
@@ -409,9 +415,9 @@ struct Plan {
   int version = kPlanVersion;
   std::string model;
   Mesh mesh; ///< rank axes, and the micro-batches of data-parallel ranks
-  /// By rank: its process, in a job with one process per rank. Processes are
-  /// numbered machine by machine, so this assigns ranks to machines. Empty:
-  /// rank i is process i.
+  /// The process of each rank, in a job with one process per rank. Processes
+  /// are numbered machine by machine, so this list assigns ranks to machines.
+  /// Empty: rank i is process i.
   std::vector<int> processes;
   bool trains = false;
   std::string targetCpu; ///< LLVM's CPU name
@@ -421,7 +427,8 @@ struct Plan {
   std::string targetGpu;
   std::string kernelFile; ///< plain name inside PLAN/kernels/, or "" for none
   std::string kernelHash; ///< hashFile() of the kernel file
-  /// By symbol, for all kernels of a plan for GPUs; empty in plans for CPUs.
+  /// The launch of each kernel, by symbol, in plans for GPUs; empty in plans
+  /// for CPUs.
   std::map<std::string, KernelLaunch> kernelLaunches;
   std::vector<int64_t> arenaBytes; ///< device memory, by stage
   std::vector<int64_t> hostBytes;  ///< by stage
@@ -440,9 +447,9 @@ struct Plan {
   std::vector<std::vector<ScheduleEntry>> schedule;
 
   int64_t ranks() const { return mesh.ranks(); }
-  /// By process: its rank; empty if `processes` is empty.
+  /// The rank of each process; empty if `processes` is empty.
   std::vector<int> ranksOfProcesses() const;
-  /// The size of a space on the ranks of a stage.
+  /// The size in bytes of a memory space on the ranks of a stage.
   int64_t bytesOf(Space space, int64_t stage) const;
 };
 
@@ -460,8 +467,9 @@ template <typename Op> std::vector<const Op *> opsOf(const Plan &plan) {
 /// Whether the plan has fp8 GEMMs.
 bool hasFp8(const Plan &plan);
 
-/// The offset of a buffer in its space, in a schedule entry with these slots.
-/// If the buffer is in a frame, the entry must have a slot of the frame.
+/// The offset of a buffer in its memory space, in a schedule entry with these
+/// slots. If the buffer is in a frame, `slots` must contain a slot of this
+/// frame.
 int64_t addressOf(const Plan &plan, int buffer,
                   const std::vector<FrameSlot> &slots);
 

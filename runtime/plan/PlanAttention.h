@@ -18,8 +18,8 @@ struct AttentionShape {
   int64_t depth = 0, valueDepth = 0; ///< D and E
   double scale = 1;
   bool causal = false; ///< query t attends to the keys s <= t + S - T
-  /// Type of all four-dimensional operands: F32, BF16 or F16. Sums are in f32,
-  /// and results are rounded once.
+  /// Type of all four-dimensional operands: F32, BF16 or F16. Products are
+  /// summed in f32, and results are rounded once.
   DType compute = DType::F32;
 };
 
@@ -43,7 +43,7 @@ struct AttentionOp {
 
 /// The gradients of AttentionOp: dv = P^T dout, dS = P (dout v^T - rowsum(dout
 /// out)), dq = scale dS k, dk = scale dS^T q. P follows from q, k and lse. dv
-/// and dk are sums over the query heads of their key head.
+/// and dk of a key head are summed over its query heads.
 struct AttentionGradOp {
   AttentionShape shape;
   AttentionTensor q, k, v, out, dout;

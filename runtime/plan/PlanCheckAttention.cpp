@@ -28,7 +28,7 @@ struct Operand {
   std::array<int64_t, 4> extents;
   bool isWritten;
 
-  /// The number of elements from the first to the last.
+  /// The number of elements from the first to the last address of the operand.
   int64_t span() const {
     int64_t last = extents[3] - 1;
     for (int d = 0; d < 3; ++d)
@@ -97,8 +97,8 @@ Status checkOperand(const Plan &plan, DType type, const Operand &one) {
 }
 
 /// Checks that all elements of a written operand have different addresses: in
-/// ascending order of strides, each stride exceeds the extent of the dimensions
-/// before it.
+/// ascending order of strides, each stride must exceed the span of the
+/// dimensions with smaller strides.
 Status checkDistinct(const Operand &one) {
   std::pair<int64_t, int64_t> steps[3];
   for (int d = 0; d < 3; ++d)
@@ -162,7 +162,7 @@ Status checkAttention(const Plan &plan, const AttentionOp &op) {
                    {"out", op.out, e.out, true}});
 }
 
-/// Checks that nothing else overlaps the workspace.
+/// Checks that no operand overlaps the workspace.
 static Status checkWorkspace(const Plan &plan, const AttentionGradOp &op) {
   if (op.workspace == -1)
     return Status::success();

@@ -68,7 +68,8 @@ Status checkMatrix(const Plan &plan, const MatmulOp &op, const Matrix &one) {
       " of buffer ", one.id, ", which has ", elements);
 }
 
-/// C is written while A and B are read.
+/// Checks that C overlaps neither A nor B, because C is written while A and B
+/// are read.
 Status checkApart(const Plan &plan, const MatmulOp &op,
                   const std::array<Matrix, 3> &matrices) {
   if (op.m == 0 || op.n == 0 || op.batch == 0 || op.batch2 == 0)
@@ -124,8 +125,8 @@ Status checkExtra(const Plan &plan, const MatmulOp &op, const Extra &one) {
   return Status::success();
 }
 
-/// Checks that an operand of the epilogue does not overlap C, and that a
-/// written one overlaps no other operand.
+/// Checks that an operand of the epilogue does not overlap C, and that an
+/// operand that the epilogue writes overlaps no other operand.
 Status checkExtraApart(const Plan &plan, const MatmulOp &op, const Extra &one,
                        const Extra &other) {
   int64_t width = sizeOf(plan.buffers[op.c].dtype);

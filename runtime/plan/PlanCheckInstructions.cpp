@@ -12,8 +12,8 @@ namespace {
 
 using Wide = __int128;
 
-/// The product of a tag and the number of micro-batches then has at most 52
-/// bits.
+/// With this limit, the product of a tag and the number of micro-batches has at
+/// most 52 bits.
 constexpr int64_t kMaxTag = int64_t(1) << 31;
 
 /// Checks the fields of one instruction.
@@ -239,8 +239,8 @@ private:
 };
 
 /// Collectives are in the comm queue, transfers in the copy queue, and other
-/// instructions in the compute queue. Copies and fills may be in the comm
-/// queue, too.
+/// instructions in the compute queue. Copies and fills may also be in the comm
+/// queue.
 Status checkQueue(const Instruction &instruction) {
   Queue expected = isCollective(instruction.op) ? Queue::Comm
                    : std::holds_alternative<TransferOp>(instruction.op)

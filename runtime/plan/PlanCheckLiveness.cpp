@@ -31,7 +31,7 @@ public:
     }
     return true;
   }
-  /// The first writer of bytes in the range that is not one of `known`.
+  /// The first micro-batch that wrote bytes in the range and is not in `known`.
   std::optional<int64_t>
   otherWriter(int64_t begin, int64_t end,
               std::initializer_list<int64_t> known) const {
@@ -66,8 +66,8 @@ private:
   Pieces pieces;
 };
 
-/// The writer of values that belong to no micro-batch: those that exist before
-/// the step, and those of setup and update.
+/// The writer of values that belong to no micro-batch: values from before the
+/// step, and values that setup or update write.
 constexpr int64_t kNoMicroBatch = -1;
 
 /// Simulates one rank's schedule in order.
@@ -188,7 +188,7 @@ private:
   const Plan &plan;
   const PlacedBuffers &placed;
   QueueOrder order;
-  bool isLoop = false;           ///< of the current entry
+  bool isLoop = false;           ///< the current entry is in the loop
   std::vector<Coverage> written; ///< by place of the root
 };
 

@@ -36,7 +36,8 @@ std::string ofMicroBatch(int64_t microBatch) {
   return " of micro-batch " + std::to_string(microBatch);
 }
 
-/// The text of the properties on which all members of a collective must agree.
+/// Describes the properties on which all members of a collective must agree, as
+/// text.
 class Signature {
 public:
   explicit Signature(const Plan &plan) : plan(plan) {}
@@ -156,7 +157,7 @@ private:
                   " would wait forever here", ofMicroBatch(meeting.microBatch));
   }
 
-  /// Fails if `rank` waits for a message that was sent with another size.
+  /// Fails if `rank` waits for a message that was sent with a different size.
   Status checkSize(int rank) const {
     auto *recv = std::get_if<RecvOp>(meetingOf(rank).op);
     if (!recv)

@@ -17,8 +17,8 @@ namespace dpc::rt {
 Status checkHeader(const Plan &plan);
 /// The target and the launches of GPU kernels; part of 1.
 Status checkLaunches(const Plan &plan);
-/// 2. Buffers: their sizes and alignment, and their ranges in spaces, frames
-/// and viewed buffers.
+/// 2. Buffers: sizes, alignment, and ranges in spaces, frames and viewed
+/// buffers.
 Status checkBuffers(const Plan &plan);
 /// 3. Tensors, inputs, outputs and scalars, and whether they fit their buffers.
 Status checkTensors(const Plan &plan);
@@ -36,8 +36,8 @@ Status checkLiveness(const Plan &plan);
 Status checkMeetings(const Plan &plan);
 
 /// For each rank, the first rank of its stage with the same schedule. Checks of
-/// schedules examine only these ranks; most plans have one schedule for each
-/// stage.
+/// schedules examine only these ranks, because most plans have one schedule for
+/// each stage.
 std::vector<int> firstWithSchedule(const Plan &plan);
 
 /// The error "FIELD is VALUE, expected EXPECTED".

@@ -16,7 +16,7 @@ static constexpr int kCommandVersion = 1;
 static constexpr int64_t kMaxBytes = 1 << 20;
 static constexpr std::string_view kLocal = "local:";
 
-/// None of these options is for an output file or the strategy.
+/// These options exclude the options for output files and for the strategy.
 static constexpr std::string_view kStepOptions[] = {
     "bind",         "global-batch", "frozen",     "trainable",
     "seed",         "loss",         "init",       "train",
@@ -42,8 +42,8 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir) {
                {"words", command.words}};
   try {
     return writeDurably(fileIn(dir), json.dump(1) + "\n");
-  } catch (
-      const Json::type_error &) { // the name of another file would be written
+  } catch (const Json::type_error
+               &) { // otherwise, the command would name another file
     return Status::invalid(fileIn(dir), ": the path of the model ",
                            oneLine(command.model),
                            ", or another of the "

@@ -3,8 +3,8 @@
 // plan/command.json: {"version": 1, "model": FILE, "cluster": "local:N" or
 // FILE, "words": ["--train=adamw", ...]}. dpc-run --elastic passes these words
 // to dpc-opt to plan the same step for another number of devices. The words
-// describe the computation of a step, but neither its parallelization nor
-// output files. File names are absolute.
+// describe what a step computes. They do not mention parallelization or output
+// files. File names are absolute.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_RUNTIME_PLAN_PLANCOMMAND_H
@@ -23,7 +23,8 @@ struct PlanCommand {
   std::vector<std::string> words; ///< "--name=value" or "--name"
 };
 
-/// Whether option `name` ("lr") of dpc-opt describes the computation of a step.
+/// Whether dpc-opt's option `name`, for example "lr", describes what a step
+/// computes.
 bool isStepOption(std::string_view name);
 
 /// Writes DIR/command.json (DIR must exist).
@@ -33,7 +34,7 @@ Status writePlanCommand(const PlanCommand &command, const std::string &dir);
 /// isStepOption() is false.
 Expected<PlanCommand> readPlanCommand(const std::string &dir);
 
-/// The arguments of dpc-opt for a plan of the step on `devices` devices of the
+/// The arguments with which dpc-opt plans the step for `devices` devices of the
 /// cluster.
 std::vector<std::string> wordsFor(const PlanCommand &command, int64_t devices);
 

@@ -11,7 +11,7 @@
 
 namespace dpc::rt {
 
-/// The operand of y = conv(x, w) that an instruction computes.
+/// Which operand of y = conv(x, w) an instruction computes.
 enum class ConvKind {
   Forward,    ///< y
   GradInput,  ///< x := dL/dx, from w and y = dL/dy
@@ -28,9 +28,9 @@ struct ConvOp {
   int x = -1, w = -1, y = -1; ///< buffers
   std::vector<int64_t> xShape, wShape, yShape;
   std::vector<int64_t> strides, dilations;
-  std::vector<int64_t> pads; ///< before each dimension, then after each
-  /// The type of the arrays: F32, F64, BF16 or F16. With 16-bit types, sums are
-  /// in f32, and results are rounded once.
+  std::vector<int64_t> pads; ///< padding before each dimension, then after each
+  /// The type of the arrays: F32, F64, BF16 or F16. Arrays of 16-bit types are
+  /// summed in f32, and results are rounded once.
   DType compute = DType::F32;
 };
 

@@ -8,11 +8,11 @@
 
 namespace dpc::rt {
 
-/// The epilogue of a GEMM with the sums s = op(A) op(B). Epilogues compute in
-/// f32, the type of the sums, and round C once. On GPUs without a fused
-/// routine, a kernel after the GEMM computes the epilogue from values rounded
-/// to C's type. `bias` is a vector and `aux` a matrix of C's size. gelu is the
-/// tanh approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+/// The epilogue of a GEMM, where s = op(A) op(B) denotes the f32 sums.
+/// Epilogues compute in f32 and round C once. On GPUs without a fused routine,
+/// a kernel after the GEMM computes the epilogue from values rounded to C's
+/// type. `bias` is a vector and `aux` a matrix of C's size. gelu is the tanh
+/// approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
 enum class Epilogue {
   None,        ///< C = s
   Bias,        ///< C = s + bias[j], n elements

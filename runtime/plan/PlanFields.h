@@ -159,13 +159,13 @@ template <typename V> void fields(V &visit, Is<LoadInputOp> auto &v) {
 template <typename V> void fields(V &visit, Is<StoreOutputOp> auto &v) {
   visit("output", v.output);
 }
-/// The fields of an instruction without those of its op, which follow them.
+/// The fields of an instruction. The fields of its op follow them in the file.
 template <typename V> void fields(V &visit, Is<Instruction> auto &v) {
   each(visit, "queue", v.queue, "waits", v.waits, "signals", v.signals, "name",
        v.name, "flops", v.flops);
 }
 
-/// The fields of a plan without the version and the checksum.
+/// The fields of a plan except the version and the checksum.
 template <typename V> void fields(V &visit, Is<Plan> auto &v) {
   each(visit, "model", v.model, "mesh", v.mesh.axes, "processes", v.processes,
        "micro_batches", v.mesh.microBatches, "batch_shares", v.mesh.batchShares,

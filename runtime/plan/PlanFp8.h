@@ -9,21 +9,23 @@
 namespace dpc::rt {
 
 /// A bf16 GEMM with this struct multiplies 8-bit codes of A and B. Each matrix
-/// has one scale, which depends on its current values. Let amax be its largest
-/// |x|, and largest be the largest number of the format:
+/// has one scale, which depends on its current values. Let amax be the largest
+/// |x| in the matrix, and let largest be the largest number of the 8-bit
+/// format:
 ///
 ///   scale = min(largest / amax, 2^126), or 1 if amax is 0 or not finite
 ///   code  = x * scale in f32, rounded to nearest even
 ///   C     = (alpha / scaleA / scaleB) codesA codesB + beta * C, sums in f32
 ///
-/// Finite numbers saturate at the largest number. NaN stays NaN. An infinity
-/// stays infinite, or becomes NaN in a format without infinities. Each rank
-/// scales its own shard, so the shards of a tensor have different scales.
+/// Finite numbers saturate at `largest`. NaN stays NaN. An infinity stays
+/// infinite, or becomes NaN in a format without infinities. Each rank scales
+/// its own shard, so the shards of a tensor have different scales.
 struct Fp8Factors {
-  DType a = DType::F8E4M3FN, b = DType::F8E4M3FN; ///< or one of them F8E5M2
+  /// One of the two may be F8E5M2.
+  DType a = DType::F8E4M3FN, b = DType::F8E4M3FN;
   /// A buffer of scratch memory. On GPUs it holds 64 bytes for the values
-  /// below, the codes of op(A) (m rows of k), and those of op(B) transposed (n
-  /// rows of k).
+  /// below, the codes of op(A) (m rows of k), and the codes of op(B) transposed
+  /// (n rows of k).
   int workspace = -1;
 };
 
@@ -32,7 +34,7 @@ struct Fp8Factors {
 inline constexpr int64_t kFp8AmaxA = 0, kFp8AmaxB = 4, kFp8InverseA = 16,
                          kFp8InverseB = 32;
 
-/// m, n and k are multiples of this number, which cuBLASLt requires.
+/// cuBLASLt requires that m, n and k are multiples of this number.
 inline constexpr int64_t kFp8Multiple = 16;
 inline constexpr int64_t kFp8HeadBytes = 64;
 

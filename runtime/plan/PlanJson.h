@@ -8,8 +8,8 @@
 
 namespace dpc::rt {
 
-/// The text of plan.json: all fields, with one buffer or instruction on a line,
-/// and their checksum. Equal plans give equal texts.
+/// Returns the text of plan.json: all fields, with one buffer or instruction
+/// per line, and a checksum. Equal plans give equal texts.
 std::string planToJson(const Plan &plan);
 
 /// Writes DIR/plan.json (DIR must exist).

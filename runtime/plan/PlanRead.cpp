@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 /// because they describe stages instead of ranks.
 constexpr int64_t kMaxPlanBytes = int64_t(4) << 30;
 
-/// Reads values from JSON. `error` is the first error, after its place in the
-/// file ("phases.forward[12].symbol"); later errors are ignored.
+/// Reads values from JSON. `error` is the first error, prefixed with its place
+/// in the file ("phases.forward[12].symbol"); later errors are ignored.
 class Reader {
 public:
   std::string error;
@@ -153,7 +153,7 @@ private:
     fail("expected " + wanted + ", found " + text);
   }
 
-  /// Sets `op` to the op with this name; false if there is none.
+  /// Sets `op` to the op with this name. Returns false if no op has this name.
   template <size_t I = 0>
   static bool makeOp(const std::string &name, OpVariant &op) {
     if constexpr (I == std::variant_size_v<OpVariant>) {

@@ -34,7 +34,7 @@ std::string placeOf(const Plan &plan, const std::string &phase, size_t index) {
 
 namespace {
 
-/// More ranks than any machine has. The limit bounds the cost of the checks.
+/// A limit above the ranks of any machine. It bounds the cost of the checks.
 constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxMicroBatches = 1 << 20;
 
@@ -46,7 +46,7 @@ Status within(const std::string &place, const Status &status) {
              : Status(status.code(), oneLine(place + ": " + status.message()));
 }
 
-/// Ids are positions.
+/// Checks that an id equals its position.
 Status checkId(int id, size_t position) {
   return id == static_cast<int>(position)
              ? Status::success()

@@ -18,7 +18,7 @@
 
 namespace dpc::rt {
 
-/// The places of the buffers of one stage in memory. A buffer of a frame has
+/// The places in memory of the buffers of one stage. A buffer of a frame has
 /// one place for each slot.
 class PlacedBuffers {
 public:
@@ -49,18 +49,19 @@ private:
 };
 
 /// Visits the schedule of one rank in order. For each run of an instruction, a
-/// vector clock holds the number of runs in each queue that have certainly
-/// ended before it.
+/// vector clock counts how many runs in each queue have certainly ended before
+/// that run.
 class QueueOrder {
 public:
-  /// An access by another queue that nothing orders before the access to
-  /// `buffer`.
+  /// An earlier access by another queue that no queue or event orders before
+  /// the access to `buffer`.
   struct Conflict {
-    const Instruction *earlier; ///< its latest run conflicts
+    const Instruction *earlier; ///< its latest run is the conflicting access
     int buffer, earlierBuffer;
     bool earlierWrites;
   };
-  /// Makes the instruction wait for `earlier`; false if it does not.
+  /// Makes the instruction wait for `earlier`. Returns false if the conflict
+  /// remains.
   using Resolve = std::function<bool(const Conflict &)>;
 
   explicit QueueOrder(const PlacedBuffers &placed)
@@ -72,11 +73,11 @@ public:
 
 private:
   using Clock = std::array<int64_t, kNumQueues>;
-  /// The positions (1-based) of each queue's latest accesses.
+  /// For each queue, the positions (1-based) of its latest accesses.
   struct LastAccess {
     Clock reads{}, writes{};
   };
-  /// The latest conflicting access of another queue.
+  /// The latest conflicting access by another queue.
   struct Latest {
     int64_t position = 0;
     int buffer = -1, earlierBuffer = -1;

@@ -10,9 +10,9 @@ namespace dpc::rt {
 /// cell is a ring; otherwise, -1 if the place is outside the cell.
 int peerIn(const std::vector<int> &cell, int index, int shift, bool wrap);
 
-/// The cell of each rank in each group, for many queries; cellOf() and peerOf()
-/// of Plan.h search a group at each call. The plan must outlive this object,
-/// and its groups must partition its ranks.
+/// Stores the cell of each rank in each group, for many queries. (cellOf() and
+/// peerOf() of Plan.h search a group at each call.) The plan must outlive this
+/// object, and its groups must partition its ranks.
 class RankCells {
 public:
   explicit RankCells(const Plan &plan);
@@ -29,7 +29,7 @@ public:
 private:
   struct Place {
     const std::vector<int> *cell;
-    int index; ///< of the rank in its cell
+    int index; ///< position of the rank in its cell
   };
   std::vector<std::vector<Place>> places; ///< by group and rank
 };

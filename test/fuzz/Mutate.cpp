@@ -6,8 +6,8 @@
 
 namespace dpc::fuzz {
 
-/// Overwrites a byte, or up to ten bytes that read as a number at the edge of
-/// its type, with fixed or variable length.
+/// Overwrites one byte, or overwrites up to ten bytes with a fixed-length or
+/// variable-length encoding of a number at the limit of its type.
 void Mutator::changeBytes(std::string &data) {
   static const std::string edges[] = {
       std::string(1, '\0'),

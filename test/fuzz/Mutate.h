@@ -9,8 +9,8 @@
 
 namespace dpc::fuzz {
 
-/// Draws random damage. The same seed gives the same files on every machine,
-/// which the standard distributions do not guarantee.
+/// Damages files at random. The same seed gives the same files on every
+/// machine, which the distributions of the standard library do not guarantee.
 class Mutator {
 public:
   explicit Mutator(uint64_t seed) : engine(seed) {}

@@ -75,7 +75,7 @@ static std::string readPlanFile(const std::string &folder,
   return status.ok() ? "" : checkLine(status.message());
 }
 
-/// `text` with a corrected checksum if it is a JSON object.
+/// Returns `text` with a corrected checksum if it is a JSON object.
 static std::string withChecksum(const std::string &, const std::string &text) {
   using Json = nlohmann::ordered_json;
   Json body = nestsTooDeep(text)

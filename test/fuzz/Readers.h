@@ -14,19 +14,20 @@ struct Reader {
   /// Reads `bytes`. Returns "" if the reader accepts them or rejects them with
   /// a one-line message; otherwise returns what is wrong with the rejection.
   std::function<std::string(const std::string &bytes)> read;
-  /// Whether the files are text, for the mutator.
+  /// Whether the files are text. The mutator then also changes words and
+  /// numbers.
   bool isText = false;
-  /// Extracts the part of a file to damage when damage elsewhere only breaks a
-  /// checksum. Null: the whole file is damaged.
+  /// Returns the part of `file` to damage; other damage would only break a
+  /// checksum. If null, the whole file is damaged.
   std::function<std::string(const std::string &file)> extract;
-  /// Builds a file like `file` with a damaged part.
+  /// Returns a copy of `file` with `part` in place of the extracted part.
   std::function<std::string(const std::string &file, const std::string &part)>
       embed;
 };
 
-/// onnx, pt2, pt2-program (the JSON of a .pt2), stablehlo, cluster, plan, and
-/// those of RuntimeFiles.h.
-/// Readers of folders use `scratch`, which exists.
+/// The readers onnx, pt2, pt2-program (the JSON of a .pt2), stablehlo, cluster,
+/// plan, and those of runtimeReaders(). Readers of folders use the existing
+/// folder `scratch`.
 std::vector<Reader> allReaders(const std::string &scratch);
 
 } // namespace dpc::fuzz

@@ -35,8 +35,8 @@ static std::string checkRange(int64_t all, int64_t offset, int64_t size) {
              : "";
 }
 
-/// Returns "" if `size` bytes from `offset` on lie in a file of `all` and match
-/// the size of an array of this type and shape.
+/// Returns "" if the `size` bytes at `offset` are inside a file of `all` bytes
+/// and `size` matches an array of this type and shape.
 static std::string checkArray(int64_t all, int64_t offset, int64_t size,
                               DType dtype, const std::vector<int64_t> &shape) {
   if (std::string wrong = checkRange(all, offset, size); !wrong.empty())
@@ -75,7 +75,8 @@ static std::string readWeightIndex(const std::string &path) {
   return files ? "" : checkLine(files.status().message());
 }
 
-/// The files that test/fixtures/runtime/model.safetensors.index.json names.
+/// Writes the files that test/fixtures/runtime/model.safetensors.index.json
+/// names.
 static void writeWeights(const std::string &folder) {
   std::string prefix = folder + "/model-0000";
   SafetensorsWriter first, second;
@@ -115,8 +116,8 @@ static std::string readShard(const std::string &path) {
   return "";
 }
 
-/// Checks that the shards of the owning ranks cover the whole tensor, each
-/// element once, as a single rank reads it.
+/// Checks that the shards of the owning ranks cover each element of the tensor
+/// exactly once when a single rank reads it.
 static std::string checkShards(const Manifest &saved, const SavedTensor &from) {
   Layout whole;
   for (int64_t extent : from.shape)

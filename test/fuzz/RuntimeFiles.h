@@ -6,9 +6,9 @@
 
 namespace dpc::fuzz {
 
-/// Readers: manifest and shard (of a checkpoint), safetensors, weight-index,
-/// npy and plan-command. Besides reading, they check the guarantees that
-/// callers of a reader rely on.
+/// The readers manifest and shard (of a checkpoint), safetensors, weight-index,
+/// npy and plan-command. They also check the guarantees that callers of each
+/// reader rely on.
 std::vector<Reader> runtimeReaders(const std::string &scratch);
 
 /// Returns "" if `message` is one line.

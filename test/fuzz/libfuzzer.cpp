@@ -48,8 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::abort();
 }
 
-/// Mutates `part` with libFuzzer or with dpc-fuzz, which changes numbers and
-/// words.
+/// Mutates `part` either with libFuzzer or with dpc-fuzz's mutator, which also
+/// changes numbers and words.
 static std::string changed(std::string part, size_t maxSize, unsigned seed) {
   Mutator ours(seed);
   if (!part.empty() && ours.below(2) == 0)

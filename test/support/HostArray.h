@@ -1,7 +1,7 @@
 //===- HostArray.h - Tensors for tests --------------------------*- C++ -*-===//
 //
-// Every element type is stored as double, which is exact for the integers that
-// exact tests use. i1 is 0 or 1.
+// Elements of all types are stored as double, which is exact for the integers
+// of tests that compare exactly. i1 values are 0 or 1.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_SUPPORT_HOSTARRAY_H
@@ -58,7 +58,7 @@ void forEachIndex(const std::vector<int64_t> &shape, Body body) {
   }
 }
 
-/// The value of padding in tests; a read of it spoils the result.
+/// The value of padding in tests. NaN makes it visible if padding is read.
 inline constexpr double kPadding = std::numeric_limits<double>::quiet_NaN();
 
 } // namespace dpc::test

@@ -32,7 +32,8 @@ std::vector<Coordinates> allRanks(MeshAttr mesh) {
   return result;
 }
 
-/// Calls body(local offset, global offset or -1) for every local element.
+/// Calls body(local offset, global offset) for every local element; the global
+/// offset is -1 for padding.
 template <typename Body>
 static void forEachElement(const ShardingSpec &spec,
                            const Coordinates &coordinates, Body body) {
@@ -273,7 +274,8 @@ void RankRun::storeResult(size_t index, Value value, const ShardingSpec &spec) {
   }
 }
 
-/// Stores the results of one micro-batch, or (-1) those of the whole step.
+/// Stores the results of micro-batch `index`, or the results of the whole step
+/// if `index` is -1.
 void RankRun::store(int64_t index) {
   auto ret = cast<func::ReturnOp>(step.getBody().front().getTerminator());
   for (auto [i, value] : llvm::enumerate(ret.getOperands())) {

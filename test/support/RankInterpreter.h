@@ -1,9 +1,10 @@
 //===- RankInterpreter.h - All ranks of @step in one process ----*- C++ -*-===//
 //
-// The oracle of partitioning. It packs global inputs by `dpc.global`, runs
-// every rank and micro-batch of @step op by op with actual collectives, unpacks
-// the outputs and compares replicas. Padding contains NaN (floats) or a
-// plausible 1 (integers), so that a missing mask changes the result.
+// The reference for tests of partitioning. It packs global inputs by
+// `dpc.global`, runs @step op by op for every rank and micro-batch with real
+// collectives, unpacks the outputs and compares replicas. Padding is NaN for
+// floats and 1 for integers, a plausible value, so that a missing mask changes
+// the result.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_SUPPORT_RANKINTERPRETER_H
@@ -14,21 +15,24 @@
 
 namespace dpc::test {
 
-/// Coordinates of all ranks, row-major over all axes except `mb`, which is 0.
+/// The coordinates of all ranks, row-major over all axes except `mb` (the
+/// micro-batches), which is 0.
 std::vector<Coordinates> allRanks(MeshAttr mesh);
 
-/// The part of `global` on the rank at `coordinates`. Of a partial sum,
-/// coordinate 0 holds the whole value and the others hold the neutral element.
+/// Returns the part of `global` that the rank at `coordinates` holds. If `type`
+/// is a partial sum, the rank at coordinate 0 holds the whole value, and the
+/// other ranks hold the neutral element.
 HostArray pack(const HostArray &global, mlir::RankedTensorType type,
                const Coordinates &coordinates);
 
-/// Evaluates a function of global tensors and ignores encodings.
+/// Evaluates a function on global tensors and ignores shardings.
 std::vector<HostArray> runGlobal(mlir::func::FuncOp func,
                                  const std::vector<HostArray> &inputs);
 
 /// The results and the communication of a run.
 struct RankResult {
-  /// Global results; NaN where ranks hold no value or different values.
+  /// Global results. An element is NaN if no rank holds it or if ranks hold
+  /// different values.
   std::vector<HostArray> outputs;
   /// The first difference between replicas, or "".
   std::string disagreement;

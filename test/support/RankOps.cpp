@@ -15,8 +15,9 @@ static std::vector<int64_t> shapeOf(Value value) {
   return {shape.begin(), shape.end()};
 }
 
-/// Positions of the indices of one factor, -1 for padding: nested ceil. This
-/// repeats the formula so that tests do not rely on the code under test.
+/// Returns the positions of the indices of one factor, -1 for padding. The
+/// formula (nested ceil) is repeated here so that tests do not rely on the code
+/// under test.
 static std::vector<int64_t> factorPositions(const ShardingSpec &spec,
                                             const Factor &factor,
                                             const Coordinates &coordinates) {
@@ -63,7 +64,7 @@ std::vector<int64_t> positionsFor(Evaluation &e, int64_t dim, int64_t extent) {
 // Elementwise
 //===----------------------------------------------------------------------===//
 
-/// Integers divide towards zero, and logical kinds work on all of their bits.
+/// Integer division truncates towards zero, and the logical kinds are bitwise.
 static double integerBinary(BinaryKind kind, double a, double b) {
   auto bits = [](double x) {
     return llvm::APInt(64, static_cast<uint64_t>(static_cast<int64_t>(x)));
@@ -169,7 +170,8 @@ static void addElementwise(std::map<std::string, Handler> &table) {
 // Movement
 //===----------------------------------------------------------------------===//
 
-/// Copies elements: result index -> operand offset; nullopt leaves zero.
+/// Sets each result element from the operand offset that `map` returns for its
+/// index; nullopt leaves zero.
 template <typename Map> static void gatherInto(Evaluation &e, Map map) {
   int64_t i = 0;
   forEachIndex(e.results[0].shape, [&](const std::vector<int64_t> &index) {

@@ -11,8 +11,8 @@
 
 namespace dpc::test {
 
-/// The coordinates of the evaluation on every mesh axis, including `mb`; empty
-/// for a program on global tensors.
+/// The coordinates of a rank on every mesh axis, including the micro-batch axis
+/// `mb`; empty for a program on global tensors.
 using Coordinates = std::vector<int64_t>;
 
 /// One evaluation of an op.
@@ -31,7 +31,8 @@ std::map<std::string, Handler> &handlers();
 /// Evaluates any op except collectives. Rounds bf16 and f16 results.
 void evaluate(Evaluation &evaluation);
 
-/// Rounds elements if `type` is bf16 or f16; leaves all others unchanged.
+/// Rounds the elements if `type` is bf16 or f16; otherwise leaves `array`
+/// unchanged.
 void roundTo(mlir::Type type, HostArray &array);
 
 /// The global position of every local index in dimension `dim` of a tensor with

@@ -12,8 +12,9 @@ void addRowOps(std::map<std::string, Handler> &table);
 /// Registers convolution, pooling and batch norm.
 void addSpatialOps(std::map<std::string, Handler> &table);
 
-/// Global positions along `dim` of the tensor in the op's `global`; 0, 1, ..
-/// `extent` - 1 if it has none.
+/// Returns the global positions along dimension `dim` of the tensor that the
+/// op's attribute `global` describes, or 0, 1, .., `extent` - 1 without this
+/// attribute.
 std::vector<int64_t> positionsFor(Evaluation &e, int64_t dim, int64_t extent);
 
 /// Combines a and b by `kind`; NaN propagates.

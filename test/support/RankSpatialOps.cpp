@@ -91,7 +91,7 @@ static void evalMaxPoolGrad(Evaluation &e) {
   int64_t planes = dx.shape[0] * dx.shape[1];
   for (int64_t i = 0; i < dy.size(); ++i) {
     int64_t plane = i / (dy.size() / planes);
-    // A window of padding has the index of padding.
+    // A window that has only padding has NaN as its index.
     if (!std::isnan(index[i]))
       dx[plane * (dx.size() / planes) + static_cast<int64_t>(index[i])] +=
           dy[i];

@@ -9,9 +9,9 @@
 
 namespace dpc {
 
-/// A script with which `shell` ("bash" or "zsh") completes the options of
-/// `program`, the values of options with a list of values, and subcommands with
-/// their options.
+/// Returns a completion script for `shell` ("bash" or "zsh"). It completes the
+/// options of `program`, the values of options that have a list of values, and
+/// subcommands with their options.
 std::string completionScript(const CLI::App &app, const std::string &program,
                              const std::string &shell);
 
@@ -19,22 +19,22 @@ std::string completionScript(const CLI::App &app, const std::string &program,
 /// other (Levenshtein, Soviet Physics Doklady 10, 1966).
 size_t editDistance(const std::string &from, const std::string &to);
 
-/// The text of `error`. For an option that does not exist, suggests the option
-/// of `app` or its subcommands with a similar name, if there is one.
+/// The text of `error`. If an option does not exist, the text suggests a
+/// similar option of `app` or its subcommands, if there is one.
 std::string errorText(const CLI::App &app, const CLI::Error &error, int argc,
                       const char *const *argv);
 
 /// Prints "PROGRAM: error: MESSAGE" and returns 1.
 int fail(const std::string &program, const std::string &message);
 
-/// Runs a program whose options `app` has. Adds --version and --completion,
+/// Runs a program with the options in `app`. Adds --version and --completion,
 /// parses the command line, and calls `run`, which returns the exit status and
 /// may throw CLI::Error.
 int runProgram(CLI::App &app, int argc, const char *const *argv,
                const std::function<int()> &run);
 
-/// Throws a CLI::Error for a word "--name=". CLI11 would use the next word,
-/// which may be an option, as its value.
+/// Throws a CLI::Error for a word "--name=". CLI11 would use the next word as
+/// the value, even if it is an option.
 void refuseEmptyValues(int argc, const char *const *argv);
 
 /// Accepts the words for which `accepts` is true. The message for any other
@@ -49,7 +49,8 @@ CLI::Validator words(const std::string &type, Accepts accepts,
       type);
 }
 
-/// The same for numbers.
+/// Like `words`, for numbers: accepts a word if it is a number for which
+/// `accepts` is true.
 template <typename Number, typename Accepts>
 CLI::Validator numbers(const std::string &type, Accepts accepts,
                        const std::string &expected) {
@@ -62,8 +63,8 @@ CLI::Validator numbers(const std::string &type, Accepts accepts,
       expected);
 }
 
-/// Numbers above 0. The message of CLI::PositiveNumber contains the largest
-/// double.
+/// Accepts numbers above 0. CLI::PositiveNumber is not used, because its
+/// message contains the largest double.
 inline CLI::Validator aboveZero() {
   return numbers<double>(
       "POSITIVE", [](double value) { return value > 0; }, "a number above 0");

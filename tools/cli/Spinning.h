@@ -4,11 +4,11 @@
 
 namespace dpc {
 
-/// The threads of a GEMM wait for each other by spinning, 300,000 rounds by
-/// default. That wastes milliseconds per GEMM whenever another process uses the
-/// core. Sets a lower limit and starts this program a second time, because
-/// libgomp reads the limit while it is loaded. Does nothing if the environment
-/// sets a limit.
+/// Limits how long the threads of a GEMM spin while they wait for each other.
+/// The default of 300,000 rounds wastes milliseconds per GEMM whenever another
+/// process uses the core. Sets a lower limit in the environment and restarts
+/// this program, because libgomp reads the limit while it is loaded. Does
+/// nothing if the environment sets a limit.
 void limitSpinning(char **argv);
 
 } // namespace dpc

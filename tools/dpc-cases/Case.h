@@ -13,8 +13,8 @@ class MLIRContext;
 
 namespace dpc {
 
-/// A model and the folder with its inputs, `in/NAME.npy`, and its outputs,
-/// `out/NAME.npy`. File names have '_' for '/'.
+/// A model, and the folder with its inputs `in/NAME.npy` and its outputs
+/// `out/NAME.npy`. In file names, '_' replaces '/'.
 struct Case {
   std::string name;
   std::string model;
@@ -25,23 +25,24 @@ struct Case {
 /// tabs. On failure sets `error` to one line and returns an empty list.
 std::vector<Case> readCases(const std::string &path, std::string &error);
 
-/// The state of all cases, made once before processes are forked.
+/// The state that all cases share. It is made once, before processes are
+/// forked.
 class CaseRunner {
 public:
   /// Splits the batch (dimension 0 of inputs) over `ranks`.
   explicit CaseRunner(int64_t ranks);
   ~CaseRunner();
 
-  /// Imports, compiles and runs the model. Returns "" or one line that says why
-  /// there are no outputs.
+  /// Imports, compiles and runs the model. Returns "", or one line that says
+  /// why there are no outputs.
   std::string run(const Case &one) const;
 
   /// Computes gradients of the model's loss, in f64. Writes `gradient/NAME.npy`
   /// (the change of a parameter in one SGD step with learning rate 1 on all
   /// ranks), `numeric/NAME.npy` (central differences of the compiled loss on
   /// one rank) and `ops.txt` (the ops that gradients pass through, as in
-  /// listDifferentiable). Parameters of an .mlir are in `in/NAME.npy`. Returns
-  /// "" or one line.
+  /// listDifferentiable). The parameters of an .mlir file are in `in/NAME.npy`.
+  /// Returns "" or a one-line error.
   std::string differentiate(const Case &one) const;
 
   /// The ops that have a gradient, with their kinds: "dpc.unary exp".

@@ -11,7 +11,7 @@
 
 namespace dpc {
 
-/// FOLDER/NAME.npy, with '_' for '/'.
+/// The path FOLDER/NAME.npy, where '_' replaces each '/' of the name.
 std::string fileOf(const std::string &folder, std::string name);
 
 /// Reads a .npy file and converts its elements to `type`.
@@ -21,7 +21,7 @@ Expected<rt::HostTensor> readTensor(const std::string &path, rt::DType type);
 Expected<std::map<std::string, rt::HostTensor>>
 readInputs(const rt::Plan &plan, const std::string &folder);
 
-/// Writes FOLDER/NAME.npy for each tensor. Returns "" or one line.
+/// Writes FOLDER/NAME.npy for each tensor. Returns "" or a one-line error.
 std::string writeTensors(const std::map<std::string, rt::HostTensor> &tensors,
                          const std::string &folder);
 

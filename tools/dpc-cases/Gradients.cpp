@@ -19,8 +19,9 @@ namespace dpc {
 
 using Tensors = std::map<std::string, rt::HostTensor>;
 
-/// Half the distance of the points of a central difference. In f64 the error of
-/// the formula, step^2 f''' / 6, is about the rounding error 1e-16 f / step.
+/// Half the distance between the two points of a central difference. In f64 the
+/// error of the formula, step^2 f''' / 6, is about the rounding error 1e-16 f /
+/// step.
 static constexpr double kStep = 2e-5;
 
 template <typename Kind>
@@ -59,7 +60,8 @@ static std::string nameOf(Operation &op) {
   return kind.empty() ? name : name + " " + kind.str();
 }
 
-/// Writes the ops of @forward that gradients of parameters pass through.
+/// Writes a list of the ops in @forward that gradients of parameters pass
+/// through.
 static void writeOps(ModuleOp program, const std::string &path) {
   auto forward = program.lookupSymbol<func::FuncOp>(kForwardFunction);
   SmallVector<Value> parameters;
@@ -104,7 +106,7 @@ public:
   Runner(const rt::Plan &plan, std::string folder)
       : plan(plan), folder(std::move(folder)) {}
 
-  /// Returns "" or one line.
+  /// Returns "" or a one-line error.
   std::string load(const std::string &data) {
     auto loaded = rt::KernelLibrary::load(plan, folder);
     if (!loaded)
@@ -200,7 +202,8 @@ static std::string differentiateModel(const Case &one, int64_t ranks,
   options.train = "sgd";
   options.lr = 1;
   if (StringRef(one.model).ends_with(".onnx"))
-    options.trainable = {"*"}; // Also weights that look like tables.
+    options.trainable = {
+        "*"}; // Trains all weights, even those that look like tables.
   auto forward = loadFused(options, context);
   if (!forward)
     return "import failed";

@@ -19,7 +19,7 @@ namespace {
 struct WorkerOptions {
   int64_t ranks = 1;
   int64_t jobs = 2;       ///< Processes at a time.
-  int64_t seconds = 60;   ///< After which a case is killed.
+  int64_t seconds = 60;   ///< A case that runs longer is killed.
   bool gradients = false; ///< Differentiate cases instead of running them.
 };
 

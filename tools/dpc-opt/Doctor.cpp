@@ -28,8 +28,9 @@ namespace {
 /// A component.
 struct Finding {
   std::string what;
-  std::string found; ///< Its place or version; "" if it is missing.
-  std::string costs; ///< What is impossible without it.
+  std::string
+      found; ///< The path or version of the component; "" if it is missing.
+  std::string costs; ///< Features that need the component.
   bool isEssential = false;
 };
 
@@ -126,7 +127,7 @@ static std::vector<Finding> findings() {
       {"NVIDIA's driver", loadable("libcuda.so.1"),
        "no GPU of this machine can be used"},
   };
-  // Only dpc-run knows its MPI and CUDA plugin.
+  // Only dpc-run can report its MPI and its CUDA plugin.
   if (runner.empty())
     std::erase_if(found, [](const Finding &finding) {
       return finding.what == "MPI" || finding.what == "CUDA plugin";

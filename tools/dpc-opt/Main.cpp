@@ -1,7 +1,8 @@
 //===- Main.cpp - dpc-opt -------------------------------------------------===//
 //
 // Two tools in one binary: the compiler, which makes a plan from a model and a
-// cluster, and an mlir-opt for the dialect, for .mlir without --cluster.
+// cluster, and an mlir-opt for the dialect, which runs if the input is .mlir
+// and --cluster is absent.
 //
 //===----------------------------------------------------------------------===//
 #include "tools/dpc-opt/Main.h"
@@ -91,8 +92,8 @@ public:
   void error(const std::string &text) override { print("error", text); }
   void warning(const std::string &text) override { print("warning", text); }
   llvm::raw_ostream &output() override { return llvm::outs(); }
-  /// The width and colors of stdout; 100 columns and no colors if stdout is no
-  /// terminal.
+  /// The width and colors of stdout; 100 columns and no colors if stdout is not
+  /// a terminal.
   cost::TextForm form() const override;
   ProgressView *progress() override { return line.isShown ? &line : nullptr; }
 
@@ -162,14 +163,16 @@ static int failOn(const std::exception &exception) {
   return 1;
 }
 
-/// Replaces an exception, which cannot pass through LLVM's frames.
+/// Called when memory runs out. An exception could not pass through LLVM's
+/// frames.
 static void endWithoutMemory() {
   constexpr std::string_view line = "dpc-opt: error: out of memory\n";
   (void)!write(STDERR_FILENO, line.data(), line.size());
   _exit(1);
 }
 
-/// A search makes and drops programs all the time, so freed memory is kept.
+/// Tells the allocator to keep freed memory, because a search constantly makes
+/// and drops programs.
 static void keepFreedMemory() {
 #ifdef __GLIBC__
   constexpr int kTrimBytes = 256 << 20, kMapBytes = 64 << 20;

@@ -5,7 +5,7 @@
 
 namespace dpc {
 
-/// The whole of dpc-opt; returns the exit code.
+/// Runs dpc-opt and returns the exit code.
 int dpcOptMain(int argc, char **argv);
 
 } // namespace dpc

@@ -24,8 +24,8 @@ struct RawOptions {
   Strings bind, frozen, trainable, emit, lrSchedule, lossScale;
 };
 
-/// Numbers of samples. A search tries each divisor of the batch, which takes
-/// forever for 1e14.
+/// Accepts numbers of samples. The upper limit exists because a search tries
+/// each divisor of the batch, which would take forever for 1e14.
 CLI::Validator samples() {
   constexpr int64_t kMost = 1'000'000'000;
   return numbers<int64_t>(
@@ -33,7 +33,8 @@ CLI::Validator samples() {
       "a number from 1 to " + std::to_string(kMost));
 }
 
-/// Finite numbers from 0 (above 0 if `isOpen`) to below `below`.
+/// Accepts finite numbers that are at least 0 (above 0 if `isOpen`) and less
+/// than `below`.
 CLI::Validator finite(bool isOpen, double below = INFINITY) {
   std::string range = isOpen ? "above 0" : "of at least 0";
   if (below < INFINITY)
@@ -179,7 +180,7 @@ void addSearchOptions(CLI::App &app, CompileOptions &o) {
       ->delimiter(',');
 }
 
-/// What --emit may name.
+/// The values that --emit accepts.
 Strings emitNames() {
   Strings names = {"plan", "report", "mlir", "onnx", "trace"};
   for (const exports::Target &target : exports::targets())
@@ -254,7 +255,8 @@ std::pair<std::string, int64_t> parseBinding(const std::string &word,
                              (isPositive ? "positive" : "whole") + " number");
 }
 
-/// Refuses options of the other optimizer, which would have no effect.
+/// Refuses options of the optimizer that is not used, because they would have
+/// no effect.
 void refuseOptionsOfOthers(const CLI::App &app, const CompileOptions &o) {
   bool isSgd = o.train == "sgd";
   for (const char *name : {"--momentum", "--beta1", "--beta2", "--eps"}) {
@@ -392,8 +394,8 @@ bool namesFile(const std::string &option, const std::string &value) {
   return option == "init" && !isRule;
 }
 
-/// Options that --strategy=@FILE (the first three) or --calibrate may set. The
-/// command of a plan has their final values.
+/// Whether --strategy=@FILE (the first three) or --calibrate may set the
+/// option. The command of a plan has the final values of these options.
 bool isResolved(const std::string &option) {
   return option == "global-batch" || option == "precision" ||
          option == "train" || option == "device-file";

@@ -6,8 +6,9 @@
 
 namespace dpc {
 
-/// Parses argv. Nullopt when there is nothing to compile: help was printed
-/// (`exitCode` 0) or a word was wrong and one line on stderr says so (1).
+/// Parses argv. Returns nullopt if there is nothing to compile: either help was
+/// printed (`exitCode` 0), or a word was wrong and an error was printed
+/// (`exitCode` 1).
 std::optional<CompileOptions> parseOptions(int argc, char **argv,
                                            int &exitCode);
 

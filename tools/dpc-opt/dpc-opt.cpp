@@ -6,7 +6,7 @@
 #include <string_view>
 
 int main(int argc, char **argv) {
-  // What is measured is how dpc-run multiplies.
+  // The calibration must measure GEMMs as dpc-run executes them.
   if (std::any_of(argv, argv + argc, [](std::string_view word) {
         return word.starts_with("--calibrate");
       }))

@@ -157,7 +157,7 @@ static void addOutputOptions(CLI::App &app, RunOptions &o) {
                  "the latest step for the textfile collector; may be given "
                  "several times")
       ->type_name("[KIND:]FILE")
-      ->allow_extra_args(false); // further values need further options
+      ->allow_extra_args(false); // each option takes one value
   app.add_option("--save-params", o.saveParams,
                  "FILE.safetensors: all parameters after the last step, and\n"
                  "buffers that training updates (running statistics)")

@@ -50,8 +50,8 @@ static int runLocal(const RunOptions &options) {
 }
 
 /// Whether all processes have succeeded so far. If not, rank 0 prints the
-/// errors of all ranks, equal messages once; if the processes cannot
-/// communicate, each prints its own.
+/// errors of all ranks, and equal messages only once. If the processes cannot
+/// communicate, each process prints its own error.
 static bool agree(Communicator &comm, const Status &own) {
   constexpr size_t length = 1024;
   std::vector<char> mine(length, 0), all(length * comm.size(), 0);
@@ -145,7 +145,7 @@ static int runProcesses(const RunOptions &options) {
     return 1;
   if (!agree(comm, status))
     return 1;
-  // The failure of a step was printed where it happened, and ended the job.
+  // If a step failed, its rank has printed the error, and the job has ended.
   status = job.run();
   if (job.areAgreed()) { // the failed process prints the message
     agree(comm, status.code() == StatusCode::Cancelled ? Status() : status);
@@ -157,7 +157,7 @@ static int runProcesses(const RunOptions &options) {
   return agree(comm, status) ? job.exitCode() : job.exitCodeOfFailure();
 }
 
-/// Needs only the plan: no step runs, and one process does the work.
+/// Needs only the plan: no step runs, and one process suffices.
 static int dumpLedgers(const RunOptions &options, bool speaks) {
   if (!speaks)
     return 0;
@@ -174,7 +174,7 @@ static int finish(const Status &status) {
   return status.ok() ? 0 : printError(status.message());
 }
 
-/// The error in --comm for this launcher and device, or "".
+/// Returns why --comm does not suit this launcher and device, or "".
 static std::string wrongComm(const RunOptions &options, const Launch &launch) {
   bool onGpu = options.device == "cuda";
   if (options.comm == "nccl" && !onGpu)

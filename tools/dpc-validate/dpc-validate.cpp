@@ -45,7 +45,7 @@ int fail(const std::string &message) {
   return dpc::fail("dpc-validate", message);
 }
 
-/// The runs of matching rows, every `every`-th of a source.
+/// Returns the runs of matching rows: every `every`-th row of each source.
 std::vector<PublishedRun> chooseRuns(const std::vector<Row> &rows,
                                      const llvm::GlobPattern &glob,
                                      int64_t every, Outcome &outcome) {
@@ -99,8 +99,8 @@ groupRuns(const std::vector<PublishedRun> &runs) {
   return groups;
 }
 
-/// Predicts a run; if its memory was measured, also with the plan's own
-/// buffers.
+/// Predicts a run. If the memory of the run was measured, also predicts the
+/// memory with the plan's own buffers.
 Expected<Prediction> predict(Replay &replay, const PublishedRun &run) {
   Expected<cost::Evaluation> evaluation = replay.evaluate(run);
   if (!evaluation)
@@ -124,8 +124,8 @@ Expected<Prediction> predict(Replay &replay, const PublishedRun &run) {
   return prediction;
 }
 
-/// Predicts all runs, two programs at a time. Predictions have the order of
-/// rows.
+/// Predicts all runs, two programs at a time, and stores the predictions in the
+/// order of the rows.
 void replay(const std::vector<PublishedRun> &runs, Outcome &outcome) {
   std::vector<std::vector<size_t>> groups = groupRuns(runs);
   std::vector<std::optional<Expected<Prediction>>> found(runs.size());
@@ -209,7 +209,7 @@ void printSweeps(const Score &score) {
               ofSweeps(score.wellRanked).c_str(), worst.c_str());
 }
 
-/// The first ids. --json prints all.
+/// Lists only the first ids, because --json prints all.
 std::string listIds(const std::vector<std::string> &ids) {
   constexpr size_t kShown = 4;
   std::string text;

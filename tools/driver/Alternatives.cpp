@@ -29,7 +29,7 @@ std::optional<cost::BetterPlan> searchFreely(Session &session,
                           devices);
 }
 
-/// seq, seq_len, sequence_length, src_seq, but not num_seqs.
+/// True for seq, seq_len, sequence_length and src_seq, but not for num_seqs.
 static bool isSequenceLength(StringRef name) {
   SmallVector<StringRef> words;
   name.split(words, '_');
@@ -88,7 +88,7 @@ private:
 
 } // namespace
 
-/// A search of its own for `options`.
+/// Runs a separate search for `options`.
 static Expected<cost::SearchResult> searchAlone(const CompileOptions &options,
                                                 ProgressView *progress) {
   QuietReporter reporter(progress);

@@ -82,7 +82,7 @@ observerInto(Session &session, const Searched &searched, const fs::path &dir) {
   };
 }
 
-/// program.mlir and annotated.onnx without a plan.
+/// Writes program.mlir and annotated.onnx if --emit names no plan.
 static LogicalResult writeProgram(Session &session, const Searched &searched,
                                   const fs::path &dir) {
   FailureOr<ModuleOp> whole = wholeProgram(session, searched);

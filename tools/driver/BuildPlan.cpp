@@ -44,8 +44,8 @@ static AttentionForm attentionForm(const CompileOptions &options) {
                                       : AttentionForm::automatic;
 }
 
-/// Replaces the device of each rank by its place in cluster.json, counted among
-/// the used devices.
+/// Renumbers the device of each rank by the order of the used devices in
+/// cluster.json.
 static void placeRanks(rt::Plan &plan, const std::vector<int64_t> &places) {
   if (places.empty())
     return;
@@ -72,7 +72,8 @@ buildForRanks(const PlanSettings &settings, ModuleOp program,
   spec.attention = attentionForm(options);
   spec.attentionMustFuse = options.attention == "fused";
   spec.fusesEpilogues = !options.targetGpu.empty() && !settings.onCpu;
-  // lowerForStrategy verifies after each phase only with an observer.
+  // lowerForStrategy verifies the program after each phase only if there is an
+  // observer.
   auto nothing = [](StringRef, ModuleOp) {};
   auto lowered =
       lowerForStrategy(program, cluster, spec,

@@ -17,10 +17,11 @@ namespace dpc {
 /// The degrees that options fix for all strategies.
 LoweringSpec commonDegrees(const CompileOptions &options);
 
-/// `spec` with topk:1, which sends whole gradients, in place of topk.
+/// Returns `spec` with topk compression replaced by topk:1, which sends whole
+/// gradients.
 LoweringSpec withWholeGradients(LoweringSpec spec);
 
-/// The relative error of compressed collectives, for PlanInFolder.
+/// The relative error that the compression in `spec` causes, for PlanInFolder.
 double compressionOf(const LoweringSpec &spec);
 
 /// Returns the options of codegen; `onCpu`: see PlanSettings.
@@ -45,8 +46,8 @@ buildForRanks(const PlanSettings &settings, mlir::ModuleOp program,
               const std::filesystem::path &dir,
               PhaseObserver observer = nullptr, LayoutModel *layouts = nullptr);
 
-/// The same for one device. Batch norms group the samples as the ranks and
-/// micro-batches of `spec` do.
+/// The same for one device. Batch norms use the same groups of samples as with
+/// the ranks and micro-batches of `spec`.
 std::optional<rt::Plan> buildForOneDevice(const PlanSettings &settings,
                                           mlir::ModuleOp program,
                                           const LoweringSpec &spec,

@@ -242,7 +242,7 @@ int repeatsOf(const cost::GemmShape &shape) {
   return std::max(1, static_cast<int>(kFlopsOfRound / shape.flops()));
 }
 
-/// The GEMMs of a core. They take turns, so that operands are not in the
+/// The GEMMs of a core. They run in turn, so that operands are not in the
 /// caches, as in a plan.
 class Products {
 public:
@@ -292,7 +292,7 @@ void wait(double seconds) {
 }
 
 /// The median time of one GEMM on the threads of a rank with all cores. It is
-/// wall-clock time, because waiting threads use CPU time, too. Before each GEMM
+/// wall-clock time, because waiting threads also use CPU time. Before each GEMM
 /// the threads fall asleep, as they do while a rank runs another kernel.
 double sharedGemmSeconds(const cost::GemmShape &shape) {
   constexpr double kUntilAsleep = 1e-3; // limitSpinning

@@ -6,15 +6,16 @@
 
 namespace dpc {
 
-/// Measures what `options` name, writes it to `options.calibrate`, and prints a
-/// table:
+/// Measures the part of the machine that `options` name, writes the result to
+/// `options.calibrate`, and prints a table of it:
 ///
 ///   * without --links and --device, or with --device=cpu: a device file for
 ///     `local:N`, from GEMMs, memory bandwidth, elementwise kernels, kernel
 ///     launches and the exchange between two threads. This takes a minute; a
 ///     warning says if other processes used a tenth of the cores.
 ///   * with --device=cuda: a device file of this machine's GPU; with
-///     --device=FILE, of the GPU that dpc-run --measure-device measured.
+///     --device=FILE, a device file of the GPU that dpc-run --measure-device
+///     measured.
 ///   * with --links: `options.cluster`, a cluster.json, with measured levels
 ///     (LinkMeasurements.h).
 ///

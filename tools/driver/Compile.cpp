@@ -44,7 +44,7 @@ cost::StepDetail describePlan(Session &session, const Searched &searched) {
   if (auto seen = searched.winner().evaluation.detail)
     return *seen;
   ScopedDiagnosticHandler quiet(&session.context(), [](Diagnostic &) {
-    return success(); // The search has reported it.
+    return success(); // The search has reported the error.
   });
   FailureOr<ModuleOp> whole = searched.program.whole();
   if (failed(whole))
@@ -54,7 +54,8 @@ cost::StepDetail describePlan(Session &session, const Searched &searched) {
   return succeeded(detail) ? std::move(*detail) : cost::StepDetail();
 }
 
-/// Fails if the file of --strategy=@FILE states sizes of another model.
+/// Fails if the file of --strategy=@FILE states model sizes that differ from
+/// the model.
 static LogicalResult checkStatedSizes(Session &session,
                                       const Prepared &prepared) {
   const CompileOptions &options = session.options();
@@ -86,7 +87,7 @@ static void remarkOnCompression(Session &session) {
   remark("gathered weights", options.compressWeights, "--compress-weights");
 }
 
-/// Why no plan can be written.
+/// Returns why no plan can be written.
 static std::string whyNoPlan(const cost::SearchResult &result) {
   if (result.candidates.empty())
     return "no strategy was found";

@@ -2,9 +2,9 @@
 //
 //   load -> prepare -> search -> build -> verify -> write
 //
-// Each function makes the value of a stage from the value of the stage before.
-// The value holds all that is known by then. A function that fails has reported
-// the error to the session.
+// Each function takes the result of the previous stage, adds to it, and returns
+// the result of its stage. Before a function fails, it reports the error to the
+// session.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_DRIVER_COMPILE_H
@@ -49,28 +49,31 @@ struct Searched : Prepared {
   cost::SearchResult result;
   cost::Cluster used; ///< The part of the cluster that the winner uses.
 
-  /// Whether some strategy can be executed. It may need too much memory.
+  /// Whether some strategy can be executed, even if it needs too much memory.
   bool isExecutable() const;
   const cost::Candidate &winner() const { return result.candidates.front(); }
   /// Returns the degrees with which the winner was evaluated.
   LoweringSpec spec(const CompileOptions &options) const;
-  /// Returns the same degrees as the cost model prices them.
+  /// Returns the same degrees in the form that the cost model evaluates.
   LoweringSpec priced(const CompileOptions &options) const;
 };
 
-/// The plan and other files of --emit are in a folder that is not yet in place.
+/// The plan and the other files of --emit are in a temporary folder that
+/// `write` moves into place.
 struct Built : Searched {
   std::unique_ptr<OutputFolder> folder;
   std::optional<rt::Plan> plan; ///< Only if --emit names it.
 };
 
 struct Verified : Built {
-  cost::Verification verification; ///< Or why the plan was not verified.
+  cost::Verification verification; ///< The result, or the reason why the plan
+                                   ///< was not verified.
 };
 
-/// The folder with its report is in place.
+/// The output folder is in place and contains the report.
 struct Written : Verified {
-  cost::ReportContext context; ///< The rest of the report.
+  cost::ReportContext
+      context; ///< The contents of the report besides the search result.
 };
 
 /// The text of report.json: one value per line, and the simulated step in one
@@ -80,8 +83,8 @@ std::string reportText(const nlohmann::ordered_json &report);
 mlir::FailureOr<Loaded> load(Session &session);
 /// Adds losses, gradients and the optimizer.
 mlir::FailureOr<Prepared> prepare(Session &session, Loaded loaded);
-/// Fails if the output folder cannot be replaced, and if --emit names a plan
-/// and no strategy fits.
+/// Fails if the output folder cannot be replaced, or if --emit names a plan but
+/// no strategy fits.
 mlir::FailureOr<Searched> search(Session &session, Prepared prepared);
 /// Refuses exports that cannot express the winner; fails if none can.
 mlir::FailureOr<Built> build(Session &session, Searched searched);
@@ -89,7 +92,7 @@ mlir::FailureOr<Built> build(Session &session, Searched searched);
 mlir::FailureOr<Verified> verify(Session &session, Built built);
 mlir::FailureOr<Written> write(Session &session, Verified verified);
 
-/// Returns the whole program, or reports that it cannot be made.
+/// Returns the program with all layers, or fails after reporting an error.
 mlir::FailureOr<mlir::ModuleOp> wholeProgram(Session &session,
                                              const Prepared &prepared);
 
@@ -109,8 +112,9 @@ cost::StepDetail describePlan(Session &session, const Searched &searched);
 std::optional<cost::BetterPlan> searchFreely(Session &session,
                                              const Searched &searched);
 
-/// Searches for changed clusters and for sequences of twice the length
-/// (--what-if). An answer without a plan says why.
+/// Repeats the search for --what-if: on each changed cluster, and with
+/// sequences of twice the length. If a search finds no plan, its result says
+/// why.
 std::vector<cost::WhatIf> searchChanges(Session &session,
                                         const Searched &searched);
 

@@ -43,8 +43,8 @@ struct CompileOptions {
   int64_t top = 10;
   std::string precision = "fp32";
   bool givesPrecision = false; ///< The command line has --precision.
-  /// The loss scale of the first step, and the number of good steps after which
-  /// it doubles (0: never), as PyTorch's GradScaler. See scalesLoss.
+  /// The loss scale of the first step, and the number of finite steps after
+  /// which it doubles (0: never), as in PyTorch's GradScaler. See scalesLoss.
   double lossScale = 65536;
   int64_t lossScaleInterval = 2000;
   std::string targetCpu = "native";
@@ -64,7 +64,7 @@ struct CompileOptions {
   std::vector<std::string> diff;  ///< Two folders to compare, or none.
   std::string explain;            ///< A name of a value, or a part of one.
   std::vector<std::string> notes; ///< Remarks for the report.
-  /// The FILE of --strategy=@FILE, and its sizes of the model.
+  /// The FILE of --strategy=@FILE.
   std::string strategyFile;
   std::string readAs; ///< The options that the file became, for the report.
   std::vector<exports::StatedSize> statedSizes;

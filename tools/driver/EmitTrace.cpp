@@ -14,7 +14,7 @@ namespace dpc {
 
 namespace {
 
-/// In seconds since the begin of the phase.
+/// A time span, in seconds since the phase began.
 struct Span {
   double begin = 0, end = 0;
 };
@@ -35,8 +35,8 @@ private:
   std::map<std::pair<Key, int64_t>, Span> spans;    ///< By place.
 };
 
-/// The times of each stage, for one kind of data-parallel ranks. Ranks with
-/// different batch shares are of different kinds.
+/// The times of each stage, for one kind of data-parallel ranks. Ranks of the
+/// same kind have equal batch shares.
 using KindTimes = std::vector<StageTimes>;
 
 /// Makes the lanes of all shown ranks.
@@ -51,7 +51,8 @@ public:
 private:
   const codegen::PlanDraft &draft;
   std::vector<KindTimes> kinds;
-  ArrayRef<size_t> kindOfDataRank; ///< Empty: all are of the first kind.
+  ArrayRef<size_t>
+      kindOfDataRank; ///< If empty, all ranks are of the first kind.
   int64_t mostEvents;
 
   const StageTimes &timesOf(int64_t rank) const;
@@ -219,7 +220,8 @@ std::vector<rt::TraceLane> TraceOfPlan::lanesOf(int64_t rank) const {
   std::vector<double> free(rt::kNumQueues, 0);
   int64_t events = 0;
   for (const rt::ScheduleEntry &entry : draft.plan.schedule[rank]) {
-    // Phases are written as a whole, so that only the end is missing.
+    // Only whole phases are written, so that only the end of the step is
+    // missing.
     events += draft.plan.phases.at(entry.phase).size();
     if (events > mostEvents)
       break;

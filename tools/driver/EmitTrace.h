@@ -28,9 +28,9 @@ struct SimulatedStep {
 
 /// Simulates a step of `program` and passes it to `use`, which returns "" or a
 /// one-line error. The step is valid only during the call. It has at most
-/// `mostEvents` events: of all ranks, else of the first rank of each stage,
-/// else of as many of these as fit, the outermost first, else the beginning of
-/// the first rank's step.
+/// `mostEvents` events. It shows the first of these choices that fits: all
+/// ranks; the first rank of each stage; as many of these ranks as possible, the
+/// outermost stages first; the beginning of the first rank's step.
 std::string
 simulateStep(const CompileOptions &options, mlir::ModuleOp program,
              const cost::Cluster &cluster, const LoweringSpec &spec,

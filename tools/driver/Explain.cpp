@@ -24,13 +24,14 @@ using Row = cost::OperatorSharding;
 
 namespace {
 
-/// An argument of a sharded step function, or the operators that an operator of
-/// the model became. Those of equal layers are one value.
+/// An argument of a sharded step function, or the ops that an operator of the
+/// model became. Equal layers count as one value.
 struct NamedValue {
   std::string name;              ///< "*" replaces the number of a layer.
   std::set<std::string> members; ///< The full names.
   std::string role;              ///< The role of an argument, or "".
-  /// Lines that describe the sharding, and how many members each describes.
+  /// Lines that describe the sharding, and the number of members that each line
+  /// describes.
   std::vector<std::pair<std::string, int64_t>> lines;
 
   /// Whether `asked` names the value, one of its members, or the first result
@@ -82,7 +83,7 @@ static std::string readersOf(Value value) {
   return kinds.empty() ? "" : "; read by " + llvm::join(kinds, ", ");
 }
 
-/// The reshards of a result.
+/// Describes the reshards of a result.
 static std::string movesOf(Value value) {
   std::string text;
   for (Operation *user : value.getUsers())
@@ -219,7 +220,8 @@ static double peakOf(const cost::StepDetail &detail) {
   return peak;
 }
 
-/// Bytes per kind that a rank sends, of the stage that sends the most.
+/// For each kind of message, the bytes that a rank sends, on the stage that
+/// sends the most.
 static std::map<std::string, double> sentOf(const cost::StepDetail &detail) {
   std::map<std::pair<std::string, int64_t>, double> byStage;
   for (const cost::DetailTraffic &row : detail.traffic)
@@ -418,7 +420,7 @@ static std::string explainRow(const Row &row, const ExplainedPlan &plan) {
   return text + describeKeys(role::kParameter, plan);
 }
 
-/// What decides the sharding of values of this role.
+/// Returns a text that says what decides the sharding of values with this role.
 static std::string reasonOf(StringRef role) {
   return llvm::StringSwitch<std::string>(role)
       .Case(role::kInput,

@@ -19,14 +19,14 @@ struct ExplainedPlan {
   double memoryLimitBytes; ///< Of a rank.
 };
 
-/// Explains how the value called `name` is sharded in `plan`, and what other
-/// ways cost. The name may be a part that only one value has; equal layers
-/// count as one. For the weight of an operator it compiles and simulates the
-/// whole step with each other way to shard the weight over tensor axes, and
-/// with other values of zero. For other parameters, optimizer states, buffers,
-/// inputs and operators it does so for the keys of --strategy that affect the
-/// value. An error is one line with similar names, if no value or several
-/// values match.
+/// Explains how the value called `name` is sharded in `plan`, and compares the
+/// costs of alternatives. `name` may be a part of a name that only one value
+/// has; equal layers count as one value. Each alternative is compiled, and its
+/// whole step is simulated. For the weight of an operator, the alternatives are
+/// all other shardings over tensor axes, and other values of zero. For other
+/// parameters, optimizer states, buffers, inputs and operators, they are other
+/// values of the keys of --strategy that affect the value. If no value or
+/// several values match, returns a one-line error with similar names.
 Expected<std::string> explain(const std::string &name,
                               const ExplainedPlan &plan);
 

@@ -178,8 +178,8 @@ static exports::Job jobOf(const CompileOptions &options,
   return job;
 }
 
-/// What follows the refusal of a target with `rules`: the plans that it can
-/// express.
+/// Returns the text after the refusal of a target with `rules`: the plans that
+/// the target can express.
 static std::string expressibleFor(Session &session, const Searched &searched,
                                   const exports::Job &job,
                                   const std::vector<exports::Rule> &rules,
@@ -280,7 +280,8 @@ LogicalResult writeExports(Session &session, const Searched &searched,
       continue;
     std::string text = forecastText(*forecast, searched.winner().evaluation);
     session.remark(text);
-    if (!forecast->fits()) // The report may leave out remarks.
+    if (!forecast->fits()) // Also warns here, because the report may leave out
+                           // remarks.
       session.reporter().warning(text);
     forecasts.push_back(*forecast);
   }

@@ -21,13 +21,14 @@ struct PlannedExports {
 std::optional<PlannedExports> planExports(Session &session,
                                           const Searched &searched);
 
-/// Writes the files into DIR/exports. Adds remarks about settings that they
-/// lack, and about the expected time and memory under the targets' software.
+/// Writes the files into DIR/exports. Adds remarks about settings that the
+/// files cannot express, and about the expected time and memory under the
+/// targets' software.
 mlir::LogicalResult writeExports(Session &session, const Searched &searched,
                                  const PlannedExports &planned,
                                  const std::filesystem::path &dir);
 
-/// The time and memory of a plan that a target of --emit runs.
+/// The expected time and memory of a plan when a target of --emit runs it.
 struct TargetForecast {
   std::string target, software; ///< "megatron", "megatron-core-2024"
   double stepSeconds = 0;
@@ -36,9 +37,9 @@ struct TargetForecast {
   bool fits() const { return memoryBytes <= limitBytes; }
 };
 
-/// `cluster` with the profile `software`. Nullopt if the cluster has this
-/// profile already, if the profile does not exist, or if its kernels do not
-/// support the devices or `precision`.
+/// Returns `cluster` with the profile `software`, or nullopt if the cluster has
+/// this profile already, if the profile does not exist, or if its kernels do
+/// not support the devices or `precision`.
 std::optional<cost::Cluster> clusterRunBy(const cost::Cluster &cluster,
                                           const std::string &software,
                                           const std::string &precision);

@@ -7,16 +7,16 @@
 // (E1) The candidates of the finished search are sorted. The first legal one is
 //      the best of them. If its value is within a few per cent of the winner's,
 //      the search ends.
-// (E2) Otherwise it searches the legal strategies: first those that --strategy
+// (E2) Otherwise the legal strategies are searched: first those that --strategy
 //      allows, then all.
 // (E3) Placement and batch shares are known only after a strategy is evaluated.
 //      If they break a rule, the mended strategy is evaluated instead.
 // (E4) Rules may demand that the number of stages divides the layers. This
 //      leaves few stages if the number of nodes shares no factor with the
-//      layers: 128 nodes and 126 layers allow two stages. If the best plan is
-//      more than half as slow again as the winner, or there is none, the search
-//      tries fewer nodes: the two largest numbers d 2^k, where d is an odd
-//      divisor of the layers.
+//      layers: 128 nodes and 126 layers allow two stages. If the best plan
+//      takes more than 1.5 times as long as the winner, or if there is no plan,
+//      the search tries fewer nodes: the two largest numbers d 2^k, where d is
+//      an odd divisor of the layers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_DRIVER_EXPRESSIBLEPLAN_H
@@ -45,9 +45,9 @@ public:
       : options(options), job(job), rules(rules), result(result),
         devices(devices), search(std::move(search)) {}
 
-  /// Text that follows a refusal: the nearest plan (if the user fixed the
-  /// strategy and the mended one fits) and the best plan, or that no plan fits.
-  /// "" if the target refuses the model.
+  /// Returns the text after a refusal. It names the nearest plan (if the user
+  /// fixed the strategy and the mended strategy fits) and the best plan, or
+  /// says that no plan fits. Returns "" if the target refuses the model.
   std::string text(const exports::Legality &legality);
 
 private:

@@ -11,8 +11,8 @@ namespace fs = std::filesystem;
 using namespace mlir;
 using namespace dpc;
 
-/// The smallest size that `value` indexes, also through data movement; 0 if it
-/// indexes nothing.
+/// The smallest size that `value` indexes, directly or after data movement; 0
+/// if it indexes nothing.
 static int64_t indexedSize(Value value) {
   int64_t limit = 0;
   auto note = [&](int64_t size) {
@@ -71,7 +71,7 @@ void dpc::makeSourcesAbsolute(ModuleOp module) {
     }
 }
 
-/// Makes the bytes in the files the source of the tensor, if they exist.
+/// If `files` have the tensor, makes their bytes its source.
 static void takeFrom(const rt::WeightFiles &files, rt::Tensor &tensor) {
   const rt::WeightFiles::Weight *weight = files.find(tensor.name);
   if (!weight || weight->entry.shape != tensor.globalShape)

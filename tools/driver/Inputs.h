@@ -10,15 +10,16 @@
 
 namespace dpc {
 
-/// Sets Port::limit of the plan's integer inputs that index tables or the
-/// classes of a cross entropy in `program` to the smallest indexed size.
+/// Sets Port::limit for each integer input of `plan` that indexes tables, or
+/// the classes of a cross entropy, in `program`. The limit is the smallest
+/// indexed size.
 void setInputLimits(mlir::func::FuncOp program, rt::Plan &plan);
 
 /// The absolute path of `file`, or `file` if the current folder does not exist.
 std::string absoluteFile(const std::string &file);
 
-/// Makes the file names of all `dpc.source` absolute, because a plan may run
-/// from another folder.
+/// Makes the file names in all `dpc.source` attributes absolute, because a plan
+/// may run from another folder.
 void makeSourcesAbsolute(mlir::ModuleOp module);
 
 /// Applies --init to the tensors of `plan`.

@@ -9,8 +9,8 @@
 namespace dpc {
 
 /// A module with @train_step or @forward without shardings. The module is
-/// given, or a pipeline makes it from a fused @forward on demand. A search of a
-/// deep model needs only a few layers of it.
+/// given, or a pipeline makes it on demand from a fused @forward, because a
+/// search of a deep model needs only a few layers.
 class ModelProgram {
 public:
   explicit ModelProgram(mlir::OwningOpRef<mlir::ModuleOp> whole)

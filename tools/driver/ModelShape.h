@@ -11,12 +11,12 @@
 
 namespace dpc {
 
-/// The sizes of `func` (a fused @forward, or @train_step), from its first
+/// Finds the sizes of `func` (a fused @forward, or @train_step) from its first
 /// attention, its norms and the weights of its GEMMs.
 exports::ModelShape modelShapeOf(mlir::func::FuncOp func);
 
-/// The attentions in each virtual stage of `program`; empty if there are none
-/// or one stage.
+/// The number of attentions in each virtual stage of `program`; empty if there
+/// are no attentions or only one stage.
 std::vector<int64_t> layersByStage(mlir::ModuleOp program,
                                    const cost::Cluster &cluster,
                                    const LoweringSpec &spec);

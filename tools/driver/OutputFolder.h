@@ -7,13 +7,15 @@
 
 namespace dpc {
 
-/// A folder that appears in its place only when it is complete. An existing
-/// folder is untouched until commit(). Without commit() nothing remains.
+/// An output folder that appears at its path only when it is complete. An
+/// existing folder is not changed before commit(). Without commit(), no files
+/// remain.
 ///
 /// Only files of dpc-opt are ever deleted: plan.json, command.json,
 /// report.json, program.mlir, annotated.onnx, constants.bin, kernels/kernels.so
-/// and the files that exports/index.json lists. A folder that holds any other
-/// file is refused. A report without a plan does not replace a plan.
+/// and the files that exports/index.json lists. If the existing folder holds
+/// any other file, it is not replaced. A report without a plan does not replace
+/// a plan.
 class OutputFolder {
 public:
   /// Why `target` cannot be replaced; "" if it can be or does not exist.

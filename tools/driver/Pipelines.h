@@ -11,7 +11,7 @@ namespace dpc {
 /// with gradients and the optimizer of `options` if it `trains`.
 PassList graphPasses(const CompileOptions &options, bool trains);
 
-/// Returns the same passes after those of --precision.
+/// Returns the passes of --precision, followed by graphPasses.
 PassList stepPasses(const CompileOptions &options, bool trains);
 
 /// Whether the program skips steps whose gradients are not finite: with fp16,

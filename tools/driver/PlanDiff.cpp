@@ -40,7 +40,8 @@ private:
   std::vector<std::string> lines;
 };
 
-/// One kind of traffic of a rank in a step, of the stage that sends the most.
+/// One kind of traffic that a rank sends in a step, on the stage that sends the
+/// most.
 struct Sent {
   double times = 0, bytes = 0, seconds = 0;
 };

@@ -13,14 +13,15 @@ using namespace mlir;
 
 namespace dpc {
 
-/// The ops that a search compiles at most, over all evaluated strategies.
+/// The largest number of ops that a search compiles, over all evaluated
+/// strategies.
 static constexpr int64_t kEvaluatedOps = 40000;
 
-/// The strategies that a search evaluates at most on a part with more than
-/// kManyDevices: there are too many to evaluate all, and there are many parts.
+/// On a part with more than kManyDevices devices, a search evaluates at most
+/// this many strategies, because there are many strategies and many parts.
 static constexpr int64_t kManyDevices = 64, kEvaluationsOnMany = 64;
 
-/// The strategies of a deep model that a search evaluates at most.
+/// The largest number of strategies of a deep model that a search evaluates.
 static constexpr int64_t kFoldedEvaluations = 32;
 
 std::unique_ptr<cost::Evaluator>
@@ -70,7 +71,7 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
         given = static_cast<int64_t>(*wanted);
       all.push_back({given, asked.getInt(),
                      [&wanted](int64_t value) { wanted = Value(value); }});
-      // More than there are devices says as much as the number itself.
+      // All numbers above the number of devices have the same effect.
       if (asked.getInt() >= 1 && key.name != "vpp")
         ranks = std::min(ranks * std::min(asked.getInt(), devices + 1),
                          devices + 1);
@@ -86,7 +87,7 @@ static Status keepUserDegrees(ModuleOp program, const std::string &strategy,
     if (asked.given && *asked.given != asked.value)
       return Error{"--strategy=" + strategy + ": " + mesh +
                    "; give these, or export the model without them"};
-    if (!asked.given) // as a grid, perhaps
+    if (!asked.given) // it may be a grid
       asked.set(asked.value);
   }
   return Status();
@@ -121,7 +122,7 @@ PlanSearch::optionsFor(cost::Evaluator &evaluator, const cost::Cluster &part,
   search.space = cost::spaceFor(evaluator.totals(), part);
   search.top = options.top;
   // An evaluation takes about 0.1 ms per op for each order of heterogeneous
-  // groups; that of a deep model takes as long as a few layers.
+  // groups; an evaluation of a deep model takes as long as one of a few layers.
   int64_t ops =
       findProgram(program.sample()).getBody().front().getOperations().size();
   int64_t orders = isArranged ? 1 : cost::groupOrders(part).size();
@@ -153,7 +154,8 @@ static std::string progressText(const cost::SearchProgress &progress,
   return text + ", " + std::to_string(std::llround(seconds)) + " s";
 }
 
-/// Shows the state of a search on `progress`, unless that is null.
+/// Returns a function that shows the state of a search on `progress`, unless
+/// `progress` is null.
 static std::function<void(const cost::SearchProgress &)>
 showingOn(ProgressView *progress, cost::Objective objective) {
   if (!progress)

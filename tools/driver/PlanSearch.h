@@ -8,8 +8,8 @@
 
 namespace dpc {
 
-/// A search for the best strategy of a program on a cluster. All must outlive
-/// it.
+/// A search for the best strategy of a program on a cluster. Everything that it
+/// refers to must outlive it.
 struct PlanSearch {
   const CompileOptions &options;
   const cost::Cluster &cluster;

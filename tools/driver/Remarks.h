@@ -14,22 +14,24 @@
 
 namespace dpc {
 
-/// "model.mlir:3:7: " or "node name: ", or "" if `text` names the place.
+/// Returns "model.mlir:3:7: " or "node name: ", or "" if `text` already names
+/// the place.
 std::string placeOf(mlir::Location location, const std::string &text);
 
-/// Why micro-batches would change the results of `program`, or "".
+/// Returns why splitting a batch into micro-batches would change the results of
+/// `program`, or "".
 std::string whyOneMicroBatch(mlir::func::FuncOp program);
 
-/// One line for each key of `asked` (the text of --strategy) without effect,
-/// for a micro-batch larger than the share of a rank, and for data-parallel
-/// ranks without a sample of `globalBatch`.
+/// Returns a line for each key of `asked` (the text of --strategy) that has no
+/// effect, for a micro-batch that is larger than a rank's share, and for
+/// data-parallel ranks that get no sample of `globalBatch`.
 std::vector<std::string> remarksOn(const std::string &asked,
                                    const cost::Strategy &chosen,
                                    int64_t globalBatch,
                                    const cost::Software &software);
 
-/// Why a plan for `targetGpu` ("sm_90", or "") does not suit the devices of the
-/// cluster, judged by their peaks; or "".
+/// Returns why a plan for `targetGpu` ("sm_90", or "") does not suit the
+/// devices of the cluster, judging by their peaks; or "".
 std::string remarkOnTarget(const std::string &targetGpu,
                            const cost::Cluster &cluster);
 

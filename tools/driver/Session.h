@@ -15,7 +15,7 @@ namespace dpc {
 /// Registers the dialects, passes and interface models of the compiler.
 void registerEverything(mlir::DialectRegistry &registry);
 
-/// Shows the progress of a compilation. Each text replaces the one before.
+/// Shows the progress of a compilation. Each text replaces the previous one.
 class ProgressView {
 public:
   virtual ~ProgressView() = default;
@@ -55,8 +55,8 @@ public:
   mlir::MLIRContext &context() { return *mlir; }
   Reporter &reporter() { return sink; }
 
-  /// Reports only the first error; later ones are consequences. Always returns
-  /// failure.
+  /// Reports only the first error, because later errors are consequences of it.
+  /// Always returns failure.
   mlir::LogicalResult fail(const std::string &message);
   bool hasFailed() const { return !first.empty(); }
   /// Returns the reported line, or "".

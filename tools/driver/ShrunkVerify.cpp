@@ -20,7 +20,8 @@ namespace dpc {
 static constexpr int64_t kMostRanks = 16;
 static constexpr int64_t kLeastSize = 8;
 
-/// The smallest even size of at least kLeastSize that all axes together divide.
+/// The smallest even size of at least kLeastSize that the product of all axes
+/// divides.
 static int64_t sizeFor(const cost::Strategy &strategy) {
   int64_t ways = strategy.dp * strategy.cp * strategy.tp;
   return llvm::alignTo(kLeastSize, ways % 2 == 0 ? ways : 2 * ways);
@@ -105,8 +106,8 @@ static double fanIn(llvm::ArrayRef<int64_t> shape) {
 }
 
 /// Weights for which each part of a small model affects the outputs. With the
-/// deviations of wide layers the residual would hide errors in the branches.
-/// Scales, biases and variances are positive.
+/// small weights of wide layers, the residual connection would hide errors in
+/// the branches. Scales, biases and variances are positive.
 static NamedTensors weightsFor(const rt::Plan &plan, uint64_t seed) {
   constexpr double kMiddle = 0.5, kSpread = 0.1;
   NamedTensors weights;
@@ -252,7 +253,8 @@ static PlanSettings settingsOnCpu(const CompileOptions &options,
 static Verdict runAgainstOneDevice(const CompileOptions &options,
                                    const Built &built) {
   const LoweringSpec asked = built.spec(options);
-  // One device sends whole gradients, unlike topk.
+  // One device does not compress gradients, so the ranks must not drop any with
+  // topk.
   LoweringSpec spec = withWholeGradients(asked);
   bool isBuilt = built.plan && built.plan->targetGpu.empty() &&
                  spec.compressGradients == asked.compressGradients;
@@ -286,7 +288,7 @@ static Verdict runAgainstOneDevice(const CompileOptions &options,
 }
 
 /// Verifies the plan without shrinking, in temporary folders inside the output
-/// folder. A report alone is written even if that is not possible.
+/// folder. If only a report is written, failure to verify is not an error.
 static cost::Verification verifyWhole(Session &session, const Built &built,
                                       std::string &mismatch) {
   auto begin = std::chrono::steady_clock::now();

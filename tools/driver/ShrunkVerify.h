@@ -15,35 +15,37 @@ namespace dpc {
 struct ShrunkProgram {
   mlir::OwningOpRef<mlir::ModuleOp> program; ///< Ready to be sharded.
   /// The same program with the original sizes, and the degrees of the original
-  /// strategy. Layouts are chosen for these.
+  /// strategy. Layouts are chosen for `wide` and `wideDegrees`.
   mlir::OwningOpRef<mlir::ModuleOp> wide;
   LoweringSpec wideDegrees;
   cost::ShrunkStrategy choice;
   ShrinkSummary summary;
-  bool inFp32 = false; ///< Although the model computes in a narrow type.
+  bool inFp32 = false; ///< fp32 replaces the narrow compute type of the model.
 };
 
 /// Shrinks a copy of `fused`, a module with the @forward of dpc-fuse, for
-/// `strategy`, and makes the training step. The step computes in fp32, whose
-/// rounding hides the fewest errors. Fails with one diagnostic.
+/// `strategy`, and makes the training step. The step computes in fp32, because
+/// its small rounding errors hide the fewest bugs. Fails with one diagnostic.
 mlir::FailureOr<ShrunkProgram> shrinkForStrategy(mlir::ModuleOp fused,
                                                  const CompileOptions &options,
                                                  const cost::Strategy &strategy,
                                                  int64_t globalBatch);
 
 /// Compiles the shrunk program for its ranks and for one device, in temporary
-/// folders inside `dir`, and compares them. Layouts are those chosen for the
-/// large model. If the two programs do not match, `keepsLayouts` is set to
-/// false and layouts are chosen for the small model. `observer` sees the
-/// program of the ranks, and may change it to test verification.
+/// folders inside `dir`, and compares them. The layouts of the large model are
+/// used. If the small and the large program do not match, sets `keepsLayouts`
+/// to false and uses layouts chosen for the small model. `observer` receives
+/// the program of the ranks; tests of the verification use it to change the
+/// program.
 Verdict verifyShrunk(const ShrunkProgram &shrunk, const PlanSettings &settings,
                      const cost::Cluster &cluster,
                      const std::filesystem::path &dir, bool &keepsLayouts,
                      PhaseObserver observer = nullptr);
 
 /// Shrinks and verifies without reporting diagnostics (`linkSpeed`: see
-/// cost::Decisions). Returns the scope of the verification or why it is not
-/// possible. Sets `mismatch` to a line if the ranks compute a different result.
+/// cost::Decisions). Returns the scope of the verification, or why it is not
+/// possible. Sets `mismatch` to one line if the ranks compute a different
+/// result.
 cost::Verification
 verifyInShrunkForm(mlir::ModuleOp fused, const PlanSettings &settings,
                    const cost::Cluster &cluster, const cost::Strategy &strategy,

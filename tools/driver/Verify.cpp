@@ -17,9 +17,9 @@ constexpr int64_t kSteps = 2;
 /// at least as large as the weights. Outputs of this step do not depend on it.
 constexpr double kVerifyLr = 1;
 
-/// Sets integers that are no indices to values from -3 to 1. Most are negative,
-/// so that zeros from padding change a maximum. None exceeds 1, because a mask
-/// above 1 gives +inf in (1 - mask) * lowest.
+/// Sets integers that are not indices to values from -3 to 1. Most are
+/// negative, so that zeros from padding change a maximum. None exceeds 1,
+/// because a mask above 1 gives +inf in (1 - mask) * lowest.
 void spreadIntegers(rt::HostTensor &tensor, const rt::RandomStream &stream) {
   if (rt::isFloat(tensor.dtype) || tensor.dtype == rt::DType::Bool ||
       tensor.dtype == rt::DType::U8)
@@ -79,8 +79,8 @@ struct Rounding {
 /// which terms are summed together.
 Rounding roundingOf(const rt::Plan &plan, const rt::Plan &reference) {
   // The fields are output, own, across, noise, ownNoise, ulp and outliers.
-  // Shards have scales of their own, and some GEMMs stay in bf16: perhaps all
-  // of a plan, but not those of one device.
+  // Each shard has its own scales, and some GEMMs stay in bf16: in the plan
+  // perhaps all GEMMs, but not on one device.
   if (rt::hasFp8(plan) || rt::hasFp8(reference))
     return {6e-2, 4e-1, 6e-3, 2e-2, 4e-1, 0x1p-8, 1e-1};
   auto uses = [&](rt::DType type) {
@@ -116,8 +116,8 @@ double largestDifference(const rt::HostTensor &a, const rt::HostTensor &b) {
 
 /// The effect of changes in the last digits of the weights on one device. Deep
 /// models with batch norms and random weights magnify them a thousandfold, and
-/// a relu near zero passes a gradient or not. Another order of a sum has the
-/// same effect.
+/// a relu near zero passes a gradient or not. Summing in a different order has
+/// the same effect.
 class Sensitivity {
 public:
   /// Adds one run from changed weights.
@@ -230,8 +230,8 @@ private:
           std::max(verdict.outputError, std::abs(a.at(i) - b.at(i)) / scale);
   }
 
-  /// Whether the tensor is a folded table. Their names depend on the layout;
-  /// the outputs show their errors.
+  /// Whether the tensor is a folded table. The names of folded tables depend on
+  /// the layout, so they are not compared; errors in them show in the outputs.
   static bool isConstant(const rt::Tensor &tensor) {
     return tensor.source && tensor.source->file == "constants.bin";
   }
@@ -304,7 +304,8 @@ private:
   }
 
   int64_t outliersOf(const rt::HostTensor &tensor) const {
-    constexpr int64_t kMany = 8; // One of fewer elements is too large a share.
+    constexpr int64_t kMany =
+        8; // In a tensor with fewer elements, one outlier is too large a share.
     return rounding.outliers > 0 && tensor.elements() >= kMany
                ? std::max<int64_t>(
                      1, static_cast<int64_t>(rounding.outliers *
@@ -405,7 +406,8 @@ static std::string compareRuns(const PlanInFolder &plan,
   std::string why = compared({});
   if (why.empty() || verdict.cannotBeChecked)
     return why;
-  // The sensitivity costs further runs, so it is measured only now.
+  // Measuring the sensitivity takes more runs, so it is measured only after a
+  // difference was found.
   Sensitivity sensitivity;
   for (uint64_t seed : {1, 2, 3}) {
     rt::RunRequest again = request;

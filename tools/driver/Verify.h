@@ -18,11 +18,11 @@ struct PlanInFolder {
   double compression = 0;
 };
 
-/// What a comparison found.
+/// The result of a comparison.
 struct Verdict {
   /// "" or one line: the first tensor that differs, or the plan that fails.
   std::string why;
-  /// The plan may be right: one device yields no numbers either.
+  /// The plan may be correct, but one device yields no numbers to compare with.
   bool cannotBeChecked = false;
   int64_t outputs = 0; ///< Compared outputs of all steps.
   int64_t tensors = 0; ///< Compared parameters, buffers and states.
@@ -30,8 +30,8 @@ struct Verdict {
   double outputError = 0;
   /// Largest error of an output or a tensor, relative to its tolerance.
   double toleranceShare = 0;
-  /// A difference exceeds the usual tolerances, but one device differs as much
-  /// from itself after a change of the last digits of its weights.
+  /// A difference exceeds the default tolerances, but the results of one device
+  /// change as much when the last digits of its weights change.
   bool isSensitive = false;
 
   bool ok() const { return why.empty(); }
@@ -44,17 +44,15 @@ using NamedTensors = std::map<std::string, rt::HostTensor>;
 /// with NaN in all padding. Compares each output and each tensor after one
 /// step, and the outputs of a second step.
 ///
-/// Weights come from `given`, else from the model, else from `init`.
+/// Each weight comes from `given`, else from the model, else from `init`.
 ///
 /// Tolerances for GEMMs in fp32 (larger by 150 to 1000 in bf16, by 20 to 100 in
 /// fp16, and by 2000 if either plan has fp8; see Verify.cpp):
 ///   * output: 2e-4 of its largest element, plus 1e-6;
 ///   * state: 2e-4 of its largest element, plus 2e-5 of the largest state of
-///   its
-///     kind;
+///     its kind;
 ///   * parameter: 2e-4 of its largest change, plus the fp32 rounding of the
-///   sum.
-///     The learning rate is 1. AdamW divides a gradient by its size, so an
+///     sum. The learning rate is 1. AdamW divides a gradient by its size, so an
 ///     update may also differ by the relative error of the gradient: by 1 if
 ///     the first moment is rounding noise (1e-5 of the largest), and by less
 ///     the larger the first moment is.
@@ -62,15 +60,16 @@ using NamedTensors = std::map<std::string, rt::HostTensor>;
 /// layout.
 ///
 /// If a tolerance is exceeded, one device runs three more times from weights
-/// that differ in their last digits (by 2e-6, or the rounding of a narrow
+/// that differ in their last digits (by 2e-6, or by the rounding of a narrow
 /// type). The tolerance grows by twice the largest resulting change, at most by
 /// a tenth of the largest element (of the largest change, for a parameter).
 ///
-/// A `compression` c of gradients adds c, 4 c and c / 5 to the tolerances, and
-/// makes updates uncertain below 2 c of the largest moment. This distinguishes
-/// a rounded sum from a wrong one, no more.
+/// If gradients are compressed with the relative error c, the tolerances grow
+/// by c, 4 c and c / 5, and updates are uncertain if the moment is below 2 c of
+/// the largest moment. Such tolerances can only distinguish a rounded sum from
+/// a wrong one.
 ///
-/// A residual of gradients must be zero: topk is verified with share 1.
+/// Residuals of gradients must be zero, so topk is verified with share 1.
 ///
 /// A NaN on one device is an error, because it would match any plan.
 Verdict verifyAgainstOneDevice(const PlanInFolder &plan,

@@ -24,7 +24,7 @@ std::string reportText(const ordered_json &report) {
   std::string detail = textOf(chosen["detail"], -1);
   chosen["detail"] = mark;
   std::string text = textOf(outline, 2);
-  // The first match is the key: quotes inside texts are escaped.
+  // The first match is the key, because quotes inside texts are escaped.
   std::string quoted = "\"detail\": \"" + mark + "\"";
   text.replace(text.find(quoted), quoted.size(), "\"detail\": " + detail);
   return text + "\n";
@@ -52,7 +52,7 @@ static std::string reportPage(const ordered_json &report) {
   fill(page, "/*LIBRARY*/", parts.charts);
   fill(page, "/*SCRIPT*/", parts.script);
   fill(page, "@KEYS@", embeddable(cost::keysToJson().dump()));
-  // Last, because the report may contain the other marks.
+  // The report is filled in last, because it may contain the other marks.
   fill(page, "@REPORT@", embeddable(textOf(report, -1)));
   return page;
 }

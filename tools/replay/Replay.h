@@ -2,10 +2,10 @@
 //
 // The model of a run is built (dpc-model), imported, differentiated and
 // evaluated (passes/price) exactly as in dpc-opt. One program is kept at a
-// time, with the measurements of folding, and serves all runs that share it on
-// one cluster. Deep models are folded if that is exact: not with full
-// recomputation, whose blocks span layers, and not with ZeRO-3, whose gather
-// buckets span layers.
+// time, together with the measurements of folding. It serves all runs of this
+// program on one cluster. Deep models are folded if that is exact: not with
+// full recomputation, whose blocks span layers, and not with ZeRO-3, whose
+// gather buckets span layers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TOOLS_REPLAY_REPLAY_H

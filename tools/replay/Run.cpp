@@ -100,7 +100,7 @@ static std::string firstWord(const std::string &text) {
 
 namespace {
 
-/// Fills a run cell by cell. The first error stays.
+/// Fills a run cell by cell, and keeps the first error.
 class Reader {
 public:
   explicit Reader(const Row &row) : row(row) {}

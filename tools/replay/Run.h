@@ -1,6 +1,6 @@
 //===- Run.h - A published run as input of dpc ----------------*- C++ -*-===//
 //
-// Values that the columns do not state follow the software of the time:
+// Values that the columns do not state are those of the software of the time:
 //   * Megatron pads the vocabulary to a multiple of 128 x tp (families gpt and
 //     bloom), which aligns the GEMMs of all shards;
 //   * the software profile (cost-model/software) follows from the title, the
@@ -53,14 +53,14 @@ struct PublishedRun {
   std::string sweepKey() const;
 };
 
-/// The same run with the buffers of dpc's plan instead of those of the
-/// software. Its speed is the same.
+/// Returns `run` with the buffers of dpc's plan instead of the buffers of the
+/// software. The speed does not change.
 PublishedRun withOwnMemory(const PublishedRun &run);
 
 /// The required columns of a file.
 const std::vector<std::string> &runColumns();
 
-/// The run of a row. An error is the reason to skip the row.
+/// The run that `row` describes, or an error that says why the row is skipped.
 Expected<PublishedRun> runOf(const Row &row);
 
 /// Floating-point operations of one step of a GPT on a global batch, as

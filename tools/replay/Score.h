@@ -17,7 +17,8 @@ struct Prediction {
   std::string sweep; ///< Equal for strategies of one model and cluster.
   double measuredSeconds = 0, predictedSeconds = 0;
   double measuredMemoryBytes = 0;
-  /// With the buffers of the software, and with those of dpc's plan.
+  /// The memory with the buffers of the software, and with the buffers of dpc's
+  /// plan.
   cost::MemoryBreakdown memory = {}, planMemory = {};
   std::string software = {}; ///< The software profile.
 
@@ -42,11 +43,11 @@ struct Score {
   std::string source;
   Errors time, memory, planMemory;
   double rank = 0; ///< Spearman's correlation of seconds; 0 with one row.
-  /// Sweeps of more than three strategies, and those whose fastest strategy is
-  /// among the three best predictions.
+  /// The number of sweeps with more than three strategies, and how many of
+  /// these sweeps have their fastest strategy among the three best predictions.
   int64_t sweeps = 0, bestFound = 0;
-  /// Sweeps with a rank correlation of at least kGoodRank; the smallest rank
-  /// correlation of a sweep, and the first row of this sweep.
+  /// The number of sweeps with a rank correlation of at least kGoodRank, the
+  /// smallest rank correlation of a sweep, and the first row of that sweep.
   int64_t wellRanked = 0;
   double worstRank = 1;
   std::string worstSweep;

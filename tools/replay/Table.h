@@ -14,7 +14,7 @@ namespace dpc::validate {
 
 /// One line of the file, by column name.
 struct Row {
-  int64_t line = 0; ///< In the file, from 1.
+  int64_t line = 0; ///< The line number in the file, from 1.
   std::map<std::string, std::string> cells;
 
   /// The cell without surrounding blanks; "" if the file lacks the column.

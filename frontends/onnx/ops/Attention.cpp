@@ -25,7 +25,8 @@ Val splitHeads(NodeContext &c, Val x, llvm::StringRef countAttr) {
 
 constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
-/// Input 3 as an additive float mask of rank 4; it masks keys beyond its end.
+/// Input 3 as an additive float mask of rank 4. Keys beyond the end of the
+/// input are masked.
 Val givenMask(NodeContext &c, Type element, int64_t keys) {
   Emitter &e = c.emit;
   Val mask = c.in(3);
@@ -127,7 +128,7 @@ Val attention(NodeContext &c, Val q, Val k, Val v) {
   Val causal = h.causal && (isExplicit || queries != keys)
                    ? causalMask(queries, keys, keys - fresh, element)
                    : Val();
-  // dpc aligns the ends of queries and keys, ONNX their starts.
+  // dpc aligns the ends of queries and keys; ONNX aligns their starts.
   if (causal && !isExplicit) {
     h.mask = joinedMasks(e, h.mask, causal);
     h.causal = false;

@@ -141,8 +141,8 @@ Val castLike(NodeContext &c, Val x, Val like) {
   return castTo(c, x, like.element());
 }
 
-/// Reinterprets the bits as another type; only for integers and booleans, whose
-/// conversion keeps the bits.
+/// Reinterprets the bits as a different type. Only integers and booleans are
+/// supported, because their conversion keeps the bits.
 Val bitCast(NodeContext &c, Val x) {
   auto to = static_cast<int32_t>(c.intAttr("to", 0));
   Type element = elementTypeOf(to, c.context());

@@ -151,7 +151,7 @@ Val putRows(NodeContext &c, Val data, Val at, Val updates) {
   Val placed = e.reduce(how->reduce, chosen, {0});
   if (reduction != "none")
     return e.binary(how->join, data, placed);
-  // Row indices are unique, so the sum has one term.
+  // Row indices are unique, so each sum has at most one nonzero term.
   Val times = e.reduce(ReduceKind::sum, e.convert(hit, e.i64()), {0});
   return e.select(e.reshape(e.gt(times, 0), {rows, 1}), placed, data);
 }
@@ -202,7 +202,7 @@ Val takeAt(Emitter &e, Val x, int64_t dim, Val at) {
           {{0}, iotaDims(dim + 1, 2), {1}, iotaDims(x.rank(), dim + 1)}));
 }
 
-/// Positions 0 .. n - 1 of every sample minus `from` [B].
+/// The positions 0 .. n - 1 minus `from` [B], for every sample.
 Val positionsLess(Emitter &e, Val from, int64_t n) {
   int64_t batch = from.dim(0);
   Val start = e.reshape(e.convert(from, e.i64()), {batch, 1});
@@ -234,7 +234,8 @@ Val tensorScatter(NodeContext &c, Val past, Val update) {
   return e.select(e.reshape(inside, shape), written, past);
 }
 
-/// Reverses the first `lengths` positions of each sample.
+/// Reverses the first lengths[b] positions of each sample b along the time
+/// axis.
 Val reverseSequence(NodeContext &c, Val x, Val lengths) {
   Emitter &e = c.emit;
   int64_t batch = c.axis(c.intAttr("batch_axis", 1), x.rank());

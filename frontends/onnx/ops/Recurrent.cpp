@@ -212,8 +212,8 @@ private:
     return state;
   }
 
-  /// Samples that end before `t` keep their state and output zeros; returns the
-  /// output.
+  /// Keeps the old state of samples that end before `t`. Returns the output,
+  /// which is zero for these samples.
   Val kept(CellState &next, const CellState &old, int64_t t) {
     if (!c.has(4) || !next.h)
       return next.h;

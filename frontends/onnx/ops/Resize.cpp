@@ -39,7 +39,8 @@ void setScales(llvm::MutableArrayRef<Axis> axes,
   }
 }
 
-/// Sets scales from `sizes`, one per axis; the policy may keep their ratio.
+/// Sets scales from `sizes`, one per axis. The policy of the node may keep the
+/// ratio of the sizes.
 void setSizes(llvm::MutableArrayRef<Axis> axes,
               const std::vector<double> &sizes, llvm::StringRef policy) {
   double common = 0;

@@ -188,7 +188,7 @@ Val negativeLogLikelihood(NodeContext &c, Val scores, Val labels) {
   auto rows = rowsOf(c, scores, labels);
   if (!rows)
     return {};
-  // An ignored label can be a valid class; it must not be picked then.
+  // An ignored label can be a valid class; it must not be picked in that case.
   Val loss = pickedLoss(e, rows->scores, rows->labels);
   if (rows->ignores)
     loss = e.select(countedRows(e, *rows, e.boolean()), loss, 0);

@@ -171,7 +171,7 @@ Val maxPool(NodeContext &c, Val x) {
   c.out(0, Val(op.getY()));
   if (!c.wants(1))
     return {};
-  // ONNX indices refer to the whole tensor, dpc's to one plane.
+  // ONNX indices refer to the whole tensor; dpc's indices refer to one plane.
   Shape planes = {x.dim(0), x.dim(1)};
   Val plane = e.add(e.mul(e.iota(planes, 0), x.dim(1)), e.iota(planes, 1));
   plane = e.mul(plane, numElements(x.shape().drop_front(2)));
@@ -181,8 +181,8 @@ Val maxPool(NodeContext &c, Val x) {
   return {};
 }
 
-/// Multiplies window sums by 1 / the number of elements. Padding counts if the
-/// node says so.
+/// Multiplies window sums by 1 / the number of elements. Padding is counted if
+/// the node says so.
 Val averagePool(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   auto windows = windowsOf(c, x, c.intsAttr("kernel_shape"));
@@ -225,8 +225,9 @@ Val globalLpPool(NodeContext &c, Val x) {
   return e.pow(sum, 1 / p);
 }
 
-/// Adds columns [N, C * taps, windows] at the positions they come from: the
-/// gradient, with respect to its input, of a convolution that copies every tap.
+/// Adds columns [N, C * taps, windows] at the positions from which they were
+/// read. This is the gradient, with respect to the input, of a convolution that
+/// copies every tap.
 Val col2Im(NodeContext &c, Val x) {
   Emitter &e = c.emit;
   Shape image = c.intsIn(1), block = c.intsIn(2);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// `ofBooleans` is the logical counterpart for booleans.
+/// For booleans, emits `ofBooleans`, the logical counterpart of `kind`.
 template <BinaryKind kind, BinaryKind ofBooleans>
 Val combine(Emitter &e, Val a, Val b) {
   return e.binary(a.element().isInteger(1) ? ofBooleans : kind, a, b);

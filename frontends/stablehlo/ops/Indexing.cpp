@@ -262,8 +262,8 @@ Val Indexer::clamped(int64_t j) const {
   return e.minimum(e.maximum(column(j), 0.0), last);
 }
 
-/// Picks rows when several dimensions are indexed. It indexes one dimension
-/// after the other, so that none is merged with another: [indices.., rest..].
+/// Picks rows if several dimensions are indexed: [indices.., rest..]. Indexes
+/// one dimension after the other, so that no two dimensions are merged.
 Val Indexer::pickOneByOne() const {
   Val rowsLeft = pick(e.transpose(x, order), clamped(0), 0);
   Shape unit = batchShape;

@@ -11,7 +11,8 @@ namespace {
 /// samples.
 enum class Arg { none, max, min };
 
-/// Evaluates the region on known elements: (values a, b; positions i, j).
+/// Evaluates the region on two constant elements: value `a` at position `i`,
+/// and value `b` at position `j`.
 std::optional<std::pair<double, int64_t>> tryArg(Call &c, const Val &values,
                                                  const Val &positions, double a,
                                                  int64_t i, double b,
@@ -146,7 +147,7 @@ Val alongRows(Emitter &e, Val x, Val positions) {
   return e.reduce(ReduceKind::sum, e.select(hit, wide, 0), {x.rank()});
 }
 
-/// Whether other operands decide the order where the first operands are equal.
+/// Whether the region compares other operands if the first operands are equal.
 bool hasMoreKeys(Call &c) {
   for (unsigned i = 1; i < c.operands(); ++i)
     for (auto [a, b] : {std::pair(0, 1), std::pair(1, 0)})

@@ -378,7 +378,8 @@ Val selectAndScatter(Call &c, Val x, Val source, Val init) {
   return restored(e, Val(dx), *windows, x.shape());
 }
 
-/// Labels of one operand: batch dimensions, contracted dimensions, the rest.
+/// The labels of one operand: batch dimensions, contracted dimensions, and all
+/// others.
 struct Labels {
   std::string text;
   std::string rest;

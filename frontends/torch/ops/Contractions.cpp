@@ -84,8 +84,8 @@ struct Mask {
   bool causal = false;
 };
 
-/// Masks exist for every sample and head. If the mask is known and equal for
-/// all, one copy is enough, and none is needed for the causal mask.
+/// Masks have a copy for every sample and head. If the mask is known and all
+/// copies are equal, one copy is enough; the causal mask needs no copy.
 Mask knownMask(const ConstTensor &given, int64_t queries, int64_t keys) {
   Mask mask;
   ConstTensor tensor = given.compacted();
@@ -160,9 +160,9 @@ Val dropping(Emitter &e, Val q, Val k, Val v, Val mask, double scale,
       applyDropout(e, weights, dropoutMask(e, weights.shape(), p), p), v);
 }
 
-/// ATen's causal mask excludes keys after the query, both counted from 0. The
-/// mask of dpc aligns the ends, which is equal if queries and keys are equally
-/// many.
+/// ATen's causal mask excludes keys after the query, where both are counted
+/// from 0. The mask of dpc aligns the ends, which is equal if there are as many
+/// queries as keys.
 Val attention(Call &c) {
   Emitter &e = c.emit;
   Val q = ranked(c, "query"), k = ranked(c, "key"), v = ranked(c, "value");

@@ -64,7 +64,7 @@ Val unsqueeze(Call &c, Val x) {
   return c.emit.reshape(x, shape);
 }
 
-/// Keeps dimensions whose size is not 1.
+/// Drops dimensions of size 1.
 Val squeeze(Call &c, Val x) {
   Shape drop = c.has("dim") ? Shape() : iotaDims(x.rank());
   if (c.has("dim"))
@@ -152,8 +152,8 @@ Val broadcastTensors(Call &c) {
   return {};
 }
 
-/// Repeats dimension d of `x` `counts[d]` times: as a whole, or with `each`
-/// element by element.
+/// Repeats dimension d of `x` `counts[d]` times: as a whole or, if `each` is
+/// set, element by element.
 Val repeated(Call &c, Val x, const Shape &counts, bool each) {
   Shape wide, dims, whole;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -180,7 +180,8 @@ Val repeat(Call &c, Val x) {
   return repeated(c, c.emit.reshape(x, shape), counts, /*each=*/false);
 }
 
-/// Like repeat, but fewer counts than dimensions apply to the last dimensions.
+/// Like repeat, but if there are fewer counts than dimensions, they apply to
+/// the last dimensions.
 Val tile(Call &c, Val x) {
   Shape counts = c.ints("dims");
   if (c.emit.failed())

@@ -193,7 +193,7 @@ template <bool isAll> Val anyOf(Call &c, Val x) {
   return kept(c, isAll ? e.eq(count, 0) : e.gt(count, 0), x, dims);
 }
 
-/// The module computes larger sums.
+/// Sums over more elements than this are not folded.
 constexpr int64_t kMaxKnown = int64_t(1) << 22;
 
 /// Running sums along the last dimension of a known tensor.
@@ -228,7 +228,7 @@ Val cumsum(Call &c, Val x) {
       isKnown ? knownSums(*rows.constant) : e.cumsum(rows, false, false), dim);
 }
 
-/// The best elements along one dimension: `isSort` takes all of them.
+/// The best elements along one dimension; all elements if `isSort`.
 template <bool isSort> Val topk(Call &c, Val x) {
   if (x.rank() == 0)
     return {};

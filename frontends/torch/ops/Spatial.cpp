@@ -308,7 +308,8 @@ llvm::SmallVector<ResampledAxis> axesOf(Call &c, Val x, bool alignsCorners) {
              dim, x);
       return {};
     }
-    // Uses the given scale, not that of the sizes, unless corners are aligned.
+    // Uses the given scale instead of the ratio of the sizes, unless corners
+    // are aligned.
     bool isGiven = sizes.empty() && !alignsCorners;
     axes.push_back({dim, x.dim(dim), static_cast<int64_t>(size),
                     isGiven ? factors[n] : size / in});

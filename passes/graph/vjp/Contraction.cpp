@@ -10,7 +10,8 @@ using namespace mlir;
 using namespace dpc;
 using vjp::Request;
 
-/// `x` as a matrix of its last dimension; the others are merged.
+/// Reshapes `x` to a matrix: the last dimension remains, and all others are
+/// merged.
 static Value flattenRows(GraphBuilder g, Value x) {
   ArrayRef<int64_t> shape = shapeOf(x);
   return g.reshape(x, {llvm::product_of(shape.drop_back()), shape.back()});
@@ -22,15 +23,15 @@ static Value flattenRows(GraphBuilder g, Value x) {
 ///   a [m,k]: da = dy op(b)^T         a [k,m]: da = op(b) dy^T
 ///   b [k,n]: db = op(a)^T dy         b [n,k]: db = dy^T op(a)
 ///
-/// If all batches share a matrix b, its gradient is summed over them: the
-/// batches join the contracted rows, and the sum is part of the matmul. The
-/// result is a partial sum if the batches are split.
+/// If all batches share a matrix b, its gradient is summed over the batches:
+/// the batches join the contracted rows, so the matmul computes the sum. The
+/// gradient is a partial sum if the batches are split.
 static LogicalResult matmulVjp(GraphBuilder g, MatmulOp op, const Request &r) {
   Value a = op.getA(), b = op.getB();
   // The matmul may have kept its sums in f32 although `a` is bf16.
   Value dy = g.convert(r.resultGrads[0], elementTypeOf(a));
   bool ta = op.getTa(), tb = op.getTb();
-  // The gradients of a matmul in fp8 are in fp8, too.
+  // The gradients of an fp8 matmul run in fp8 too.
   auto product = [&](Value left, Value right, bool tLeft, bool tRight) {
     Value made = g.matmul(left, right, tLeft, tRight);
     if (op->hasAttr(attr::kFp8))
@@ -70,8 +71,8 @@ static Value hideFuture(GraphBuilder g, Value p) {
 }
 
 /// The gradient of the mask: dS = P * (dout v^T - rowsum(dout * out)), summed
-/// over the dimensions that the mask repeats. P is recomputed as a whole,
-/// because the mask is as large or few heads share it.
+/// over the dimensions along which the mask is repeated. All of P is recomputed
+/// at once, because the mask is equally large or few heads share it.
 static Value maskGrad(GraphBuilder g, AttentionOp op, Value dout) {
   Type element = op.getLse().getType().getElementType();
   auto wide = [&](Value x) { return g.convert(x, element); };
@@ -143,7 +144,8 @@ static LogicalResult ropeVjp(GraphBuilder g, RopeOp op, const Request &r) {
   Value x = op.getX(), dy = r.resultGrads[0];
   bool inverse = op.getInverse();
   r.set(1, [&] { return tableGrad(g, op, x, dy); });
-  // The sine multiplies rot(x), or in the inverse x, which is then rotated.
+  // The sine multiplies rot(x). In the inverse, it multiplies x, and the
+  // product is rotated.
   r.set(2, [&] {
     Value turned = rotHalf(g, op, inverse ? dy : x);
     return tableGrad(g, op, turned, inverse ? x : dy);

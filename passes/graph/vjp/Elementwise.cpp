@@ -36,7 +36,8 @@ static std::optional<Value> unaryGrad(GraphBuilder g, UnaryKind kind, Value x,
   case UnaryKind::sigmoid: // y (1 - y)
     return g.mul(dy, g.mul(y, g.sub(g.constantLike(y, 1.0), y)));
   case UnaryKind::relu: {
-    // y is positive exactly where x is. Reading y keeps x from staying alive.
+    // y is positive exactly where x is positive. Since only y is read, x can be
+    // released.
     Value zero = g.constantLike(y, 0.0);
     return g.select(g.compare(CompareKind::gt, y, zero), dy, zero);
   }
@@ -74,7 +75,7 @@ static LogicalResult unaryVjp(GraphBuilder g, UnaryOp op, const Request &r) {
 }
 
 /// The gradient of operand `mine` of a maximum or minimum: dy where `mine` is
-/// chosen, and half of dy where both are equal, as in PyTorch.
+/// chosen, and half of dy where both operands are equal, as in PyTorch.
 static Value extremumGrad(GraphBuilder g, CompareKind chosen, Value mine,
                           Value other, Value dy) {
   Value tie = g.select(g.compare(CompareKind::eq, mine, other),

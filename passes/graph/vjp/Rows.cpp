@@ -15,9 +15,9 @@ static Value unreduce(GraphBuilder g, ReduceOp op, Value dy) {
   return g.broadcast(dy, shapeOf(op.getX()), kept);
 }
 
-/// The gradient of x is the product of the other elements. With p the product
-/// of all nonzero elements, that is p / x if no element is zero, p at the only
-/// zero, and 0 elsewhere.
+/// The gradient of an element x is the product of the other elements. With p,
+/// the product of all nonzero elements, the gradient is p / x if no element is
+/// zero. If exactly one element is zero, it is p there and 0 elsewhere.
 static Value prodGrad(GraphBuilder g, ReduceOp op, Value dy) {
   Value x = op.getX();
   ArrayRef<int64_t> dims = op.getDims();
@@ -27,7 +27,7 @@ static Value prodGrad(GraphBuilder g, ReduceOp op, Value dy) {
   Value product = unreduce(g, op, g.reduce(ReduceKind::prod, others, dims));
   Value zeros = unreduce(
       g, op, g.reduce(ReduceKind::sum, g.select(isZero, one, zero), dims));
-  // A zero is itself one of the counted zeros.
+  // At a zero, the count of zeros includes the element itself.
   Value expected = g.select(isZero, one, zero);
   Value slope = g.select(g.compare(CompareKind::eq, zeros, expected),
                          g.div(product, others), zero);

@@ -5,16 +5,16 @@ using namespace mlir;
 using namespace dpc;
 using vjp::Request;
 
-/// The `Result` op of `a` and `b` with the window of `like` and the type of
-/// `operand`, whose gradient it is.
+/// The `Result` op of `a` and `b`, which computes the gradient of `operand`. It
+/// has the window of `like` and the type of `operand`.
 template <typename Result, typename Like>
 static Value grad(GraphBuilder g, Like like, Value operand, Value a, Value b) {
   return Result::create(g.builder, g.loc, operand.getType(), a, b,
                         like.getStrides(), like.getPads(), like.getDilations());
 }
 
-// The three convolutions read the trilinear form sum(dy * conv(x, w)) in three
-// ways, so the gradients of each are the other two.
+// The three convolutions are the derivatives of the trilinear form sum(dy *
+// conv(x, w)), so the gradients of each convolution are the other two.
 
 static LogicalResult convVjp(GraphBuilder g, ConvOp op, const Request &r) {
   Value x = op.getX(), w = op.getW(), dy = r.resultGrads[0];

@@ -1,11 +1,11 @@
 //===- Vjp.h - Gradients of ops ---------------------------------*- C++ -*-===//
 //
-// Each op has one function that builds its vector-Jacobian product at the
-// builder's insertion point:
+// For each op, one function builds its vector-Jacobian product at the builder's
+// insertion point:
 //
 //   gradient of operand i = sum_r (gradient of result r) * d result_r / d x_i
 //
-// `attach` makes a model of VjpOpInterface from such a function.
+// `attach` wraps such a function in a model of VjpOpInterface.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_PASSES_GRAPH_VJP_VJP_H
@@ -21,7 +21,7 @@ struct Request {
   llvm::ArrayRef<bool> wanted;             ///< per operand
   llvm::SmallVectorImpl<mlir::Value> &operandGrads;
 
-  /// Sets the gradient of operand `i` to `build()` if it is wanted.
+  /// Sets the gradient of operand `i` to `build()` if this gradient is wanted.
   template <typename Build> void set(unsigned i, Build build) const {
     if (wanted[i])
       operandGrads[i] = build();
@@ -29,13 +29,11 @@ struct Request {
 };
 
 /// A model of `Op` that calls `build`, which has one of two forms:
-///   Value (GraphBuilder, Op, Value dy)  returns the gradient of operand 0 for
-///   the
-///                                       gradient of result 0; the other
-///                                       operands have no gradient
+///   Value (GraphBuilder, Op, Value dy)
+///       returns the gradient of operand 0, given the gradient of result 0;
+///       other operands have no gradient
 ///   LogicalResult (GraphBuilder, Op, const Request &)
-///                                       sets the gradients, which are null
-///                                       before
+///       sets the gradients, which are initially null
 template <auto build, typename Op>
 struct Model : VjpOpInterface::ExternalModel<Model<build, Op>, Op> {
   llvm::LogicalResult

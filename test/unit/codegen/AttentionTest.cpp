@@ -44,8 +44,8 @@ func.func @step(%x: tensor<2x6x64xT> {dpc.role = "input", dpc.name = "x"},
   return text;
 }
 
-/// An element of head `head` of `x`, which has the heads of q, then of k, then
-/// of v.
+/// Returns an element of head `head` of `x`. The heads of `x` are those of q,
+/// then those of k, then those of v.
 double partOf(const Array &x, int b, int head, int t, int d) {
   return x[((b * kLength + t) * kAll + head) * kDepth + d];
 }
@@ -112,7 +112,8 @@ void expectRight(const std::string &type, double tolerance) {
               tolerance);
 }
 
-/// There are two instructions over views and no copies.
+/// The plan has two attention instructions, which operate on views, and no
+/// copies.
 TEST(Attention, ReadsAndWritesInPlace) {
   Step step(attention("bf16"));
   ASSERT_EQ(step.error, "");

@@ -1,7 +1,7 @@
 //===- EpilogueTest.cpp - Kernels that become epilogues of GEMMs ----------===//
 //
-// This happens on GPUs. For CPUs the kernels stay separate and give the same
-// numbers.
+// Plans for GPUs fuse these kernels into GEMMs. In plans for CPUs they stay
+// separate kernels and give the same numbers.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/codegen/StepHarness.h"
@@ -43,8 +43,8 @@ double gelu(double x) {
 }
 double geluSlope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
-/// A step whose `body` computes %y, and with `keeps` also %p, from the product
-/// %s of %x and %w and the broadcast bias %b of `out` elements.
+/// Returns a step with %s = %x %w and a broadcast bias %b of `out` elements.
+/// `body` computes %y from them, and also %p if `keeps` is set.
 std::string forward(const std::string &body, bool keeps = false, int out = 8) {
   std::string n = std::to_string(out), wide = "tensor<2x3x" + n + "xf32>";
   return substitute(
@@ -126,8 +126,8 @@ TEST(Epilogue, BiasAlone) {
   expectEpilogues(step, {"bias"}, 0);
 }
 
-// The erf form of gelu is a different function. Rows of 7 elements are not
-// aligned, which matters only if the argument of gelu is stored.
+// Not fused: gelu in its erf form, which is a different function; and gelu that
+// stores its argument in rows of 7 elements, which are not aligned.
 TEST(Epilogue, OtherActivationsAndShapesAreNotFused) {
   Step erf(forward(biasAnd("gelu", false)));
   expectForward(erf, false, [](double x) {
@@ -142,7 +142,7 @@ TEST(Epilogue, OtherActivationsAndShapesAreNotFused) {
   expectEpilogues(without, {"gelu_bias"}, 0);
 }
 
-// A vector that varies along the rows is not a bias.
+// A bias has one element per column, so a vector along the rows is not a bias.
 TEST(Epilogue, VectorsAlongRowsAreNotFused) {
   std::string text = forward(biasAnd("relu", false));
   auto replace = [&](const std::string &from, const std::string &to) {
@@ -192,8 +192,8 @@ TEST(Epilogue, ResultsWithOtherReadersAreStored) {
   expectClose(plain.get("y"), y, 1e-5);
 }
 
-/// dx = (dy w) gelu'(x) and the sum of its rows, in `type`. For types narrower
-/// than f32, the sum reads a copy in f32.
+/// Returns a step that computes dx = (dy w) gelu'(x) in `type` and the sum of
+/// the rows of dx. For types narrower than f32, the sum reads a copy in f32.
 std::string backward(const std::string &type) {
   const char *text = type == "f32" ? R"(
 func.func @step(${dy}, ${w}, ${x}) -> (tensor<6x8xT> {dpc.name = "dx"}, tensor<8xT> {dpc.name = "db"}) {
@@ -252,8 +252,8 @@ TEST(Epilogue, GradientOfGeluAndItsSums) {
   }
 }
 
-/// dw = a' c and the sum of the rows of `summed`, a or c. `between` is the code
-/// between the sum and the product.
+/// Returns a step that computes dw = a' c and the sum of the rows of `summed`,
+/// which is a or c. `between` is the code between the sum and the GEMM.
 std::string weights(const std::string &summed, const std::string &between) {
   bool isA = summed == "a";
   return substitute(R"(
@@ -304,8 +304,9 @@ TEST(Epilogue, SumsThatAreReadBeforeTheGemmAreNotFused) {
   expectClose(step.get("db"), db, 1e-5);
 }
 
-// Views of the vector may be between the GEMM and the kernel, and views of the
-// sums before the GEMM, as in a step that gathers and scatters.
+// As in a step that gathers and scatters shards, there may be views of the
+// vector between the GEMM and the kernel, and views of the sums before the
+// GEMM.
 TEST(Epilogue, ViewsMayStandBetween) {
   Step sums(weights("a", "  %r2 = dpc.reshape %r : tensor<8xf32> -> "
                          "tensor<4x2xf32>\n  %db = dpc.reshape %r2 : "
@@ -361,8 +362,9 @@ func.func @step(${a}, ${c}) -> (tensor<8x5xbf16> {dpc.name = "dw"}, tensor<8xf32
   expectEpilogues(biased, {"relu_bias"}, 0);
 }
 
-// The GEMM accumulates over micro-batches in f32, into the memory of the sum.
-// So do the sums of its factor, which keep the type of their computation.
+// The GEMM accumulates over micro-batches in f32, in the buffer of the
+// accumulated gradient. The row sums of its factor also accumulate, in the type
+// in which they are computed.
 TEST(Epilogue, GemmsAccumulateMicroBatches) {
   for (const char *type : {"f32", "bf16"}) {
     SCOPED_TRACE(type);
@@ -446,8 +448,8 @@ func.func @step(${a}, ${c}) -> (tensor<8x5xf32> {dpc.name = "dw"}, tensor<8xf32>
   expectClose(step.get("db"), db, 1e-5);
 }
 
-// A GEMM call cannot sum the rows of a factor that is stored transposed. It
-// still accumulates over micro-batches.
+// A GEMM call cannot sum the rows of a factor that is stored transposed. The
+// GEMM still accumulates over micro-batches.
 TEST(Epilogue, SumsOfATransposedFactorAreNotFused) {
   Step step(R"(
 func.func @step(%a: tensor<8x2xf32> {dpc.role = "input", dpc.name = "a", dpc.global = tensor<8x6xf32, #dpc.sharding<#dpc.mesh<mb=3>, [{}, {mb}]>>},
@@ -478,8 +480,8 @@ func.func @step(%a: tensor<8x2xf32> {dpc.role = "input", dpc.name = "a", dpc.glo
   step.expect({{"dw", dw}, {"db", db}}, 1e-5);
 }
 
-// The kernel is a GEMM of many matrices, which no single call computes. Its ops
-// are lowered separately, and the sum over micro-batches is a separate kernel.
+// The kernel contains a batched GEMM that no single call computes. Its ops are
+// lowered separately, and a separate kernel sums over micro-batches.
 TEST(Epilogue, BatchesOfGemmsAreLoweredSeparately) {
   Step step(R"(
 func.func @step(%x: tensor<2x4x5xf32> {dpc.role = "input", dpc.name = "x", dpc.global = tensor<2x12x5xf32, #dpc.sharding<#dpc.mesh<mb=3>, [{}, {mb}, {}]>>},

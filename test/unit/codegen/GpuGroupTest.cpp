@@ -96,7 +96,8 @@ void expectUpdates(const std::vector<std::string> &shapes, size_t launches) {
   }
 }
 
-// One grid has tensors smaller than a vector, whole chunks and partial chunks.
+// One launch updates tensors that are smaller than a vector, tensors of whole
+// chunks, and tensors that end with a partial chunk.
 TEST(GpuGroup, UpdatesOfAllShapesAreOneLaunch) {
   expectUpdates({"1x", "4096x", "33x3x", "4097x", "2x6000x", "7x", "8192x",
                  "3x1x5x", "64x129x"},
@@ -141,8 +142,8 @@ TEST(GpuGroup, DependentKernelsHaveSeparateLaunches) {
   }
 }
 
-// Blocks of one launch run in any order, so q must not be read and written in
-// one launch.
+// The blocks of a launch run in any order, so one launch must not both read and
+// write q.
 TEST(GpuGroup, ALaunchDoesNotWriteItsOperands) {
   const char *text = R"(
 func.func @step(%p: tensor<9xf32> {dpc.role = "parameter", dpc.name = "p"},
@@ -174,8 +175,8 @@ TEST(GpuGroup, MovesVectors) {
       shapes.push_back(num(768 * (i % 5 + 1)) + "x64x");
     std::string ptx = ptxOf(adamwOf(shapes), target);
     EXPECT_EQ(countOf(ptx, "adamw("), 1u);
-    // Eight elements are two vectors of each of p, m and v, and one of g. The
-    // remainder of a tensor is accessed element by element.
+    // For eight elements, p, m and v are each two vectors, and g is one vector.
+    // The remainder of a tensor is accessed element by element.
     EXPECT_EQ(countOf(ptx, "ld.global.v4.b32"), 7u);
     EXPECT_EQ(countOf(ptx, "st.global.v4.b32"), 6u);
   }

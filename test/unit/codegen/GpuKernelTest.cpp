@@ -11,8 +11,8 @@ namespace {
 
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// The last vector of a line is incomplete, and a line takes several passes of
-// all threads.
+// Each line ends with an incomplete vector and is longer than all threads
+// process in one pass.
 TEST(Gpu, LinesEndInPartsOfVectors) {
   for (int64_t n : {1, 3, 31, 33, 1023, 4101}) {
     std::string type = "tensor<" + std::to_string(n) + "xf32>";
@@ -106,14 +106,14 @@ func.func @step(%x: tensor<3x1500x40xf32> {dpc.role = "input", dpc.name = "x"})
   expectClose(step.get("all"), all, 0);
   expectClose(step.get("ends"), ends, 1e-5);
   expectClose(step.get("squares"), squares, 1e-6);
-  // The order of accumulation is the same on every run.
+  // A second run gives the same bits, so the order of accumulation is fixed.
   Array first = step.get("rows");
   step.run();
   EXPECT_EQ(step.get("rows"), first);
 }
 
-// Rows that end at the diagonal have several vectors; the elements after it are
-// NaN.
+// Causal rows end at the diagonal. They have several vectors, and the elements
+// after the diagonal are NaN.
 TEST(Gpu, CausalRowsOfManyColumns) {
   const int64_t n = 200;
   Step step(R"(

@@ -196,9 +196,9 @@ func.func @step(%x: tensor<2x3xf32> {dpc.role = "input", dpc.name = "x"})
   expectClose(step.get("y"), {1, 2, 3, kNaN, kNaN, kNaN});
 }
 
-// An infinite fill value means the end of an integer type's range. 4 elements
-// are divided over 3 ranks, and the last rank has only padding. So its max or
-// min is the neutral element.
+// For integers, an infinite fill value means the limit of their type. 4
+// elements are divided over 3 ranks, and the last rank has only padding, so its
+// max or min is the neutral element.
 TEST(Kernel, MaskOfIntegers) {
   for (std::string type : {"i32", "i64"})
     for (bool isMin : {false, true}) {
@@ -224,7 +224,8 @@ func.func @step(%x: tensor<2x${T}> {dpc.role = "input", dpc.name = "x"})
     }
 }
 
-// {3, 4:tp, 2} over tp = 3: two ranks have 2 of 4, and the last rank has none.
+// With {3, 4:tp, 2} and tp = 3, two ranks hold 2 of the 4, and the last rank
+// holds none.
 TEST(Kernel, MaskAndIotaOverFactors) {
   const char *text = R"(
 func.func @step(%x: tensor<12xf32> {dpc.role = "input", dpc.name = "x"})

@@ -26,8 +26,8 @@ const std::string kValue = "tensor<2x4xf32>", kWeight = "tensor<4x4xf32>";
 struct Chain {
   cost::ScheduleKind kind = cost::ScheduleKind::OneFOneB;
   int64_t pp = 2, vpp = 1, microBatches = 4;
-  /// The layer whose output gets the output of the first layer added; 0 if
-  /// there is none.
+  /// The layer to whose output the output of the first layer is added; 0 if
+  /// there is no such layer.
   int64_t skipTo = 0;
 
   int64_t layers() const { return pp * vpp; }
@@ -376,7 +376,7 @@ TEST(Pipeline, Chunks) {
     }
 }
 
-/// Stage 0 and stage 2 exchange values that stage 1 does not see.
+/// Stages 0 and 2 exchange values that do not pass through stage 1.
 TEST(Pipeline, SkipsAStage) {
   for (auto kind : {cost::ScheduleKind::GPipe, cost::ScheduleKind::OneFOneB,
                     cost::ScheduleKind::ZbH1})
@@ -417,7 +417,8 @@ TEST(Pipeline, FramesHaveASlotPerLiveMicroBatch) {
   EXPECT_LT(one.plan.arenaBytes[1], gpipe.plan.arenaBytes[1]);
 }
 
-/// Buffers of a single phase use gaps between the buffers of a frame.
+/// Buffers that only one phase uses are placed in gaps between the buffers of a
+/// frame.
 TEST(Pipeline, LocalBuffersFillFrames) {
   BuiltPlan built = build(Chain{cost::ScheduleKind::GPipe, 2, 1, 4});
   ASSERT_EQ(built.error, "");
@@ -469,8 +470,7 @@ func.func @step.1(%x: tensor<4xf32> {dpc.role = "input", dpc.name = "x"},
   return %z, %n : tensor<4xf32>, tensor<4xf32>
 })";
 
-/// A parameter that two stages use is one tensor, and an input that two stages
-/// use is one input.
+/// If two stages use the same parameter or input, the plan has it only once.
 TEST(Pipeline, StagesShareParametersAndInputs) {
   BuiltPlan built = build(std::string(kTied));
   ASSERT_EQ(built.error, "");

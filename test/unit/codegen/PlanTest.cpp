@@ -95,7 +95,8 @@ TEST(Plan, EqualKernelsShareCode) {
   EXPECT_LE(step.plan.arenaBytes[0], 3 * 256);
 }
 
-// A gradient bucket may not reuse bytes that a running collective reads.
+// While a collective of a gradient bucket runs, no other buffer may reuse the
+// bytes that it reads.
 TEST(Plan, BuffersOfRunningCollectivesStayLive) {
   Step step(R"(
 func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
@@ -116,7 +117,7 @@ func.func @step(%x: tensor<64xf32> {dpc.role = "input", dpc.name = "x"})
 }
 
 // A collective of the setup phase continues while the first micro-batch runs.
-// Each later micro-batch waits only for the end of the previous one.
+// Each later micro-batch waits only until the micro-batch before it ends.
 TEST(Plan, SetupCollectivesRunIntoTheLoop) {
   Step step(R"(
 func.func @step(%w: tensor<64xf32> {dpc.role = "buffer", dpc.name = "w"},

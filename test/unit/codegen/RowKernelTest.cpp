@@ -40,8 +40,8 @@ func.func @step(%x: tensor<5x37xf32> {dpc.role = "input", dpc.name = "x"},
   step.expect({{"y", y}, {"dx", dx}});
 }
 
-// The kernel computes the elements as products. The products must be rounded in
-// the same way for the maximum and for the subtraction.
+// The elements of each row are products that the kernel computes. It must round
+// them in the same way for the maximum and for the subtraction.
 TEST(Row, SoftmaxOfHugeProducts) {
   Step step(R"(
 func.func @step(%x: tensor<8x37xf32> {dpc.role = "input", dpc.name = "x"})
@@ -103,8 +103,8 @@ func.func @step(%x: tensor<2x4xf32> {dpc.role = "input", dpc.name = "x"})
                {"c", {14, 12, 8, 0, 8, 8, 5, 0}}});
 }
 
-// x = a + b is also a result, and the result of the norm is multiplied once
-// more.
+// The norm's input x = a + b is also a result, and the norm's result is
+// multiplied by another tensor.
 TEST(Row, NormWithProducersAndConsumers) {
   Step step(R"(
 func.func @step(%a: tensor<3x4x40xf32> {dpc.role = "input", dpc.name = "a"},
@@ -262,8 +262,8 @@ func.func @step(%s: tensor<2x2x3x5xf32> {dpc.role = "input", dpc.name = "s"},
   expectClose(step.get("p"), p);
 }
 
-// The second sample's mask hides every column, which gives zeros forward and
-// backward.
+// The second sample's mask hides every column, so its results and gradients are
+// zero.
 TEST(Row, FullyMaskedRowsHaveNoGradient) {
   for (const char *causal : {"", "causal"}) {
     Step step(

@@ -10,8 +10,8 @@ using namespace dpc::test;
 namespace {
 
 // There are 2 x 3 planes of 5 x 7. Windows are 3 x 2, with a stride of two rows
-// and columns dilated by 2. The values are small integers, so maxima are often
-// equal and the first one counts.
+// and columns dilated by 2. The values are small integers, so a window often
+// has several equal maxima; the first one counts.
 TEST(Spatial, MaxPoolAndItsGradient) {
   Step step(R"(
 func.func @step(%x: tensor<2x3x5x7xf32> {dpc.role = "input", dpc.name = "x"},

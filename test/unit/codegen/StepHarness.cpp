@@ -24,8 +24,8 @@ using namespace mlir;
 namespace dpc::test {
 
 #ifdef DPC_TEST_GPU_EMULATION
-/// Gives each op without a kernel a kernel and fuses epilogues, like the passes
-/// for GPUs.
+/// Wraps each op that has no kernel in a kernel and fuses epilogues, like the
+/// passes for GPUs.
 static void fuseEpiloguesOf(func::FuncOp step) {
   SmallVector<Operation *> loose;
   for (Operation &op : step.getBody().front())
@@ -78,7 +78,7 @@ BuiltPlan::BuiltPlan(const std::string &text,
     return;
   plan = draft->plan;
   rt::Plan checked = plan;
-  // The name of an emulation's file says that it is for a CPU.
+  // The plan is for a GPU, but emulated kernels are in a file for a CPU.
   if (options.emulatesGpu && !plan.kernelFile.empty())
     checked.kernelFile = "kernels.ptx";
   if (Status status = rt::validatePlan(checked, "test"); !status.ok())
@@ -114,7 +114,7 @@ Step::Step(const std::string &text)
   if (plan.arenaBytes.empty())
     return;
   arena.resize(plan.arenaBytes[0] + 64);
-  // NaN shows reads of memory that was not written.
+  // NaN reveals reads of memory that no instruction has written.
   std::memset(arena.data(), 0xff, arena.size());
 }
 

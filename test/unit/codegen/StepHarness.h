@@ -1,9 +1,9 @@
 //===- StepHarness.h - Compiles a @step and runs its plan -------*- C++ -*-===//
 //
-// The tests use the real compilation (buildPlan, LLVM, dlopen) with a simple
+// The tests use the real compilation (buildPlan, LLVM, dlopen), but a simple
 // serial executor of one rank, so that they do not depend on the runtime. With
-// DPC_TEST_GPU_EMULATION, the kernels are those for GPUs, emulated block by
-// block and thread by thread on the CPU. The same tests hold for both.
+// DPC_TEST_GPU_EMULATION, the kernels are those for GPUs, emulated on the CPU
+// block by block and thread by thread. The same tests apply to both.
 //
 //===----------------------------------------------------------------------===//
 #ifndef DPC_TEST_UNIT_CODEGEN_STEPHARNESS_H
@@ -25,8 +25,8 @@ using Values = std::vector<std::pair<std::string, Array>>;
 /// object.
 class BuiltPlan {
 public:
-  /// Parses `text`, applies `prepare`, and plans, validates and compiles all of
-  /// its functions. `error` has all diagnostics.
+  /// Parses `text`, applies `prepare`, and plans, validates and compiles all
+  /// functions. `error` contains all diagnostics.
   explicit BuiltPlan(const std::string &text,
                      const codegen::CodegenOptions &options,
                      llvm::function_ref<void(mlir::func::FuncOp)> prepare = {});
@@ -44,16 +44,16 @@ public:
   explicit Step(const std::string &text);
   ~Step();
 
-  /// Sets the local buffer of an argument.
+  /// Sets this rank's buffer of an argument.
   void set(const std::string &name, const Array &values);
-  /// Runs all phases once per micro-batch as `rank`, with these arguments.
+  /// Runs the schedule of `rank` with these arguments.
   void run(const Values &arguments = {}, int64_t rank = 0);
   /// Contents of an output or argument.
   Array get(const std::string &name) const;
-  /// Compares outputs and arguments, see expectClose().
+  /// Compares outputs and arguments with `values`; see expectClose().
   void expect(const Values &values, double tolerance = 2e-6) const;
 
-  /// Set if no instruction may write NaN.
+  /// If set, a NaN that an instruction writes is a failure.
   bool checksNumbers = false;
 
 private:
@@ -70,8 +70,8 @@ private:
 /// The kernels of @step as PTX for `targetGpu`, or "" after a failure.
 std::string ptxOf(const std::string &text, const std::string &targetGpu);
 
-/// The declaration of argument `name` of type tensor<`type`>; `more` are
-/// further attributes.
+/// Returns the declaration of argument `name` of type tensor<`type`>, with the
+/// attributes `more` appended.
 std::string argument(const std::string &name, const std::string &type,
                      const std::string &role = "input",
                      const std::string &more = "");
@@ -84,11 +84,13 @@ size_t countOf(const std::string &text, const std::string &what);
 /// EXPECTs that `text` contains `part`.
 void expectSays(const std::string &text, const std::string &part);
 
-/// `count` values between low and high, the same for equal seeds.
+/// Returns `count` values between `low` and `high` that depend only on the
+/// seed.
 Array randomArray(int64_t count, int seed, double low = -2, double high = 2);
 
-/// AdamW (Loshchilov and Hutter, 2019) in double, for step 3: lr 0.01, betas
-/// 0.9 and 0.95, eps 1e-8, weight decay 0.1, gradients multiplied by 0.5.
+/// Updates p, m and v by AdamW (Loshchilov and Hutter, 2019) in double, at step
+/// 3 with lr 0.01, betas 0.9 and 0.95, eps 1e-8 and weight decay 0.1. Gradients
+/// are multiplied by 0.5.
 void adamwReference(Array &p, Array &m, Array &v, const Array &g);
 
 /// EXPECTs |actual - expected| <= tolerance * (1 + |expected|); NaN equals NaN.

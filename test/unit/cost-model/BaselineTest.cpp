@@ -25,7 +25,7 @@ TEST(Baselines, NeverBeatTheWinner) {
           << baseline.name;
 }
 
-/// Samples need far more memory than the formulas estimate.
+/// A model whose samples need far more memory than the formulas estimate.
 class LargeSamples : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
@@ -39,7 +39,8 @@ public:
   std::vector<Strategy> tried;
 };
 
-/// A request for one strategy does not fix the micro-batch of the baselines.
+/// If the request names one strategy, the baselines may still have other
+/// micro-batches.
 TEST(Baselines, MayHaveOtherMicroBatchesThanTheRequest) {
   SearchOptions options = optionsFor(4);
   options.request = *parseStrategy("dp=4,micro_batch=1", 4);

@@ -9,8 +9,8 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-/// Strategies with the same tp share segments. The best has tp=8, which the
-/// formulas do not expect.
+/// Strategies with the same tp share segments. The best strategy has tp=8,
+/// although the formulas prefer others.
 class ToySegments : public ToyEvaluator {
 public:
   Bounds bound(const Strategy &) override { return {}; }
@@ -29,7 +29,7 @@ public:
         EXPECT_EQ(blockOf(strategy), blockOf(block.front()));
         Composition composition;
         composition.evaluation = evaluate(strategy);
-        // A composed evaluation has a small error.
+        // Composed evaluations have a small error.
         composition.evaluation.stepSeconds *= 1.01;
         composition.evaluation.isComposed = true;
         composition.isBound = composition.evaluation.stepSeconds > limit;
@@ -53,16 +53,16 @@ TEST(BlockSearch, SegmentsDescribeAllStrategiesThatShareThem) {
   SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
   EXPECT_EQ(result.candidates[0].strategy.tp, 8);
-  // The winner has an exact evaluation.
+  // The winner is evaluated exactly.
   EXPECT_FALSE(result.candidates[0].evaluation.isComposed);
   EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
-  // Each block is measured once, and once for the baselines.
+  // Each block is measured once by the search and once for the baselines.
   EXPECT_LE(std::count(evaluator.measured.begin(), evaluator.measured.end(), 8),
             2);
   EXPECT_LT(result.skipped, result.considered / 4); // The search ends early.
 }
 
-/// Composed evaluations are ten times too fast.
+/// An evaluator whose composed evaluations predict a tenth of the real time.
 class Optimistic : public ToySegments {
 public:
   std::vector<std::vector<std::optional<Composition>>>
@@ -87,7 +87,8 @@ TEST(BlockSearch, ComposedEvaluationsNeverWin) {
   EXPECT_DOUBLE_EQ(result.candidates[0].evaluation.stepSeconds, 0.5);
 }
 
-/// Strategies with tp=8 cannot be composed, and no other strategy fits.
+/// An evaluator that cannot compose strategies with tp=8, while no other
+/// strategy fits.
 class WithoutTp8 : public ToySegments {
 public:
   WithoutTp8() { parameterBytes = 6400; }
@@ -129,7 +130,7 @@ TEST(BlockSearch, MeasuredBlocksCanBeLimited) {
   SearchOptions options = optionsFor(8);
   options.maxEvaluations = 2;
   SearchResult result = searchToy(evaluator, options);
-  EXPECT_LE(evaluator.measured.size(), 2u + 4u); // Also ddp, zero1, ...
+  EXPECT_LE(evaluator.measured.size(), 2u + 4u); // 4 more for ddp, zero1, ...
   EXPECT_GT(result.skipped, 0);
 }
 

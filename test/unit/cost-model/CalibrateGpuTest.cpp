@@ -13,8 +13,8 @@ using testing::HasSubstr;
 
 namespace {
 
-/// Measurements of `device` that follow the formula for GEMMs of many sizes,
-/// with relative errors of up to `noise`.
+/// Returns measurements of GEMMs of many sizes that follow the formula for
+/// `device`, with relative errors of up to `noise`.
 GpuMeasurements measurementsOf(const Device &device, const std::string &name,
                                double noise = 0) {
   std::vector<MeasuredBytes> copies = {{1e8, 1e8 / 5e10}};
@@ -44,7 +44,7 @@ GpuMeasurements measurementsOf(const Device &device, const std::string &name,
   return measured;
 }
 
-/// An H200 with other constants than its device file.
+/// An H200 whose constants differ from those of its device file.
 Device someH200() {
   Device device = *loadDevice("h200-sxm-141gb");
   device.gemm.peakFraction = 0.62;
@@ -146,7 +146,7 @@ TEST(CalibrateGpu, GpusAreRecognizedByNameMemoryAndSize) {
   EXPECT_EQ(nameOf("NVIDIA H200", 139.8, 132), "h200-sxm-141gb");
   EXPECT_EQ(nameOf("NVIDIA H100 80GB HBM3", 79.1, 132), "h100-sxm-80gb");
   EXPECT_EQ(nameOf("NVIDIA H100 PCIe", 79.1, 114),
-            ""); // It has fewer multiprocessors.
+            ""); // The device has fewer multiprocessors.
   EXPECT_EQ(nameOf("NVIDIA A100-SXM4-40GB", 39.4, 108), "a100-sxm-40gb");
   EXPECT_EQ(nameOf("NVIDIA A100-SXM4-80GB", 79.2, 108), "a100-sxm-80gb");
   EXPECT_EQ(nameOf("Tesla V100-SXM2-32GB", 31.7, 80), "v100-sxm2-32gb");

@@ -19,11 +19,12 @@ static double coreRate(const GemmShape &shape) {
   return 25e9 * std::sqrt(double(shape.k) / 2048) / slow;
 }
 
-/// The rate of one GEMM on all cores over that of four simultaneous GEMMs.
+/// The rate of one GEMM on all cores, divided by the total rate of four GEMMs
+/// that run at the same time.
 constexpr double kShared = 0.64;
 
-/// A machine with known constants: four cores of 5 GFLOP/s, 10 GB/s (4 GB/s for
-/// one core), 2 us.
+/// A machine with known constants: four cores of 5 GFLOP/s, a memory bandwidth
+/// of 10 GB/s (4 GB/s for one core), and an overhead of 2 us.
 static CalibrationProbe exactProbe() {
   CalibrationProbe probe;
   probe.gemm = [](const GemmShape &shape) {
@@ -44,7 +45,8 @@ static CalibrationProbe exactProbe() {
   return probe;
 }
 
-/// `ranks` ranks on the machine of a device file.
+/// Returns a cluster of `ranks` ranks on the machine that a device file
+/// describes.
 static Expected<Cluster> localCluster(int64_t ranks, const std::string &text) {
   std::string path =
       testing::TempDir() + "dpc-calibrate-" + std::to_string(getpid());
@@ -63,7 +65,8 @@ TEST(Calibrate, FindsTheConstantsAndReadsBack) {
   ASSERT_TRUE(cluster) << cluster.message();
   const Device &device = cluster->groups[0].device;
   EXPECT_NEAR(device.peak(DType::F32), 50e9, 1e7);
-  // At a point of the table, between points, and outside.
+  // The shapes are at a point of the table, between points, and outside the
+  // table.
   GemmShape shape{3, 512, 128, 512};
   for (int64_t k : {512, 1000, 4096})
     for (int transposed : {0, 1, 2}) {
@@ -77,8 +80,8 @@ TEST(Calibrate, FindsTheConstantsAndReadsBack) {
                   1e-3 * shape.flops() / (2 * coreRate(inside)))
           << k << " " << transposed;
     }
-  EXPECT_NEAR(device.memoryBytesPerSecond, 4e9, 1); // of one core
-  EXPECT_NEAR(device.scalarRate(), 5e9, 1);         // of one core
+  EXPECT_NEAR(device.memoryBytesPerSecond, 4e9, 1); // bandwidth of one core
+  EXPECT_NEAR(device.scalarRate(), 5e9, 1);         // rate of one core
   EXPECT_NEAR(device.launchSeconds, 2e-6, 1e-12);
   EXPECT_EQ(device.multiprocessors, 2);
   EXPECT_DOUBLE_EQ(device.memoryBytes, 8.0 * (1 << 30));
@@ -91,11 +94,11 @@ TEST(Calibrate, ARankHasTheRatesOfItsThreads) {
   GemmShape shape{1, 512, 512, 512};
   struct Case {
     int64_t ranks, threads;
-    double products; ///< Relative to one core.
+    double products; ///< Relative to the rate of one core.
     double memory, scalars;
   };
   for (Case c : {Case{1, 4, 4 * kShared, 4e9, 5e9},
-                 // The efficiency is a power of the threads.
+                 // The efficiency is a power of the number of threads.
                  Case{2, 2, 2 * std::sqrt(kShared), 4e9, 5e9},
                  Case{3, 1, 1, 10e9 / 3, 5e9}, Case{4, 1, 1, 2.5e9, 5e9},
                  Case{8, 1, 0.5, 1.25e9, 2.5e9}}) {

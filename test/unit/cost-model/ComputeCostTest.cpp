@@ -5,7 +5,8 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-/// 4 SMs, 8x8 tiles, 1000 FLOP/s, 50 B/s of 100, 1 s launch.
+/// A device with 4 SMs, 8x8 tiles, 1000 FLOP/s, an effective bandwidth of 50
+/// B/s of 100, and 1 s per launch.
 static Device toy() {
   Device device;
   device.peakFlops[static_cast<int>(DType::F32)] = 1000;
@@ -26,11 +27,11 @@ TEST(ComputeCost, FullWaveReachesThePeakFraction) {
 TEST(ComputeCost, TilesAndWavesQuantize) {
   Device device = toy();
   device.gemm.operandCost = 4;
-  // 5 tiles on 4 SMs need two waves for 5/8 of the work. Tiles of 4 x 4 are
+  // 5 tiles on 4 SMs need two waves, which are 5/8 full. Tiles of 4 x 4 are
   // better: 20 tiles in 5 full waves, at intensity (1 + 4/4) / (1 + 4/2) = 2/3.
   EXPECT_NEAR(gemmEfficiency(device, DType::F32, {5, 8, 8, 64}), 0.8 * 2 / 3,
               1e-12);
-  // One row fills half a tile of 2 x 2, the smallest. Four tiles run at
+  // One row fills half of a 2 x 2 tile, the smallest tile. Four tiles run at
   // intensity 2 / (1 + 4) = 0.4.
   EXPECT_NEAR(gemmEfficiency(device, DType::F32, {1, 1, 8, 64}),
               0.8 * 0.5 * 0.4, 1e-12);
@@ -40,13 +41,14 @@ TEST(ComputeCost, FewTilesSplitK) {
   Device device = toy();
   device.gemm.operandCost = 1e6; // Only loads count.
   device.memoryBytesPerSecond = 2e6;
-  // One 8 x 8 tile, k = 1024 on one of 4 SMs: 8 * 8 * 1024 / 100 = 655.36 s.
-  // Four parts of 256, the smallest, take a quarter, and the 64 partial sums of
-  // each part move 8 bytes at 1e6 B/s.
+  // One 8 x 8 tile with k = 1024 on one of 4 SMs takes 8 * 8 * 1024 / 100 =
+  // 655.36 s. Divided into four parts with k = 256, the smallest allowed, it
+  // takes a quarter of that, and the 64 partial sums of each part move 8 bytes
+  // at 1e6 B/s.
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 1024}),
               1 + 655.36 / 4 + 8 * 4 * 64 / 1e6, 1e-9);
-  // k = 510 is not split, because parts would have 255. Four tiles of 4 x 4 run
-  // at half the rate: 16 * 510 / 50.
+  // k = 510 is not split, because parts would have k = 255. Four tiles of 4 x 4
+  // run at half the rate: 16 * 510 / 50.
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 510}), 1 + 163.2, 1e-3);
   device.gemm.rampSeconds = 5;
   EXPECT_NEAR(gemmSeconds(device, DType::F32, {1, 8, 8, 510}), 6 + 163.2, 1e-3);
@@ -67,9 +69,9 @@ TEST(ComputeCost, AttentionByHand) {
   shape.backward = true;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, fused),
                    1 + 4096 / 125.0);
-  // The GEMMs of scores, 2 of 16 x 16 x 8, move 4 * 2 * (128 + 128 + 256) =
-  // 4096 bytes at 50 B/s, and so do those of values: 1 + 81.92 s each. The
-  // causal forward pass moves 3 bytes for each of 512 scores.
+  // The GEMMs of the scores, 2 of 16 x 16 x 8, move 4 * 2 * (128 + 128 + 256) =
+  // 4096 bytes at 50 B/s, and the GEMMs of the values move as many: 1 + 81.92 s
+  // each. The causal forward pass moves 3 bytes for each of 512 scores.
   Software unfused;
   unfused.attention = AttentionKernels::Unfused;
   shape.backward = false;
@@ -79,7 +81,8 @@ TEST(ComputeCost, AttentionByHand) {
   shape.causal = false;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, unfused),
                    2 * gemm + 1 + 4 * 512 / 50.0);
-  // Backward: four GEMMs, 6 bytes per score, and 5 for dropout.
+  // The backward pass has four GEMMs and moves 6 bytes per score, plus 5 for
+  // dropout.
   shape.backward = true;
   unfused.attentionDropout = true;
   EXPECT_DOUBLE_EQ(attentionSeconds(device, DType::F32, shape, unfused),
@@ -101,7 +104,7 @@ TEST(ComputeCost, RooflineTakesTheLarger) {
   GemmShape shape{1, 16, 16, 64};
   EXPECT_DOUBLE_EQ(shape.flops(), 32768);
   EXPECT_DOUBLE_EQ(shape.bytes(DType::F32), 4 * (16 * 64 * 2 + 256));
-  // Memory: 9216 / 50 = 184 s; arithmetic: 32768 / 800 = 41 s.
+  // Memory takes 9216 / 50 = 184 s, arithmetic 32768 / 800 = 41 s.
   EXPECT_DOUBLE_EQ(gemmSeconds(device, DType::F32, shape), 1 + 9216 / 50.0);
   device.memoryBytesPerSecond = 1e9;
   EXPECT_DOUBLE_EQ(gemmSeconds(device, DType::F32, shape), 1 + 32768 / 800.0);
@@ -112,7 +115,8 @@ TEST(ComputeCost, ResultsOfFp8HaveTwoBytes) {
   device.peakFlops[static_cast<int>(DType::FP8)] = 1e12;
   GemmShape shape{1, 16, 32, 64};
   shape.resultBytes = 2;
-  // (16 + 32) * 64 operands of one byte and 16 * 32 results of two, at 50 B/s.
+  // (16 + 32) * 64 operands of one byte and 16 * 32 results of two bytes move
+  // at 50 B/s.
   EXPECT_NEAR(gemmSeconds(device, DType::FP8, shape), 1 + 4096 / 50.0, 1e-6);
   // Rows of 8 results fill 16 bytes, but rows of 8 fp8 operands would not.
   device.gemm.alignBytes = 16;
@@ -123,7 +127,7 @@ TEST(ComputeCost, ResultsOfFp8HaveTwoBytes) {
   EXPECT_DOUBLE_EQ(gemmEfficiency(device, DType::FP8, shape), efficiency);
 }
 
-// A convolution with 3 taps: each element of the image is in three windows.
+// In a convolution with 3 taps, each element of the image is in three windows.
 TEST(ComputeCost, ConvolutionsMoveTheirImage) {
   GemmShape shape{1, 16, 16, 48};
   EXPECT_DOUBLE_EQ(shape.bytes(DType::F32), 4 * (16 * 48 * 2 + 256));
@@ -137,17 +141,17 @@ TEST(ComputeCost, GradientsOfFiltersSplitMore) {
   device.multiprocessors = 64;
   device.gemm.operandCost = 1e6; // Only loads count.
   device.memoryBytesPerSecond = 2e6;
-  // A 2 x 2 tile of k = 16384 in 8 parts: 2 * 2 * 2048 multiply-adds of a
-  // multiprocessor, which does 1000 / 2 / 64 * 0.8 = 6.25 a second of 8 x 8
-  // tiles and a quarter of these.
+  // A 2 x 2 tile of k = 16384 is divided into 8 parts of 2 * 2 * 2048
+  // multiply-adds. A multiprocessor completes 1000 / 2 / 64 * 0.8 = 6.25 of
+  // them per second in 8 x 8 tiles, and a quarter of that in 2 x 2 tiles.
   GemmShape shape{1, 2, 2, 16384};
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 2048 / 6.25,
               0.1);
-  // 64 parts of 256.
+  // k is divided into 64 parts of 256.
   shape.mostParts = 64;
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 256 / 6.25,
               0.1);
-  // 128 parts would have 128 each, which is too short.
+  // 128 parts would have k = 128, which is too short.
   shape.mostParts = 128;
   EXPECT_NEAR(gemmSeconds(device, DType::F32, shape), 1 + 4 * 4 * 256 / 6.25,
               0.1);
@@ -167,8 +171,8 @@ TEST(ComputeCost, GemmsOnA100AreNearMeasurements) {
     GemmShape shape{1, n, n, n};
     return shape.flops() / gemmSeconds(*device, DType::F16, shape) / 1e12;
   };
-  // NVIDIA's plot has 27, 90, 195, 260, 290 under short load; the device file
-  // has the peak fraction under sustained load.
+  // NVIDIA's plot shows 27, 90, 195, 260 and 290 under short load; the device
+  // file states the fraction of the peak under sustained load.
   EXPECT_NEAR(teraflops(8192), 260, 15);
   EXPECT_NEAR(teraflops(2048), 180, 35);
   EXPECT_NEAR(teraflops(512), 25, 15);

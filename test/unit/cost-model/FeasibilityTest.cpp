@@ -17,7 +17,7 @@ Evaluation evaluationOf(double deviceBytes, double hostBytes) {
 }
 
 TEST(Feasibility, ComparesTheFullestDeviceWithItsOwnLimit) {
-  Cluster cluster = toyCluster(4); // 1000 bytes each.
+  Cluster cluster = toyCluster(4); // Each device has 1000 bytes.
   Feasibility feasibility(cluster);
   EXPECT_TRUE(feasibility.fits(evaluationOf(1000, 0)));
   EXPECT_FALSE(feasibility.fits(evaluationOf(1001, 0)));
@@ -30,7 +30,7 @@ TEST(Feasibility, ComparesTheFullestDeviceWithItsOwnLimit) {
 TEST(Feasibility, CountsAllRanksOfANodeOnTheHost) {
   Cluster cluster = toyCluster(4);
   Feasibility feasibility(cluster);
-  // The size of the host's memory is not known.
+  // The memory size of the host is unknown, so every plan fits.
   EXPECT_TRUE(feasibility.fits(evaluationOf(1000, 1e9)));
   cluster.host.memoryBytes = 4000;
   EXPECT_TRUE(feasibility.fits(evaluationOf(1000, 1000)));

@@ -21,7 +21,7 @@ NodeGroup group(const std::string &name, int64_t nodes, double peak,
   return result;
 }
 
-/// 8 fast devices, 4 slow ones and 4 with a large memory.
+/// A cluster with 8 fast devices, 4 slow devices and 4 with a large memory.
 Cluster threeGroups() {
   Cluster cluster;
   cluster.name = "three";
@@ -49,14 +49,14 @@ TEST(HeterogeneousCluster, DevicesOfStages) {
 
 TEST(HeterogeneousCluster, TheSlowestDeviceOfAStageCounts) {
   Cluster cluster = threeGroups();
-  // The innermost axis is pp: both stages have devices of all groups.
+  // pp is the innermost axis, so both stages have devices of all groups.
   for (int64_t stage = 0; stage < 2; ++stage) {
     StageDevices devices =
         devicesOfStage(cluster, {{"pp", 2}, {"dp", 8}}, stage, DType::F32);
     EXPECT_EQ(devices.group, 1u);
     EXPECT_EQ(devices.usableBytes, 16);
   }
-  // Unused devices do not count.
+  // Devices that the plan does not use do not count.
   EXPECT_EQ(devicesOfStage(cluster, {{"dp", 8}}, 0, DType::F32).group, 0u);
 }
 
@@ -105,7 +105,8 @@ TEST(HeterogeneousCluster, FastRanksTakeMoreMicroBatches) {
   auto share = [&](int64_t microBatches) {
     return heterogeneousShare(cluster, strategy, microBatches, DType::F32);
   };
-  // 32 micro-batches: 6 and 2 each. 16: 3 and 1. 24: 5 and 1, in 5 / 3.
+  // 32 micro-batches are divided as 6 and 2 per rank, 16 as 3 and 1, and 24 as
+  // 5 and 1, which takes 5 / 3.
   EXPECT_NEAR(share(4), 2.0 / 4, 1e-9);
   EXPECT_NEAR(share(2), 1.0 / 2, 1e-9);
   EXPECT_NEAR(share(3), 5.0 / 3 / 3, 1e-9);

@@ -14,7 +14,8 @@ using namespace dpc;
 using namespace dpc::cost;
 using testing::HasSubstr;
 
-/// Nodes joined by a slower net; each device has 1 GiB.
+/// Returns a cluster of nodes joined by a slower network; each device has 1
+/// GiB.
 static Cluster nodesOf(int64_t nodes, int64_t inside) {
   Cluster cluster;
   cluster.name = "toy";
@@ -60,11 +61,11 @@ TEST(IdleDevices, APartIsAClusterOfItsOwn) {
   EXPECT_EQ(part.devicesPerNode(), 3);
   EXPECT_EQ(part.levels[0].span, 3);
   EXPECT_EQ(part.levels[1].span, 6);
-  // A larger cluster has an equal part.
+  // A part of a larger cluster has the same spans.
   Cluster other = partOf(nodesOf(5, 8), {2, 3});
   for (size_t i = 0; i < part.levels.size(); ++i)
     EXPECT_EQ(part.levels[i].span, other.levels[i].span);
-  // Racks of two nodes; the first group comes first.
+  // With racks of two nodes, the devices of the first group come first.
   cluster = nodesOf(4, 4);
   Level rack = cluster.levels[0];
   rack.span = 8;
@@ -79,7 +80,8 @@ TEST(IdleDevices, APartIsAClusterOfItsOwn) {
   EXPECT_EQ(part.levels[2].span, 6);
 }
 
-/// A node with `first` devices, then `others` nodes with `second` devices.
+/// Returns a cluster of one node with `first` devices, then `others` nodes with
+/// `second` devices each.
 static Cluster differentNodes(int64_t first, int64_t others, int64_t second) {
   Cluster cluster = nodesOf(1, first);
   cluster.groups.push_back(cluster.groups[0]);
@@ -96,7 +98,8 @@ TEST(IdleDevices, NodesOfDifferentSizesKeepTheirDevices) {
   ASSERT_EQ(partsOf(cluster, 6), (Parts{{2, 4}}));
   EXPECT_TRUE(isWhole(cluster, partsOf(cluster, 6)[0]));
   EXPECT_EQ(partOf(cluster, {2, 4}).numDevices(), 6);
-  // A part takes all devices of a node that has fewer.
+  // If a node has fewer devices than the part uses per node, the part uses all
+  // devices of this node.
   EXPECT_EQ(partsToTry(cluster),
             (Parts{{2, 3}, {1, 4}, {2, 2}, {1, 3}, {1, 2}, {2, 1}, {1, 1}}));
   EXPECT_EQ(partsOf(cluster, 5), (Parts{{2, 3}}));
@@ -105,7 +108,8 @@ TEST(IdleDevices, NodesOfDifferentSizesKeepTheirDevices) {
   EXPECT_EQ(part.groups[1].devicesPerNode, 2);
   EXPECT_EQ(part.levels[0].span, 2);
   EXPECT_EQ(part.levels[1].span, 5);
-  // The smaller nodes come first: a part of one node is limited to its devices.
+  // The smaller nodes come first, so a part of one node has at most as many
+  // devices as a small node.
   cluster = differentNodes(2, 2, 4);
   EXPECT_EQ(partsToTry(cluster), (Parts{{3, 3},
                                         {2, 4},
@@ -120,8 +124,8 @@ TEST(IdleDevices, NodesOfDifferentSizesKeepTheirDevices) {
 
 namespace {
 
-/// A step takes `work` / r seconds on r ranks, and a second for each other
-/// rank.
+/// A step on r ranks takes `work` / r seconds, plus one second for each rank
+/// except the first.
 class Talkative : public Evaluator {
 public:
   explicit Talkative(double work) : work(work) {}
@@ -145,7 +149,7 @@ private:
   double work;
 };
 
-/// Searches the parts of `cluster`, each with an evaluator of `make`.
+/// Searches the parts of `cluster`. `make` creates an evaluator for each part.
 template <typename Make>
 Expected<PartResult> searchWith(const Cluster &cluster, Make make,
                                 const SearchOptions &common) {
@@ -170,7 +174,7 @@ Expected<PartResult> searchFor(const Cluster &cluster, double work,
 } // namespace
 
 TEST(IdleDevices, TheBestNumberOfDevicesIsUsed) {
-  // work / r + r - 1 is least at the root of work.
+  // work / r + r - 1 is smallest at r = sqrt(work).
   for (int64_t best : {1, 2, 3, 4}) {
     auto found = searchFor(nodesOf(1, 8), double(best * best));
     ASSERT_TRUE(found) << found.message();
@@ -178,7 +182,8 @@ TEST(IdleDevices, TheBestNumberOfDevicesIsUsed) {
     EXPECT_EQ(found->search.candidates[0].strategy.ranks(), best);
     EXPECT_THAT(found->search.idle,
                 HasSubstr("the best plan on all 8 devices, dp="));
-    // The best plan on all devices is in the table, with the reason.
+    // The table contains the best plan on all devices and the reason why it
+    // lost.
     auto whole = std::ranges::find(
         found->search.candidates, 8,
         [](const Candidate &candidate) { return candidate.strategy.ranks(); });
@@ -270,8 +275,8 @@ private:
 
 } // namespace
 
-/// The number of strategies that each search of `cluster` evaluated, at most
-/// `most`: every part has more strategies.
+/// Returns how many strategies each search of `cluster` evaluated. The limit is
+/// `most`, and every part has more strategies than that.
 static std::deque<int64_t> callsOf(const Cluster &cluster, int64_t most) {
   std::deque<int64_t> calls;
   int64_t all = 0;
@@ -290,7 +295,7 @@ TEST(IdleDevices, PartsShareTheEvaluations) {
   Cluster cluster = nodesOf(128, 8);
   std::deque<int64_t> calls = callsOf(cluster, kMost);
   EXPECT_GE(calls.front(), kMost);
-  // The last searches repeat the parts that came near the best.
+  // The last searches repeat the parts whose result was close to the best.
   auto parts = static_cast<int64_t>(partsToTry(cluster).size());
   auto again = static_cast<int64_t>(calls.size()) - 1 - parts;
   EXPECT_GE(again, 1);
@@ -314,7 +319,7 @@ TEST(IdleDevices, TheClusterWithoutOneNodeIsSearchedFully) {
 
 namespace {
 
-/// The time rises faster than the number of ranks falls.
+/// An evaluator whose time rises faster than the number of ranks falls.
 class Needy : public Talkative {
 public:
   Needy(int64_t all, int64_t batch, int64_t &calls)
@@ -338,11 +343,12 @@ private:
   int64_t &calls;
 };
 
-/// The evaluations of each search.
+/// Returns how many strategies each search evaluated.
 std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
   std::deque<int64_t> calls;
   SearchOptions options;
-  options.maxEvaluations = 16; // Less than all, so that strategies are skipped.
+  options.maxEvaluations =
+      16; // Fewer than all strategies, so that some are skipped.
   options.baselines = false;
   auto found = searchWith(
       cluster,
@@ -360,14 +366,14 @@ std::deque<int64_t> callsOfNeedy(const Cluster &cluster, int64_t batch) {
 
 TEST(IdleDevices, SlowPartsEndTheSearch) {
   // 32, 24 and 16 devices take 1, 1.67 and 3 s. The first strategy of each part
-  // shows this, and the parts with 8, 4, 2 devices and one are left out.
+  // shows this, so parts with 8, 4, 2 devices and 1 device are skipped.
   std::deque<int64_t> calls = callsOfNeedy(nodesOf(4, 8), 32 * 8);
   ASSERT_EQ(calls.size(), 3u);
   EXPECT_GT(calls[0], 1);
   EXPECT_EQ(calls[1], 1);
   EXPECT_EQ(calls[2], 1);
-  // With few devices, or few samples, all parts are tried, with more strategies
-  // each.
+  // With few devices or few samples, all parts are tried, and each search
+  // evaluates more strategies than above.
   for (const auto &[cluster, batch] : {std::pair(nodesOf(2, 8), 32 * 8),
                                        std::pair(nodesOf(4, 8), 32 * 8 - 1)}) {
     calls = callsOfNeedy(cluster, batch);
@@ -378,8 +384,8 @@ TEST(IdleDevices, SlowPartsEndTheSearch) {
 
 namespace {
 
-/// All devices are best without tensor parallelism, half of them are best with
-/// it.
+/// Without tensor parallelism, all devices are best; with it, half of them are
+/// best.
 class HalfWithTensors : public Talkative {
 public:
   HalfWithTensors() : Talkative(1) {}
@@ -401,7 +407,8 @@ public:
 TEST(IdleDevices, PartsNearTheBestAreSearchedFully) {
   SearchOptions options;
   options.request.zero = 0;
-  options.maxEvaluations = 16; // Less than all, so that strategies are skipped.
+  options.maxEvaluations =
+      16; // Fewer than all strategies, so that some are skipped.
   auto found = searchWith(
       nodesOf(1, 8), [] { return std::make_unique<HalfWithTensors>(); },
       options);

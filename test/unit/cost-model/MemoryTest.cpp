@@ -32,8 +32,8 @@ TEST(PeakMemory, ABufferFreedBeforeAStepDoesNotCountInIt) {
   EXPECT_EQ(peakMemory(buffers).bytes, 128);
 }
 
-/// Whether offsets are aligned and inside the arena, and buffers that are live
-/// at the same time are disjoint.
+/// Returns whether all offsets are aligned and inside the arena, and buffers
+/// that are live at the same time do not overlap.
 static bool isValid(const std::vector<Buffer> &buffers,
                     const Packing &packing) {
   for (size_t a = 0; a < buffers.size(); ++a) {
@@ -61,9 +61,9 @@ TEST(PackBuffers, ReusesDeadMemory) {
   EXPECT_EQ(packBuffers({}).bytes, 0);
 }
 
-/// A training step of `layers` blocks: activations are freed in reverse order,
-/// workspaces live for a few ops, gradients live to the end, and states live
-/// all the time.
+/// Returns the buffers of a training step of `layers` blocks. Activations are
+/// freed in reverse order, workspaces live for a few ops, gradients live until
+/// the end, and optimizer states live all the time.
 static std::vector<Buffer> trainingStep(int layers, int perLayer,
                                         std::mt19937 &random) {
   std::vector<Buffer> buffers;

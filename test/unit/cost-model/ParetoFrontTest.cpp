@@ -28,13 +28,13 @@ TEST(ParetoFront, KeepsPointsThatNoPointBeats) {
   add(4, 5, 50); // Equal to the first point.
   add(5, 6, 50); // Slower without using less memory.
   EXPECT_EQ(names(), (Names{2, 1, 3}));
-  add(6, 4, 20); // Better than two.
+  add(6, 4, 20); // Better than the first two points.
   EXPECT_EQ(names(), (Names{2, 6}));
-  add(7, 4, 10); // As fast with less memory.
+  add(7, 4, 10); // As fast as 6, with less memory.
   EXPECT_EQ(names(), (Names{2, 7}));
   add(8, 2, 5);
   EXPECT_EQ(names(), (Names{8}));
-  // The more exact point replaces the composed one.
+  // An exact point replaces an equal composed point.
   ParetoPoint again;
   again.strategy.dp = 8;
   again.stepSeconds = 9;

@@ -13,7 +13,8 @@ using namespace dpc::cost;
 
 namespace {
 
-/// Levels that join `spans` devices; inner levels are faster.
+/// Returns a cluster whose levels join `spans` devices; inner levels are
+/// faster.
 Cluster clusterOf(const std::vector<int64_t> &spans, double factor = 10) {
   Cluster cluster;
   Device device;
@@ -45,7 +46,7 @@ const RankOrder kUsual = {{"tp", 8}, {"ep", 8}, {"pp", 2}};
 
 TEST(Placement, TensorAxesAreInnermost) {
   Cluster cluster = clusterOf({8, 128});
-  // The given order is the worst: tp has most of the traffic.
+  // The initial order is the worst one, because tp has the most traffic.
   RankOrder order = {{"pp", 2}, {"ep", 8}, {"tp", 8}};
   std::vector<Traffic> traffic = {{Collective::AllReduce, {"tp"}, 1e8, 100},
                                   {Collective::AllToAll, {"ep"}, 1e6, 100},

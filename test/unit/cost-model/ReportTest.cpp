@@ -25,7 +25,8 @@ TEST(Report, Formats) {
   EXPECT_EQ(formatSeconds(0), "0.00 s");
 }
 
-/// A winner, a candidate that does not fit, and one that cannot be built.
+/// A result with a winner, a candidate that does not fit, and a candidate that
+/// cannot be built.
 static SearchResult someResult() {
   SearchResult result;
   result.totals.globalBatch = 8;
@@ -131,7 +132,7 @@ TEST(Report, TextShowsWinnerReasonsAndFitsTheTerminal) {
   EXPECT_THAT(text, HasSubstr("5 considered, 2 pruned"));
 }
 
-/// The lines of a text.
+/// Splits a text into its lines.
 static std::vector<std::string> linesOf(const std::string &text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -187,7 +188,8 @@ TEST(Report, ManyCandidatesFitAScreen) {
   EXPECT_GT(lines.size(), reportLines - 4);
   for (const std::string &line : lines)
     EXPECT_LE(line.size(), 100U) << line;
-  // Some items of each list, and the number of the others.
+  // The report shows the first items of each list and the number of further
+  // items.
   std::string text = textOf(result, context);
   for (const char *words :
        {" more: report.html", " more changes: report.html",
@@ -221,7 +223,8 @@ TEST(Report, EqualBaselinesReferToEachOther) {
 TEST(Report, BaselinesThatDoNotFitHaveOneLine) {
   SearchResult result = someResult();
   Candidate large = result.candidates[1];
-  large.evaluation.stepSeconds = 1; // Faster, but too large.
+  large.evaluation.stepSeconds =
+      1; // Faster than the winner, but it does not fit.
   Candidate larger = large;
   larger.why = "memory 456 GiB > 80.0 GiB";
   result.baselines = {{"single", large}, {"ddp", larger}, {"zero1", large}};
@@ -296,7 +299,7 @@ TEST(Report, AnswersWhatIf) {
   WhatIf faster = answerOf("one more node", result, 6);
   faster.strategy.tp = 2;
   faster.stepSeconds = 1;
-  faster.tokensPerSecond = 500; // 400 at present.
+  faster.tokensPerSecond = 500; // At present it is 400.
   WhatIf unknown;
   unknown.change = "twice the memory";
   unknown.why = "nothing";
@@ -324,7 +327,7 @@ TEST(Report, DescribesABetterPlan) {
   };
   EXPECT_EQ(text(), "nothing better was found among 70 strategies");
   Evaluation &best = free.candidates[0].evaluation;
-  best.stepSeconds = 1.5; // Instead of 2.
+  best.stepSeconds = 1.5; // Before this change, 2.
   EXPECT_EQ(
       text(),
       "better: --strategy=" + stringifyStrategy(free.candidates[0].strategy) +

@@ -25,8 +25,8 @@ std::vector<ScheduleKind> allKinds() {
   return kinds;
 }
 
-/// Every kind with all small sizes, also micro-batches that are no multiple of
-/// the stages.
+/// Returns all kinds of schedules with all small sizes, including numbers of
+/// micro-batches that are not multiples of the number of stages.
 std::vector<Shape> allShapes() {
   std::vector<Shape> shapes;
   for (int64_t pp = 1; pp <= 6; ++pp)
@@ -52,7 +52,7 @@ std::vector<Table> tablesOf(const Shape &shape) {
   return tables ? *tables : std::vector<Table>();
 }
 
-/// Equal virtual stages that take `seconds` each.
+/// The costs of equal virtual stages that take `seconds` each.
 ScheduleCosts equalCosts(int64_t virtualStages, PhaseSeconds seconds,
                          double transfer = 0) {
   return {std::vector<PhaseSeconds>(virtualStages, seconds),
@@ -68,8 +68,8 @@ ScheduleTimeline timelineOf(const Shape &shape, PhaseSeconds seconds,
   return timeline ? *timeline : ScheduleTimeline();
 }
 
-/// The most live micro-batches over all chunks: those between their first and
-/// last entry.
+/// Returns the largest number of micro-batches, summed over all chunks, that
+/// are live at once. A micro-batch is live from its first to its last entry.
 int64_t aliveOf(const Table &table) {
   int64_t alive = 0, most = 0;
   std::map<std::pair<int64_t, int64_t>, int64_t> entriesLeft;
@@ -128,7 +128,8 @@ TEST(Schedule, TablesNeverDeadlock) {
 
 TEST(Schedule, DeadlocksAreExplained) {
   using enum SchedulePhase;
-  // Stage 0 waits for the gradient of micro-batch 0 before it sends the input.
+  // Stage 0 waits for the gradient of micro-batch 0 before it sends the
+  // activation that stage 1 needs for this gradient.
   std::vector<Table> tables = {{{Backward, 0, 0}, {Forward, 0, 0}},
                                {{Forward, 0, 0}, {Backward, 0, 0}}};
   auto timeline = simulateSchedule(tables, equalCosts(2, {1, 1, 0}));
@@ -173,7 +174,7 @@ TEST(Schedule, IdleTimeOfEqualStages) {
     SCOPED_TRACE(nameOf(shape));
     double fill = static_cast<double>(shape.pp - 1);
     double chunks = static_cast<double>(shape.vpp);
-    // A whole stage takes f + b = 3 for any number of chunks.
+    // With any number of chunks, all chunks of a stage together take f + b = 3.
     PhaseSeconds seconds{1 / chunks, 2 / chunks, 0};
     double idle = 3 * fill / chunks;
     if (shape.kind == ScheduleKind::ZbH1) {
@@ -213,7 +214,7 @@ TEST(Schedule, UnevenMicroBatchesCostNoMoreThanTheNextMultiple) {
   }
 }
 
-/// "F0.1" is the forward of micro-batch 1 of chunk 0.
+/// Prints a table. "F0.1" is the forward pass of micro-batch 1 of chunk 0.
 static std::string textOf(const Table &table) {
   std::string text;
   for (const ScheduleStep &step : table)
@@ -227,7 +228,7 @@ TEST(Schedule, OneFOneBByHand) {
   std::vector<Table> tables = tablesOf({ScheduleKind::OneFOneB, 2, 1, 3});
   EXPECT_EQ(textOf(tables[0]), "F0.0 F0.1 B0.0 F0.2 B0.1 B0.2");
   EXPECT_EQ(textOf(tables[1]), "F0.0 B0.0 F0.1 B0.1 F0.2 B0.2");
-  // f = 1, b = 2, a transfer takes 0.5.
+  // The forward pass takes 1, the backward pass 2, and a transfer 0.5.
   auto timeline = simulateSchedule(tables, equalCosts(2, {1, 2, 0}, 0.5));
   ASSERT_TRUE(timeline);
   EXPECT_EQ(timeline->starts[0], (std::vector<double>{0, 1, 5, 7, 8, 12}));
@@ -237,7 +238,7 @@ TEST(Schedule, OneFOneBByHand) {
 }
 
 TEST(Schedule, InterleavedByHand) {
-  // The last of three micro-batches is a group of its own.
+  // With two stages, the last of three micro-batches forms a separate group.
   std::vector<Table> tables = tablesOf({ScheduleKind::Interleaved, 2, 2, 3});
   EXPECT_EQ(textOf(tables[1]), "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 B0.1 "
                                "F1.2 B1.2 B0.2");
@@ -259,7 +260,7 @@ TEST(Schedule, ChunksNeedInterleaving) {
 }
 
 TEST(Schedule, StagesWaitForSkipEdges) {
-  // Stage 2 also needs stage 0's output, which arrives late.
+  // Stage 2 also needs the output of stage 0, and its transfer ends late.
   ScheduleCosts costs = equalCosts(3, {1, 1, 0});
   costs.transfers.push_back(
       {SchedulePhase::Forward, 0, SchedulePhase::Forward, 2, 10});
@@ -272,7 +273,8 @@ TEST(Schedule, StagesWaitForSkipEdges) {
 TEST(Schedule, StagesMayStartLateAndMessagesMayLeaveEarly) {
   ScheduleCosts costs = equalCosts(2, {2, 1, 0});
   costs.firstStarts = {3, 4};
-  costs.transfers[0].seconds = -1.5; // 0.5 s into the forward.
+  costs.transfers[0].seconds =
+      -1.5; // The transfer starts 0.5 s into the forward pass.
   auto timeline =
       simulateSchedule(tablesOf({ScheduleKind::GPipe, 2, 1, 1}), costs);
   ASSERT_TRUE(timeline);
@@ -281,8 +283,8 @@ TEST(Schedule, StagesMayStartLateAndMessagesMayLeaveEarly) {
   EXPECT_EQ(timeline->busySeconds, (std::vector<double>{3, 3}));
 }
 
-// Two ranks share each core. A stage is up to twice as fast while others wait,
-// and never slower than if all stages run.
+// Two ranks share each core. A stage runs up to twice as fast while other
+// stages wait, and never slower than when all stages run.
 TEST(Schedule, StagesThatWaitLeaveTheirCores) {
   for (const Shape &shape : allShapes()) {
     std::vector<Table> tables = tablesOf(shape);
@@ -306,8 +308,8 @@ TEST(Schedule, StagesThatWaitLeaveTheirCores) {
   }
 }
 
-// Two stages, two micro-batches, forward only: stage 0 runs alone for 1/2 s,
-// then both stages run for 1 s, then stage 1 runs alone for 1/2 s.
+// With two stages and two micro-batches, forward only, stage 0 runs alone for
+// 1/2 s, then both stages run for 1 s, then stage 1 runs alone for 1/2 s.
 TEST(Schedule, SharedSecondsByHand) {
   std::vector<Table> tables =
       forwardOnly(tablesOf({ScheduleKind::GPipe, 2, 1, 2}));
@@ -319,7 +321,8 @@ TEST(Schedule, SharedSecondsByHand) {
   EXPECT_EQ(timeline->ends[0], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(timeline->starts[1], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(timeline->ends[1], (std::vector<double>{1.5, 2.0}));
-  // Stages with a core of their own gain nothing.
+  // With one core per stage (turns = 1), a stage does not run faster while the
+  // other one waits.
   costs.turns = 1;
   EXPECT_EQ(simulateSchedule(tables, costs)->makespan, 3);
 }

@@ -19,7 +19,7 @@ TEST(Search, FindsTheWinnerAndExplainsWhyOthersLose) {
   ToyEvaluator evaluator;
   SearchResult result = searchToy(evaluator);
   ASSERT_TRUE(result.hasWinner());
-  // tp=1 needs 1600 bytes; tp=2 is faster than tp=4.
+  // tp=1 needs 1600 bytes, too many. tp=2 is faster than tp=4.
   EXPECT_EQ(stringifyStrategy(result.candidates[0].strategy),
             "dp=2,tp=2,micro_batch=4");
   EXPECT_TRUE(result.candidates[0].why.empty());
@@ -52,7 +52,8 @@ TEST(Search, TightBoundsSaveEvaluations) {
   searchToy(tight, options);
   searchToy(loose, options);
   EXPECT_LT(tight.calls, loose.calls);
-  // The winner, the favorites of the formulas, and two baselines.
+  // The calls are for the winner, the favorites of the formulas, and two
+  // baselines.
   EXPECT_LE(tight.calls, 4);
 }
 
@@ -80,7 +81,7 @@ TEST(Search, IfNothingFitsTheNearestStrategyIsShown) {
   EXPECT_EQ(result.bindingDetail, ""); // Nothing fits.
 }
 
-/// Parameters can be offloaded, which takes time.
+/// An evaluator that can offload parameters, which takes time.
 class OffloadEvaluator : public ToyEvaluator {
 public:
   Evaluation evaluate(const Strategy &strategy) override {
@@ -119,8 +120,8 @@ TEST(Search, OffloadsOnlyIfNothingElseFits) {
   evaluator.parameterBytes = 1e5;
   result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
-  // Offloading the optimizer states is not enough; offloading all is not
-  // needed.
+  // Offloading only the optimizer states is not enough; offloading everything
+  // is not necessary.
   EXPECT_EQ(result.candidates[0].strategy.offload, Offload::Parameters);
   EXPECT_EQ(std::count(evaluator.tried.begin(), evaluator.tried.end(), "all"),
             0);
@@ -128,14 +129,14 @@ TEST(Search, OffloadsOnlyIfNothingElseFits) {
   EXPECT_EQ(result.bindingConstraint, "memory");
   EXPECT_THAT(result.bindingDetail, HasSubstr(" a step needs "));
 
-  // A request excludes other kinds of offload.
+  // The request excludes all kinds of offload.
   options.request.offload = Offload::None;
   EXPECT_FALSE(searchToy(evaluator, options).hasWinner());
 }
 
 TEST(Search, TransfersCanBindTheStep) {
   OffloadEvaluator evaluator;
-  evaluator.parameterBytes = 100; // The parameters fit.
+  evaluator.parameterBytes = 100; // Now the parameters fit.
   SearchOptions options = optionsFor(4);
   options.request.offload = Offload::Parameters;
   EXPECT_EQ(searchToy(evaluator, options).bindingConstraint,
@@ -181,7 +182,7 @@ TEST(Search, MemoryThatDevicesAndHostShareCountsOnce) {
 
 namespace {
 
-/// A pipeline with a large bubble.
+/// An evaluator whose pipelines have a large bubble.
 class IdlePipeline : public ToyEvaluator {
 public:
   explicit IdlePipeline(double bubble) : bubble(bubble) {}
@@ -240,7 +241,8 @@ TEST(Search, BaselinesAreTheUsualOnes) {
   EXPECT_FALSE(result.baselines[1].candidate.fits);
   EXPECT_THAT(result.baselines[1].candidate.why, HasSubstr("memory "));
   EXPECT_EQ(result.baselines[4].candidate.strategy.zero, 3);
-  // One of the four devices needs as much memory as with ddp.
+  // One of the four devices alone needs as much memory as each device does with
+  // ddp.
   EXPECT_EQ(result.baselines[0].candidate.strategy.ranks(), 1);
   EXPECT_FALSE(result.baselines[0].candidate.fits);
   EXPECT_THAT(result.baselines[0].candidate.why, HasSubstr("memory "));
@@ -260,7 +262,7 @@ TEST(Search, TheSingleDeviceBaselineNeverWins) {
     EXPECT_EQ(candidate.strategy.ranks(), 4);
   for (const ParetoPoint &point : result.pareto.points())
     EXPECT_EQ(point.strategy.ranks(), 4);
-  // On one device it is the winner.
+  // On a cluster of one device, the baseline for one device is also listed.
   SearchResult alone = searchToy(evaluator, optionsFor(1));
   EXPECT_EQ(alone.baselines.front().candidate.strategy.ranks(), 1);
   EXPECT_EQ(alone.baselines.size(), 6U);
@@ -303,7 +305,8 @@ TEST(Search, EvaluationsCanBeLimited) {
   options.maxEvaluations = 2;
   SearchResult result = searchToy(evaluator, options);
   EXPECT_TRUE(result.hasWinner());
-  EXPECT_LE(evaluator.calls, 6); // Also the baselines ddp and ZeRO.
+  EXPECT_LE(evaluator.calls,
+            6); // The calls include the baselines ddp and ZeRO.
 }
 
 TEST(Search, TheSpaceHasTheSupportedKeys) {
@@ -331,7 +334,7 @@ TEST(Search, TheSpaceHasTheSupportedKeys) {
   EXPECT_EQ(spaceFor(totals, toyCluster(128)).expertSpans,
             std::vector<int64_t>{128});
   EXPECT_FALSE(spaceFor(totals, toyCluster(128)).idleStages);
-  // Inference needs one schedule only.
+  // Inference needs only one schedule.
   totals.training = false;
   space = spaceFor(totals, toyCluster(4));
   EXPECT_EQ(space.schedules, Kinds{ScheduleKind::OneFOneB});
@@ -353,7 +356,7 @@ TEST(Search, ChangesLeadFromMegatronToTheWinner) {
   EXPECT_EQ(result.changedFrom, "megatron-3d");
   const std::vector<Change> &changes = result.changes;
   ASSERT_GE(changes.size(), 3U);
-  // Each change moves one group of keys to the value of the winner.
+  // Each change sets one group of keys to the winner's values.
   const Evaluation &megatron = result.baselines.back().candidate.evaluation;
   const Evaluation &winner = result.candidates[0].evaluation;
   EXPECT_EQ(changes.front().stepSeconds, megatron.stepSeconds);
@@ -374,7 +377,7 @@ TEST(Search, ChangesLeadFromMegatronToTheWinner) {
 
 namespace {
 
-/// The outermost axis should be tp.
+/// An evaluator that prefers tp as the outermost axis.
 class PlacedEvaluator : public ToyEvaluator {
 public:
   Evaluation evaluate(const Strategy &strategy) override {
@@ -401,7 +404,7 @@ TEST(Search, ChangesOfThePlacementAreListed) {
     all += change.what + "; ";
   EXPECT_THAT(all, HasSubstr("placement auto -> dp.tp"));
 
-  // A requested placement is the last change.
+  // If the request names a placement, the placement is the last change.
   options.request.sp.reset();
   options.request.placement = PlacementSpec{{"dp", "tp"}, {}};
   result = searchToy(evaluator, options);
@@ -416,7 +419,7 @@ TEST(ParetoFront, TheEndsAreTheWinnersOfTheObjectives) {
   for (Objective objective : {Objective::Throughput, Objective::Memory}) {
     ToyEvaluator evaluator;
     SearchOptions options = optionsFor(4);
-    evaluator.tightness = 0; // Everything is evaluated.
+    evaluator.tightness = 0; // Every strategy is evaluated.
     options.objective = objective;
     int64_t reports = 0;
     double best = 0;
@@ -474,7 +477,7 @@ TEST(Search, EvaluationsCorrectTheFormulas) {
   options.maxEvaluations = 3;
   SearchResult result = searchToy(evaluator, options);
   ASSERT_TRUE(result.hasWinner());
-  // The baseline, and at most one of its neighbours.
+  // Only the baseline and at most one neighbour of it are evaluated.
   EXPECT_LE(evaluator.zero3, 2);
   EXPECT_NE(result.candidates[0].strategy.zero, 3);
 }
@@ -490,7 +493,7 @@ TEST(Neighbours, DifferInTwoKeysAtMost) {
   b.tp = 4;
   b.microBatch = 8;
   EXPECT_TRUE(areNeighbours(a, b));
-  b.sp = true; // A third difference.
+  b.sp = true; // The third difference between a and b.
   EXPECT_FALSE(areNeighbours(a, b));
   b = a;
   b.dp = 2;
@@ -517,7 +520,8 @@ TEST(Formula, MemoryOfZeroStagesByHand) {
 }
 
 TEST(Formula, HybridShardingGathersInsideANode) {
-  // Two nodes of four devices. The network is a hundred times slower.
+  // Two nodes of four devices are joined by a network that is a hundred times
+  // slower than their links.
   Cluster cluster = toyCluster(4);
   cluster.groups[0].nodes = 2;
   Level net = cluster.levels[0];
@@ -537,11 +541,11 @@ TEST(Formula, HybridShardingGathersInsideANode) {
   };
   double everywhere = exposed();
   strategy.hybridShard = 4;
-  // Two all_gathers and a reduce_scatter of 300 of 400 bytes in the node, and
-  // an all_reduce of 100 bytes over the network.
+  // Two all_gathers and one reduce_scatter move 300 of 400 bytes in the node,
+  // and an all_reduce moves 100 bytes over the network.
   EXPECT_NEAR(exposed(), 3 * 300 / 1e6 + 100 / 1e4, 1e-6);
   EXPECT_LT(exposed(), everywhere);
-  // Over the network a rank sends its shard of the gradients twice.
+  // Over the network, a rank sends its shard of the gradients twice.
   Evaluation evaluation = estimateByFormula(cluster, totals, strategy);
   EXPECT_NEAR(evaluation.bytesPerLevel[1], totals.gradientBytes / 4, 1e-9);
 }
@@ -553,6 +557,6 @@ TEST(Formula, PipelinesHaveABubble) {
   strategy.pp = 4;
   strategy.microBatch = 1;
   Evaluation evaluation = estimateByFormula(cluster, totals, strategy);
-  // 8 micro-batches on 4 stages: 3 of 11 slots are idle.
+  // With 8 micro-batches on 4 stages, 3 of 11 slots are idle.
   EXPECT_NEAR(evaluation.bubbleFraction, 3.0 / 11, 1e-9);
 }

@@ -17,7 +17,7 @@ TEST(SoftwareMemory, ZeroStagesShardStates) {
   EXPECT_EQ(bytes.parameter, 0.5);
   EXPECT_EQ(bytes.gradient, 1.5);
   EXPECT_EQ(stateBytes(software, DType::F16, 0, 4).update, 16);
-  // One copy of the parameter, its gradient and two moments.
+  // The state is one copy of the parameter, its gradient and two moments.
   bytes = stateBytes(software, DType::F32, 0, 4);
   EXPECT_EQ(bytes.parameter + bytes.gradient + bytes.update, 16);
 }
@@ -32,7 +32,7 @@ TEST(SoftwareMemory, SlackIsAtMostTheFreeMemory) {
   counted[MemoryCategory::Activations] = 300;
   counted[MemoryCategory::Workspace] = 100;
   EXPECT_EQ(heldMemory(cluster, counted).total(),
-            700); // No `memory` in the profile.
+            700); // The profile has no `memory`.
   cluster.software.keepsMemory = true;
   cluster.software.activationSlack = 1.25;
   cluster.software.reservedBytes = 50;

@@ -12,7 +12,7 @@ static Cluster oneLevel() {
   return cluster;
 }
 
-/// A step of 2 s: forward and backward of two micro-batches.
+/// A step of 2 s with the forward and backward passes of two micro-batches.
 static StepDetail someDetail() {
   StepDetail detail;
   detail.stepSeconds = 2;

@@ -5,7 +5,8 @@
 using namespace dpc;
 using namespace dpc::cost;
 
-/// The shrunk strategy of a text for its ranks, and its batch.
+/// Shrinks the first strategy that `text` allows to at most `maxRanks` ranks,
+/// and returns it with its batch.
 static std::string shrunk(const std::string &text, int64_t ranks,
                           int64_t globalBatch, int64_t maxRanks) {
   Expected<StrategyRequest> request = parseStrategy(text, ranks);

@@ -14,7 +14,7 @@ static std::string errorOf(std::string_view text, int64_t ranks) {
   return request ? "no error" : request.message();
 }
 
-/// All strategies of a text.
+/// Returns all strategies that a text allows.
 static std::vector<std::string> strategiesOf(std::string_view text,
                                              const StrategySpace &space) {
   Expected<StrategyRequest> request = parseStrategy(text, space.ranks);
@@ -138,7 +138,7 @@ TEST(ParseStrategy, GridsOfTensorParallelism) {
   EXPECT_EQ(request->tp->grid, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(strategiesOf("tp=2x2x2,micro_batch=1", spaceOf(8, 8)),
             (std::vector<std::string>{"dp=1,tp=2x2x2,micro_batch=1"}));
-  // Factors of 1 do not count.
+  // Degrees of 1 do not count.
   request = parseStrategy("tp=1x4x1", 4);
   ASSERT_TRUE(request) << request.message();
   EXPECT_EQ(request->tp, 4);
@@ -163,7 +163,7 @@ TEST(ParseStrategy, EveryKeyIsInEveryList) {
     EXPECT_TRUE(json.contains(name)) << name;
     EXPECT_NE(help.find("  " + name + "="), std::string::npos) << name;
     EXPECT_FALSE(key.help.empty()) << name;
-    // Printed values are parsed again, except micro_batch=0.
+    // Every printed value can be parsed again, except micro_batch=0.
     if (name != "micro_batch") {
       auto value = field(strategy);
       EXPECT_TRUE(parseValue(key, printValue(field(strategy)), value)) << name;
@@ -278,7 +278,7 @@ TEST(ParseStrategy, ContradictionsSayWhy) {
   EXPECT_EQ(errorWith("pp=2,cp=2,tp=3", 4),
             "--strategy: tp=3,pp=2,cp=2 needs 3 x 2 x 2 ranks; expected dp x "
             "tp x pp x cp = 4, the ranks of the cluster");
-  // Keys without effect are allowed.
+  // Keys without effect are accepted.
   for (const char *text :
        {"dp=2,schedule=gpipe", "dp=2,schedule=interleaved",
         "dp=2,cp_kind=ulysses", "dp=2,zero=1", "pp=2,schedule=interleaved"})
@@ -293,7 +293,7 @@ TEST(ParseStrategy, FewerRanksThanDevices) {
   Strategy strategy;
   strategy.dp = 3;
   EXPECT_FALSE(request->allows(strategy, 6));
-  // A micro-batch larger than the share means the whole share.
+  // If a micro-batch is larger than the batch share, it is the whole share.
   request = parseStrategy("dp=3,micro_batch=8", 3);
   strategy.microBatch = 2;
   EXPECT_TRUE(request->allows(strategy, 6));
@@ -335,11 +335,11 @@ TEST(StringifyStrategy, CanBeAskedForOnTheSameCluster) {
 TEST(EnumerateStrategies, Pipelines) {
   EXPECT_EQ(strategiesOf("pp=2,dp=2,micro_batch=1", spaceOf(4, 8)),
             (std::vector<std::string>{"dp=2,tp=1,pp=2,micro_batch=1"}));
-  // At least as many micro-batches as stages.
+  // There are at least as many micro-batches as stages.
   EXPECT_EQ(strategiesOf("pp=4", spaceOf(4, 8)),
             (std::vector<std::string>{"dp=1,tp=1,pp=4,micro_batch=2",
                                       "dp=1,tp=1,pp=4,micro_batch=1"}));
-  // Open keys are searched: 4 layers allow 2 stages of 2 chunks.
+  // Keys without a value are searched: 4 layers allow 2 stages of 2 chunks.
   StrategySpace space = spaceOf(2, 4, 4);
   EXPECT_EQ(strategiesOf("pp=2,dp=1,schedule=interleaved", space),
             (std::vector<std::string>{
@@ -355,7 +355,8 @@ TEST(EnumerateStrategies, Pipelines) {
   EXPECT_TRUE(has("dp=1,tp=1,pp=2,vpp=2,schedule=interleaved,micro_batch=1"));
   EXPECT_FALSE(has("dp=1,tp=1,pp=2,micro_batch=4"));
   EXPECT_FALSE(has("dp=1,tp=1,pp=2,schedule=gpipe,micro_batch=1"));
-  // Above 4 chunks, chunks have equal numbers of the 12 layers of a stage.
+  // With more than 4 chunks, the 12 layers of a stage must divide evenly among
+  // them.
   std::vector<std::string> chunks;
   for (int vpp : {2, 3, 4, 6, 12})
     chunks.push_back("dp=1,tp=1,pp=8,vpp=" + std::to_string(vpp) +
@@ -363,7 +364,7 @@ TEST(EnumerateStrategies, Pipelines) {
   EXPECT_EQ(strategiesOf("pp=8,dp=1,schedule=interleaved,micro_batch=1",
                          spaceOf(8, 48, 96)),
             chunks);
-  // 7 / (4 x 256) of bubble: more chunks gain nothing.
+  // The bubble is only 7 / (4 x 256) of the time, so more chunks gain nothing.
   chunks.resize(3);
   EXPECT_EQ(strategiesOf("pp=8,dp=1,schedule=interleaved,micro_batch=1",
                          spaceOf(8, 256, 96)),
@@ -373,7 +374,7 @@ TEST(EnumerateStrategies, Pipelines) {
     EXPECT_EQ(name.find("pp=4"), std::string::npos) << name;
 }
 
-/// The text names one strategy and omits keys without effect.
+/// The text identifies one strategy and omits keys without effect.
 TEST(Strategy, TextHasTheKeysThatSaySomething) {
   Strategy strategy;
   strategy.dp = 2;
@@ -418,12 +419,12 @@ TEST(EnumerateStrategies, SequencesGridsAndNodes) {
   EXPECT_GT(countOf("dp=8,tp=1,zero=3,hybrid_shard=4,"), 0);
   EXPECT_GT(countOf("dp=4,tp=2,zero=3,hybrid_shard=2,"), 0);
   EXPECT_EQ(countOf("dp=2,tp=4,zero=3,hybrid"), 0);
-  // Fixed values stay as they are.
+  // A fully specified strategy is unchanged.
   EXPECT_EQ(strategiesOf("tp=4,dp=2,micro_batch=1", space),
             (std::vector<std::string>{"dp=2,tp=4,micro_batch=1"}));
 }
 
-/// Values of ep of all strategies of a text, without repetition.
+/// Returns the distinct values of ep in the strategies that a text allows.
 static std::vector<int64_t> epsOf(std::string_view text,
                                   const StrategySpace &space) {
   auto request = parseStrategy(text, space.ranks);
@@ -444,8 +445,8 @@ TEST(EnumerateStrategies, ExpertsOverUsefulRanks) {
   EXPECT_EQ(openEp("auto"), (Eps{1, 2, 4}));
   space.experts = 16;
   EXPECT_EQ(openEp("auto"), (Eps{1, 2, 4, 8}));
-  // With 4 experts, 3 ranks hold up to 2 each, as 2 ranks do; 6 and 12 are more
-  // ranks than experts.
+  // With 4 experts, 3 ranks would hold up to 2 experts each, the same as 2
+  // ranks; 6 and 12 exceed the number of experts.
   space = spaceOf(12, 12);
   space.experts = 4;
   auto request = *parseStrategy("dp=12,ep=1", 12);
@@ -454,14 +455,14 @@ TEST(EnumerateStrategies, ExpertsOverUsefulRanks) {
   for (const Strategy &strategy : enumerateStrategies(request, space))
     eps.insert(strategy.ep);
   EXPECT_EQ(eps, (std::set<int64_t>{1, 2, 4}));
-  // All of tp joins if dp is smaller than the number of experts.
+  // If dp is smaller than the number of experts, ep also uses all of tp.
   space = spaceOf(4, 4);
   space.experts = 4;
   bool withTp = false;
   for (const std::string &name : strategiesOf("auto", space))
     withTp |= name.starts_with("dp=2,tp=2,ep=4,");
   EXPECT_TRUE(withTp);
-  // On large clusters, only the largest ep of each level.
+  // On large clusters, only the largest ep of each link level is tried.
   space = spaceOf(64, 64);
   space.experts = 32;
   EXPECT_EQ(openEp("auto").size(), 6U);
@@ -503,7 +504,8 @@ TEST(EnumerateStrategies, ZeroStagesWhereThereIsDataParallelism) {
     stages |= int64_t(1) << strategy.zero;
   }
   EXPECT_EQ(stages, 0b1011);
-  // Fixed degrees mean stage 0 unless it is named; stage 2 is only tried then.
+  // If a text has degrees but no ZeRO stage, the stage is 0. Stage 2 is tried
+  // only if the text names it.
   EXPECT_EQ(enumerateStrategies(*parseStrategy("dp=4", 4), space)[0].zero, 0);
   EXPECT_EQ(
       enumerateStrategies(*parseStrategy("dp=4,zero=2", 4), space)[0].zero, 2);
@@ -538,7 +540,7 @@ TEST(EnumerateStrategies, RequestsAndUnevenBatches) {
   space.globalBatch = 8;
   StrategyRequest request = *parseStrategy("dp=3", 3);
   std::vector<Strategy> strategies = enumerateStrategies(request, space);
-  ASSERT_EQ(strategies.size(), 3u); // 3 rows, then 2, then 1.
+  ASSERT_EQ(strategies.size(), 3u); // The micro-batches have 3, 2 and 1 rows.
   EXPECT_EQ(strategies[0].microBatch, 3);
   EXPECT_EQ(strategies[1].microBatch, 2);
   request.microBatch = 100;
@@ -547,7 +549,7 @@ TEST(EnumerateStrategies, RequestsAndUnevenBatches) {
   EXPECT_EQ(strategies[0].microBatch, 3);
   space.maxTp = 1;
   EXPECT_EQ(enumerateStrategies({}, space).size(), 3u);
-  // sp without tp is the same program.
+  // Without tp, sp has no effect.
   request = *parseStrategy("dp=3,sp=true", 3);
   EXPECT_FALSE(enumerateStrategies(request, space)[0].sp);
 }

@@ -23,7 +23,7 @@ TEST(TextFile, OnlyRegularFilesOfReasonableSizeAreRead) {
   std::string file = dir / "a.json", pipe = dir / "pipe";
   std::ofstream(file) << "{}\n";
   EXPECT_EQ(*readTextFile(file, "a cluster.json"), "{}\n");
-  fs::resize_file(file, uintmax_t(30) << 30); // a hole
+  fs::resize_file(file, uintmax_t(30) << 30); // a sparse file
   EXPECT_EQ(error(file), file + ": has 32212254720 bytes; expected a "
                                 "cluster.json of at most 64 MiB");
   // Opening a pipe that no process writes to would block.

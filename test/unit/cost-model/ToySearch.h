@@ -21,7 +21,8 @@ inline Cluster toyCluster(int64_t devices) {
   return cluster;
 }
 
-/// Strategies of dp, tp, sp, ZeRO stages and micro-batches only.
+/// Returns a space in which only dp, tp, sp, the ZeRO stage and the micro-batch
+/// vary.
 inline StrategySpace spaceOfDpAndTp(const ModelTotals &totals,
                                     const Cluster &cluster) {
   StrategySpace space = spaceFor(totals, cluster);
@@ -32,7 +33,7 @@ inline StrategySpace spaceOfDpAndTp(const ModelTotals &totals,
   return space;
 }
 
-/// Time falls with tp down to a minimum at tp=2, memory falls with tp.
+/// Its time is smallest at tp=2, and its memory falls with tp.
 class ToyEvaluator : public Evaluator {
 public:
   ModelTotals totals() override {

@@ -112,12 +112,14 @@ private:
   std::thread thread; ///< last: it uses the other members
 };
 
-/// Counts records, and those that have happened.
+/// A fake CUDA event. Counts the calls of cudaEventRecord on it, and how many
+/// of them the stream has reached.
 class FakeEvent {
 public:
   uint64_t issue();
   void reach(uint64_t record, double clock);
-  /// Returns when it has happened; the result is the time on the clock.
+  /// Waits until the stream has reached `record`. Returns the stream's clock at
+  /// the newest record that it has reached.
   double wait(uint64_t record);
   double time();
   uint64_t issued();

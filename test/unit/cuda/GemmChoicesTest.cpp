@@ -138,8 +138,9 @@ TEST_F(GemmChoicesOf, NothingIsStoredWithoutAFolder) {
   EXPECT_TRUE(remarks.empty());
 }
 
-/// The second handle has another fastest routine, but uses that of the first.
-/// The owner also chooses for GEMMs that only an update computes.
+/// For the second handle, another routine would be the fastest, but every rank
+/// uses the routine that the owner of a GEMM (the lowest rank that computes it)
+/// has chosen. GEMMs that only an update computes have an owner too.
 TEST_F(GemmChoicesOf, AllRanksTakeTheRoutineOfTheFirst) {
   for (Ranks ranks : {Ranks::InProcess, Ranks::Nccl})
     for (int64_t count : {2, 3}) {

@@ -32,7 +32,7 @@ onDevices(int ranks, double timeoutSeconds,
   onThreads(controls.size(), [&](size_t rank) {
     auto made = makeNcclComm(cuda, nccl, *controls[rank], timeoutSeconds);
     ASSERT_TRUE(made.ok()) << made.status().message();
-    // A body may break the communicator while another rank connects.
+    // A body may abort its communicator, so all ranks connect first.
     ASSERT_TRUE(controls[rank]->barrier(kWorldGroup).ok());
     body(**made, *controls[rank]);
   });
