@@ -23,7 +23,7 @@
 // is a partial sum. `add` has the group {0, 1}; `mul` has the groups {0} and
 // {1}. An op with `movesData` accepts a partial operand 0 of any kind.
 //
-// {1}. An op with `movesData` accepts partial values of any kind as operand 0.
+//===----------------------------------------------------------------------===//
 #ifndef DPC_IR_SHARDINGRULE_H
 #define DPC_IR_SHARDINGRULE_H
 
