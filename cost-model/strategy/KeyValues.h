@@ -115,8 +115,9 @@ struct BatchShares {
 };
 
 /// Keys that change together. The report shows the effect of changing one group
-/// after another, in this order. Two strategies that differ in one group are
-/// neighbors.
+/// after another, in this order. Neighbours.cpp counts a step for each group
+/// that differs, except that degrees, schedules and micro-batches have
+/// distances.
 enum class KeyGroup {
   Degrees,
   Sequence,
@@ -149,9 +150,9 @@ struct KeyInfo {
   /// The search chooses the value of the key even if the user fixes all
   /// degrees.
   bool staysOpen = false;
-  /// If set, the search tries all values of the key on clusters for whose
-  /// software the function returns true. If null, it tries the values that
-  /// StrategyEnumeration.cpp lists.
+  /// For keys whose values are an enum: if set, the search tries all values on
+  /// clusters for whose software the function returns true. If null, it tries
+  /// the values that StrategyEnumeration.cpp lists.
   bool (*isTriedFor)(const Software &) = nullptr;
   /// Step functions carry the value in the attribute `dpc.NAME`, which the cost
   /// model reads.

@@ -65,6 +65,7 @@ static void expandForSoftware(const StrategyRequest &request,
                               Strategies &strategies) {
   visitKeys([&](const KeyInfo &key, auto field) {
     using T = std::decay_t<decltype(field(strategies.front()))>;
+    assert((NamedEnum<T> || !key.isTriedFor) && "isTriedFor is for enums");
     if constexpr (NamedEnum<T>)
       if (!field(request) && key.isTriedFor && key.isTriedFor(space.software))
         expand(strategies, field, [&](const Strategy &strategy) {
