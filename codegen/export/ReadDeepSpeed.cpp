@@ -60,6 +60,11 @@ int64_t DeepSpeedReader::number(const json &section, const char *key,
   auto it = section.find(key);
   if (it == section.end() || *it == "auto")
     return missing;
+  if (it->is_number_integer() && it->get<int64_t>() > kMost) {
+    fail(std::string(key) + "=" + it->dump() +
+         " is too large; expected at most " + std::to_string(kMost));
+    return missing;
+  }
   if (it->is_number_integer() && it->get<int64_t>() >= least)
     return it->get<int64_t>();
   fail(std::string(key) + "=" + it->dump() +

@@ -99,6 +99,11 @@ int64_t MegatronReader::number(const std::string &flag, int64_t missing) {
   std::optional<int64_t> value = findNumber(flag);
   if (!value)
     fail("--" + flag + " '" + word(flag) + "' is no whole number >= 1");
+  if (value > kMost) {
+    fail("--" + flag + " " + word(flag) + " is too large; expected at most " +
+         std::to_string(kMost));
+    return missing;
+  }
   return value.value_or(missing);
 }
 

@@ -4,11 +4,17 @@
 
 #include "codegen/export/Import.h"
 
+#include <algorithm>
+
 namespace dpc::exports {
 
 /// Fills an Imported step by step. Keeps only the first error.
 class StrategyReader {
 protected:
+  /// The largest accepted count of ranks, layers or samples. Products of three
+  /// such counts do not overflow.
+  static constexpr int64_t kMost = 1 << 20;
+
   /// Every error begins with `prefix`.
   StrategyReader(std::string prefix, int64_t devices)
       : devices(devices), prefix(std::move(prefix)) {}
@@ -23,7 +29,8 @@ protected:
     strategy.tp = tp;
     strategy.pp = pp;
     strategy.cp = cp;
-    strategy.dp = devices / (tp * pp * cp);
+    // At least 1 after an error, too: later steps divide by it.
+    strategy.dp = std::max<int64_t>(1, devices / (tp * pp * cp));
     if (devices % (tp * pp * cp) != 0)
       fail("the product of tp=" + std::to_string(tp) +
            ", pp=" + std::to_string(pp) + " and cp=" + std::to_string(cp) +

@@ -71,7 +71,7 @@ MODEL_ARGS=(
     --seq_length=2048
 )
 PARALLEL_ARGS=(--tensor-model-parallel-size ${TP:-8} --pipeline-model-parallel-size $PP
-    --num-layers-per-virtual-pipeline-stage 6 --sequence-parallel)
+    --num-layers-per-virtual-pipeline-stage 6 --sequence-parallel --tp-comm-overlap)
 torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} \
     --use-distributed-optimizer --micro-batch-size 2 --global-batch-size "64" \
     --recompute-activations --bf16 --lr 1e-4
@@ -80,7 +80,7 @@ torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} \
   ASSERT_TRUE(imported) << imported.message();
   EXPECT_EQ(cost::stringifyStrategy(imported->strategy),
             "dp=2,tp=4,pp=2,vpp=2,sp=true,zero=1,schedule=interleaved,"
-            "recompute=selective,micro_batch=2");
+            "recompute=selective,micro_batch=2,tp_overlap=chunked");
   EXPECT_EQ(imported->globalBatch, 64);
   EXPECT_EQ(imported->ignored, std::vector<std::string>{"--lr"});
 }
@@ -213,6 +213,18 @@ TEST(Import, RefusesWhatHasNoKey) {
        "block --recompute-num-layers 2",
        "some layers only"},
       {"--micro-batch-size 1 --nproc-per-node 16", "starts 16 processes"},
+      {"--tensor-model-parallel-size 4294967296 --pipeline-model-parallel-size "
+       "4294967296",
+       "is too large; expected at most 1048576"},
+      {"--pipeline-model-parallel-size 4 --num-layers 8 "
+       "--num-layers-per-virtual-pipeline-stage 4611686018427387904",
+       "is too large"},
+      {R"({"train_batch_size": 64, "gradient_accumulation_steps":
+           4611686018427387904, "tensor_parallel": {"autotp_size": 2}})",
+       "is too large"},
+      {R"({"train_batch_size": 64, "gradient_accumulation_steps": 2,
+           "tensor_parallel": {"autotp_size": 16}})",
+       "does not divide the 8 devices"},
       {"echo hello", "none found"},
       {"{", "not a JSON object"}};
   for (auto [text, mention] : cases) {
